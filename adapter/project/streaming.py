@@ -26,7 +26,6 @@ from ..query.normalize.names import own_names
 from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
-from ..query.plan.state.open_windows import open_windows
 from ..query.planner import plan_query, upsert_keys
 from ..query.program import OperatorNames, Program, StreamInput, needs_time, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
@@ -224,7 +223,10 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
         made = replace(
             made,
             operators=cache(partial(_operators, node, found, made, settings)),
-            open_windows=tuple(open_windows(each, settings.emission) for each in found.dataflow.windowed),
+            open_windows=tuple(
+                each.window_steps(settings.emission).open_windows()
+                for each in found.dataflow.window_operators
+            ),
         )
         if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])

@@ -108,8 +108,8 @@ class Partials:
         """Returns select items for all state columns of a slice, NULL for those not in `made`."""
         return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._stored_columns()]
 
-    def _distinct_metrics(self) -> list[MetricColumns]:
-        return [metric for metric in self.metrics if metric.metric.distinct_set is not None]
+    def _metrics_over(self, members: DistinctSet) -> list[MetricColumns]:
+        return [metric for metric in self.metrics if metric.metric.distinct_set == members.name]
 
     def _set_keys(self) -> list[str]:
         """Keys of a distinct set's rows: all but enumerated keys, which have columns."""

@@ -90,26 +90,22 @@ def _stateful(
     while are_result and isinstance(items[-1], Step):
         items.pop()  # nothing reads the results before the commit
     items += [*made.known, *made.rows]
-    items += bounded([*made.steps, *result.steps], {rows.read_by or "" for rows in made.rows})
+    items += bounded([*made.steps, *result.of(Step)], {rows.read_by or "" for rows in made.rows})
     items += [*made.parts.values(), *result.parts]
 
     def rebuilt(names: Collection[str]) -> Program:
         return _stateful(plan, emission, replaces, ttl, signed, replayed=names)
 
-    return Program(
+    return replace(
+        result,
         **_common(plan, made.window_steps),
         items=tuple(items),
-        output=result.output,
-        boundaries=result.boundaries,
-        upsert=result.upsert,
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
         signature=signed,
         alike=None if are_result else cache(partial(fingerprints, flow, made.keeps)),
-        output_steps=result.output_steps,
         skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=are_result,
-        lookups=result.lookups,
         # Results of windows whose state has been dropped can't be emitted again.
         remake=rebuilt if can_be_remade(flow) and not emission.changes else None,
         allowed_lateness=emission.last,
@@ -259,8 +255,7 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
             )
         )
         steps += own.batch()
-    names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
-    return own_names.separate_names(f"with {names}\n{output}", plan.taken)
+    return _with_steps(plan, steps, output)
 
 
 def times(plan: Plan) -> str | None:
@@ -271,13 +266,18 @@ def times(plan: Plan) -> str | None:
     if windows is None or not windows.specs:
         return None
     steps = _tables(plan, (windows.sql, *(spec.rows for spec in windows.specs)))
-    names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
         for spec in windows.specs
         if spec.level == 0
     )
-    return own_names.separate_names(f"with {names}\nselect {columns}", plan.taken)
+    return _with_steps(plan, steps, f"select {columns}")
+
+
+def _with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
+    """Returns a query that reads steps, as one SELECT."""
+    names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
+    return own_names.separate_names(f"with {names}\n{text}", plan.taken)
 
 
 def pretty(text: str) -> str:

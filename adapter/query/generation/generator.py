@@ -10,13 +10,15 @@ from ..errors import QueryError
 from ..normalize.event_clock import READS_CLOCK
 from ..plan import lookup_keys
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_table import LookupTable
+from ..plan.lookup_keys import LookupTable
 from ..plan.operator import Operator, ResultSteps, Wiring, in_order, with_inputs
 from ..plan.operators.group_aggregate import GroupAggregate
-from ..plan.operators.project import row_by_row
+from ..plan.operators.materialized_project import MaterializedProject
+from ..plan.operators.project import Project, row_by_row
 from ..plan.operators.source import Source
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_close import WindowClose
+from ..plan.operators.window_results import WindowResults
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
 from ..plan.state.ranked_groups import members_part
@@ -49,12 +51,10 @@ class Generator(Wiring):
         tables: Sequence[LookupTable] = (),
     ) -> None:
         self.flow = flow
-        self.ttl, self.replayed, self.emission, self.tables = ttl, replayed, emission, tables
+        self.ttl, self.replayed, self.emission, self.tables = ttl, frozenset(replayed), emission, tables
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
-        """State tables that each operator has or shares, by its name."""
         self.looks_into: dict[str, set[str]] = {}
-        """State tables of other operators that each operator reads, by its name."""
         self.rows: list[Rows] = []
         self.known: list[Step | Lookup] = []
         """Steps that `rows` reads."""
@@ -65,9 +65,8 @@ class Generator(Wiring):
         self.groups: dict[str, Groups] = {}
         self.window_steps: list[WindowSteps] = []
         self.replaced = replaced(flow)
-        """The operator that is the result."""
+        self.result = None if self.replaced is None else self.replaced.operator
         self.result_steps: ResultSteps | None = None
-        """Output of that operator."""
         self.uses = self._uses()
         self._generate()
 
@@ -112,14 +111,16 @@ class Generator(Wiring):
         """Returns the names of the operators that are replayed, and of those below them."""
         rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
         there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
-        if gone := {*self.replayed} - there:
+        if gone := self.replayed - there:
             raise QueryError(
                 f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(gone))}, which this query doesn't "
                 "have. Put back the query as it was after that edit, run it, and then change it."
             )
         found = {name for name in self.state_names if self.state_names[name] in self.replayed}
         # Rankings of rows can be replayed too.
-        found |= {each.name for each in rankings if self.is_replayed(each.name, members_part(each))}
+        found |= {
+            each.name for each in rankings if not self.replayed.isdisjoint((each.name, members_part(each)))
+        }
         return found | {
             below.name for each in self.flow.operators if each.name in found for below in in_order(each)
         }
@@ -139,13 +140,11 @@ class Generator(Wiring):
     def output(
         self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
     ) -> None:
-        """See `Wiring.output`."""
         # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
         again = self.uses[operator.name] > 1 or not operator.relation.repeatable
         self.steps += [*lookups, Step(operator.name, text, persist=again, initial=initial)]
 
     def store(self, part: StatePart, of: object) -> None:
-        """See `Wiring.store`."""
         known = self.parts.setdefault(part.name, part)
         if known.closes is None and part.closes is not None:
             # Rows shared with operators that have no windows to close.
@@ -154,53 +153,21 @@ class Generator(Wiring):
         assert isinstance(of, BufferedRows | Operator)
         self.keeps.setdefault(part.name, of)
 
-    def has_part(self, name: str) -> bool:
-        """See `Wiring.has_part`."""
-        return name in self.parts
-
-    def windows(self, steps: WindowSteps) -> None:
-        """See `Wiring.windows`."""
-        self.window_steps.append(steps)
-
-    def result(self, steps: ResultSteps) -> None:
-        """See `Wiring.result`."""
-        self.result_steps = steps
-
-    def reads_state_of(self, operator: Operator, other: Operator) -> None:
-        """See `Wiring.reads_state_of`."""
-        self.looks_into[operator.name] = self.parts_of[other.name]
-
     # -- what operators ask ------------------------------------------------------------------------
 
     def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
-        """See `Wiring.lookups`."""
-        text = operator.lookup_sql
-        if not self.tables or text is None:
+        if not self.tables or not isinstance(operator, Project | MaterializedProject | WindowResults):
             return ()
-        found = lookup_keys.required_lookups([text], self.tables)
+        found = lookup_keys.required_lookups([operator.sql], self.tables)
         return (
             tuple(replace(each, keys=with_inputs(each.keys, inputs)) for each in found) if inputs else found
         )
 
-    def is_result(self, operator: Operator) -> bool:
-        """See `Wiring.is_result`."""
-        return self.replaced is not None and self.replaced.operator is operator
-
-    def state_name(self, operator: Operator) -> str:
-        """See `Wiring.state_name`."""
-        return self.state_names[operator.name]
-
-    def is_replayed(self, *names: str) -> bool:
-        """See `Wiring.is_replayed`."""
-        return any(name in self.replayed for name in names)
-
     def retracts(self, operator: Operator) -> bool:
-        """See `Wiring.retracts`."""
         assert isinstance(operator, GroupAggregate)
         return needs_retractions(self.flow, operator)
 
     def is_only_reader(self, operator: Operator) -> bool:
-        """See `Wiring.is_only_reader`."""
         if not isinstance(operator, GroupAggregate) or self.tables or self.flow.windowed:
             return False
         path, below = row_by_row(operator.inputs[0])
@@ -215,7 +182,6 @@ class Generator(Wiring):
         )
 
     def is_only_ranked(self, operator: Operator) -> bool:
-        """See `Wiring.is_only_ranked`."""
         for each in self.flow.operators:
             if isinstance(each, TopN) and each.inputs[0].relation.changes and each.descends is not None:
                 path, below = row_by_row(each.inputs[0])
@@ -226,9 +192,7 @@ class Generator(Wiring):
         return False
 
     def event_time(self, operator: Operator) -> str | None:
-        """See `Wiring.event_time`. Only an operator that is the result, or is below a ranking that is, has one: rows
-        of one micro-batch have one time for all others."""
-        root = None if self.replaced is None else self.replaced.operator
+        root = self.result
         if root is not operator and not (
             isinstance(root, TopN)
             and root.inputs[0].relation.changes
@@ -250,13 +214,9 @@ def _from_nothing(step: Step | Lookup) -> Step | Lookup:
     return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
 
 
-def parts_of(flow: Dataflow, ttl: int | None) -> dict[str, list[str]]:
-    """Returns for each operator the state tables that it has, or shares with others."""
-    return parts_and_rows(flow, ttl)[0]
-
-
 def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Returns `parts_of`, and for each state table with buffered rows the operator that the rows come from."""
+    """Returns for each operator the state tables that it has or shares with others, and for each state table with
+    buffered rows the operator that the rows come from."""
     made = Generator(flow, ttl)
     rows = {part: kept.operator.name for part, kept in made.keeps.items() if isinstance(kept, BufferedRows)}
     return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows

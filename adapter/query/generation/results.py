@@ -1,9 +1,9 @@
-"""The part of a program that writes the model's table."""
+"""The part of a program that writes the model's table: a `Program` with what follows from the result alone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...util.quoting import quote
 from ..plan import lookup_keys
@@ -11,15 +11,14 @@ from ..plan.dataflow import Dataflow
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
-from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, repeated
+from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, packed_rows, repeated
 from ..plan.upserts import Replaced, replaced
 from ..planner.upsert_keys import upsert_of_windows
 from ..program import (
     EVERYTHING,
     STEP,
     TABLE_BEFORE,
-    Boundaries,
-    Lookup,
+    Program,
     StatePart,
     Step,
     Upsert,
@@ -47,25 +46,7 @@ def remakes_whole(found: Replaced | None) -> bool:
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
 
-@dataclass(frozen=True)
-class Result:
-    """The part of a program that writes the model's table."""
-
-    output: str
-    upsert: Upsert | None
-    output_steps: tuple[Step, ...]
-    steps: tuple[Step, ...] = ()
-    """Steps before the commit, after all others."""
-    parts: tuple[StatePart, ...] = ()
-    lookups: tuple[Lookup, ...] = ()
-    """Look-ups that the output reads."""
-    skip_if_empty: str | None = None
-    """See `Program.skip_if_empty`."""
-    boundaries: tuple[Boundaries, ...] | None = None
-    """See `Program.boundaries`."""
-
-
-def kept_result(flow: Dataflow) -> Result:
+def kept_result(flow: Dataflow) -> Program:
     """Returns the changes of the result, computed before the commit, which stores a copy of them."""
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
@@ -88,13 +69,9 @@ def kept_result(flow: Dataflow) -> Result:
         reads=(OUTPUT,),
     )
     output, upsert = _change(flow)
-    return Result(
-        output,
-        upsert,
-        (again,),
-        (Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True),),
-        (put_out,),
-        skip_if_empty=RESULT,
+    change = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
+    return Program(
+        (), (change, put_out), output, None, upsert=upsert, output_steps=(again,), skip_if_empty=RESULT
     )
 
 
@@ -104,9 +81,8 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
         return f"select * from {RESULT}", None
     if flow.key is None:
         # Nothing identifies a row: the new table is the table plus the changes.
-        rows = (
-            f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}\nunion all\n{_changes_of_result()}"
-        )
+        before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}"
+        rows = f"{before}\nunion all\n{packed_rows(RESULT, True)}"
         return repeated(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", "true", None, change=RESULT
         )
@@ -116,44 +92,45 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
     return _inserted_rows(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
 
 
-def _changes_of_result() -> str:
-    return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {RESULT}"
-
-
 def _inserted_rows() -> str:
     """Returns the query for the inserted rows of `RESULT`."""
-    return repeated(f"select {ROW}, {TIMES} from (\n{_changes_of_result()}\n) where {TIMES} > 0", True)
+    return repeated(f"select {ROW}, {TIMES} from (\n{packed_rows(RESULT, True)}\n) where {TIMES} > 0", True)
 
 
-def replaced_result(made: Generator) -> Result:
+def replaced_result(made: Generator) -> Program:
     """Returns the result of the affected groups, read from the state after the commit."""
     root, steps = made.replaced, made.result_steps
     assert root is not None and steps is not None
-    return Result(
+    return Program(
+        (),
+        (),
         root.output(steps.rows),
-        root.upsert(steps.touched, steps.columns),
-        reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
+        None,
+        upsert=root.upsert(steps.touched, steps.columns),
+        output_steps=reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
         lookups=root.lookups(steps.rows, made.tables),
         skip_if_empty=steps.steps[-1].name,
     )
 
 
-def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step], replaces: bool) -> Result:
+def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step], replaces: bool) -> Program:
     """Returns the result of windows, read from the state after the commit."""
     boundaries = [each.closing.boundaries for each in made.window_steps]
-    return Result(
+    return Program(
+        (),
+        (),
         root.sql,
-        upsert_of_windows(root, made.window_steps, made.emission) if replaces else None,
+        None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
+        upsert=upsert_of_windows(root, made.window_steps, made.emission) if replaces else None,
         # The number of windows that close decides how their output is computed.
-        tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
+        output_steps=tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
         lookups=lookup_keys.required_lookups([root.sql], made.tables),
-        boundaries=None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
     )
 
 
 def result_of(
     made: Generator, emitted: Iterable[Step], replaces: bool, replayed: Collection[str] | None
-) -> Result:
+) -> Program:
     """Returns how a dataflow's result is written.
 
     Args:

@@ -23,7 +23,6 @@ from ..plan.operators.top_n import TopN
 from ..plan.plan import Plan
 from ..plan.state.groups import GroupChanges
 from ..plan.state.ranked_groups import members_part
-from ..plan.state.row_columns import row_name
 from ..plan.state.top_n_fields import BY, ORDER
 from ..plan.upserts import needs_retractions, replaced, state_root
 from ..plan.window_operator import WindowOperator
@@ -49,7 +48,7 @@ from ..state_signature import (
     to_json,
 )
 from ..windows.emission import FINAL, Emission
-from .generator import parts_of
+from .generator import parts_and_rows
 from .results import OUTPUT, can_be_remade, remakes_whole
 
 
@@ -86,7 +85,8 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
 def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState:
     """Returns the definition of a window operator."""
     spec, specs = operator.spec, plan.dataflow.windowed
-    below = _outputs_below(specs, spec)
+    below, steps = _outputs_below(specs, spec), operator.window_steps()
+    lower = [each.name for each in specs if each.level < spec.level]
     is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
     return WindowOperatorState(
         name=spec.name,
@@ -95,8 +95,8 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
         # A digest hides the names of window operators, which the state uses.
         source_digest=None if is_over_others else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
-        aggregates=_window_aggregates(operator, specs) if isinstance(spec, WindowAggregateSpec) else None,
-        buffer=None if isinstance(spec, WindowAggregateSpec) else _buffer_state(spec),
+        aggregates=_aggregates(steps, lower) if isinstance(steps, Partials) else None,
+        buffer=_buffer_state(spec) if isinstance(spec, WindowBufferSpec) else None,
         below=below,
         reads={
             each.name: {key.name: key.identity for key in each.keys}
@@ -107,16 +107,10 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
     )
 
 
-def _window_aggregates(operator: WindowOperator, specs: Sequence[WindowSpec]) -> AggregateState:
-    steps = operator.window_steps()
-    assert isinstance(steps, Partials)
-    return _aggregates(steps, [each.name for each in specs if each.level < operator.spec.level])
-
-
 def _buffer_state(spec: WindowBufferSpec) -> BufferState:
     top = spec.top
     return BufferState(
-        column=row_name(spec.name),
+        column=f"{spec.name}_row",
         top=None if top is None else TopState(top.function, tuple(top.partition), top.order, top.rows),
         plain=spec.plain or None,
     )
@@ -129,10 +123,9 @@ def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.
     """
+    operators = in_order(state_root(plan.dataflow)) if plan.dataflow.windows is None else ()
     texts = [windows, *(spec.rows for spec in plan.dataflow.windowed)]
-    for each in in_order(state_root(plan.dataflow)) if plan.dataflow.windows is None else ():
-        texts.append(getattr(each, "sql", ""))
-    text = "\n".join(texts)
+    text = "\n".join([*texts, *(getattr(each, "sql", "") for each in operators)])
     return {
         table.view: tuple(part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts)
         for table in plan.lookups
@@ -146,7 +139,7 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     # Windows are identified by their specs.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
-    parts = parts_of(flow, ttl)
+    parts, _ = parts_and_rows(flow, ttl)
     is_single = root is not None and {*parts} == {top.name} and not flow.windowed
     return TreeState(
         operators={each.name: _label(each) for each in operators},

@@ -83,21 +83,13 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
     star, hidden = False, set()
     for item in select.expressions:
         column = item.unalias()
-        inner = (
-            column
-            if isinstance(column, exp.Star)
-            else column.this
-            if isinstance(column, exp.Column)
-            else None
-        )
+        inner = column.this if isinstance(column, exp.Column) else column
+        if isinstance(column, exp.Column) and column.table.lower() not in ("", alias.lower()):
+            continue
         if isinstance(inner, exp.Star):
-            if isinstance(column, exp.Column) and column.table.lower() != alias.lower():
-                continue
-            star = True
+            star = not (inner.args.get("replace") or inner.args.get("rename"))
             hidden |= {each.name.lower() for each in inner.args.get("except_") or ()}
-            if inner.args.get("replace") or inner.args.get("rename"):
-                star = False
-        elif isinstance(column, exp.Column) and column.table.lower() in ("", alias.lower()):
+        elif isinstance(column, exp.Column):
             names.setdefault(column.name.lower(), item.alias_or_name.lower())
     return Outputs(names, star, frozenset(hidden))
 

@@ -21,7 +21,6 @@ Unique = frozenset[str] | None
 """Origins that identify a row; None if nothing does."""
 
 _END = "window_end"
-_OF_WINDOW = frozenset({_END})
 
 
 def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
@@ -34,16 +33,12 @@ def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict
     for source in sources:
         if source.kind == "result" and not (source.join is not None and is_semi_or_anti(source.join)):
             if source.unique is None:
-                return of_rank(select, outputs, _OF_WINDOW)
+                return of_rank(select, outputs)
             twice |= found & source.unique
             found |= source.unique
     # A relation that is joined with itself gives each origin twice; the values are equal only if the join
     # says so.
-    return (
-        frozenset(found)
-        if twice <= equated_origins(select, sources)
-        else of_rank(select, outputs, _OF_WINDOW)
-    )
+    return frozenset(found) if twice <= equated_origins(select, sources) else of_rank(select, outputs)
 
 
 def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
@@ -117,17 +112,15 @@ def _is_grouping_id(item: exp.Expr) -> bool:
     return isinstance(item.unalias(), exp.GroupingId)
 
 
-def of_rank(select: exp.Select, outputs: dict[str, str], within: frozenset[str] = frozenset()) -> Unique:
-    """Returns the unique set of a SELECT with ROW_NUMBER: the row number, its partition keys, and `within`.
+def of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
+    """Returns the unique set of a SELECT with ROW_NUMBER in windows: their end, the row number, and its partition keys.
     None if a partition key isn't selected, or there is no row number."""
     for item in select.expressions:
         rank = item.unalias()
         if not (isinstance(rank, exp.Window) and isinstance(rank.this, exp.RowNumber)):
             continue
-        found = {
-            *within,
-            outputs.setdefault(item.alias_or_name.lower(), f"rank.{item.alias_or_name.lower()}"),
-        }
+        name = item.alias_or_name.lower()
+        found = {_END, outputs.setdefault(name, f"rank.{name}")}
         for key in rank.args.get("partition_by") or ():
             if (shown := output_column_of(select, key)) is None:
                 return None

@@ -23,7 +23,20 @@ from ..sql.clauses import conjuncts, filters
 from ..sql.dialect import DIALECT, from_clause, parse, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
-from .lookup_table import LookupTable
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """An external table in which joins look up the keys of a micro-batch."""
+
+    relation: str
+    """Table as the compiled text names it."""
+    view: str
+    """View that holds the rows found."""
+    key: tuple[str, ...]
+    """Columns that are looked up."""
+    columns: tuple[str, ...] | None
+    """Columns the query may use; None for all."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +55,12 @@ def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tup
 def key_queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
     """Yields the views of lookup tables that a text joins, each with the query for its keys."""
     views = {table.view for table in tables}
-    if any(view in text for view in views):
-        yield from _queries(parse(text), views)
+    if not any(view in text for view in views):
+        return
+    for select in every(parse(text), exp.Select):
+        for join in select.args.get("joins") or ():
+            if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
+                yield join.this.name, sql(_keys_query(select, join, views))
 
 
 def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
@@ -75,13 +92,6 @@ def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTab
 
 def _reads(query: str, views: Collection[str]) -> bool:
     return any(re.search(rf"\b{view}\b", query) for view in views)
-
-
-def _queries(tree: exp.Query, views: Collection[str]) -> Iterator[tuple[str, str]]:
-    for select in every(tree, exp.Select):
-        for join in select.args.get("joins") or ():
-            if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
-                yield join.this.name, sql(_keys_query(select, join, views))
 
 
 def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> exp.Select:

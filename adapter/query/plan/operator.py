@@ -112,11 +112,6 @@ class Operator(ABC):
         return True
 
     @property
-    def lookup_sql(self) -> str | None:
-        """SQL of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
-        return None
-
-    @property
     def compared_inputs(self) -> tuple[Operator, ...]:
         """Returns the inputs whose rows are compared with the watermark before they are read."""
         return ()
@@ -157,7 +152,7 @@ class Operator(ABC):
     @property
     def expressions(self) -> Mapping[str, str]:
         """Returns the author's expressions that columns of its rows hold under a generated name."""
-        return {}
+        return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
     def as_written(self, text: str) -> exp.Query:
         """Returns a query over its first input, with the author's expressions in place of generated columns."""
@@ -262,10 +257,27 @@ class Wiring(ABC):
     """Microseconds until idle state expires; None for never."""
     emission: Emission
     """When results of windows are emitted."""
+    replayed: frozenset[str]
+    """Names of the groups and rankings that are read from the state as if they were new."""
+    state_names: Mapping[str, str]
+    """Name under which each GROUP BY has its state, by the operator's name."""
+    result: Operator | None
+    """The operator that is the result, so that its output is computed from the state after the commit; None if the
+    result is computed before it."""
+    result_steps: ResultSteps | None
+    """The output of that operator."""
     rows: list[Rows]
     """Rows of streams that are compared with the watermark."""
     steps: list[Step | Lookup]
     """Steps before the commit, in order, with the look-ups that they read."""
+    window_steps: list[WindowSteps]
+    """Windows, whose steps come before those of all other operators."""
+    parts: dict[str, StatePart]
+    """The parts of the state, by name."""
+    parts_of: dict[str, set[str]]
+    """Names of the parts of the state that each operator has or shares, by its name."""
+    looks_into: dict[str, set[str]]
+    """Names of the parts of other operators that each operator reads, by its name."""
     groups: dict[str, Groups]
     """State and steps of each GROUP BY, by the operator's name."""
 
@@ -291,36 +303,12 @@ class Wiring(ABC):
         """
 
     @abstractmethod
-    def has_part(self, name: str) -> bool:
-        """Whether a part of the state has been added."""
-
-    @abstractmethod
-    def windows(self, steps: WindowSteps) -> None:
-        """Adds windows, whose steps come before those of all other operators."""
-
-    @abstractmethod
     def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
         """Returns the look-ups in external tables that an operator's SQL reads.
 
         Args:
             inputs: SQL of the rows that its query is over.
         """
-
-    @abstractmethod
-    def is_result(self, operator: Operator) -> bool:
-        """Whether the operator is the result, so that its output is computed from the state after the commit."""
-
-    @abstractmethod
-    def result(self, steps: ResultSteps) -> None:
-        """Adds the output of the operator that is the result."""
-
-    @abstractmethod
-    def state_name(self, operator: Operator) -> str:
-        """Returns the name under which a GROUP BY has its state."""
-
-    @abstractmethod
-    def is_replayed(self, *names: str) -> bool:
-        """Whether what has one of the names is read from the state as if it were new."""
 
     @abstractmethod
     def is_only_ranked(self, operator: Operator) -> bool:
@@ -335,13 +323,10 @@ class Wiring(ABC):
         """Whether the readers of a GROUP BY need its old rows."""
 
     @abstractmethod
-    def reads_state_of(self, operator: Operator, other: Operator) -> None:
-        """Notes that an operator's steps read the state of another one."""
-
-    @abstractmethod
     def event_time(self, operator: Operator) -> str | None:
         """Returns the event-time column of the input of an operator whose keys expire, or whose rows are final, by
-        event time; None for others."""
+        event time; None for others. Only an operator that is the result, or is below a ranking that is, has one: rows
+        of one micro-batch have one time for all others."""
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

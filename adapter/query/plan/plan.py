@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..frontend.streams import Stream
 from ..program import MiniBatch
 from .dataflow import Dataflow
-from .lookup_table import LookupTable
+from .lookup_keys import LookupTable
 from .untimed_rows import DroppedRows
 
 

@@ -106,17 +106,12 @@ class TimeBounds:
         for alias, lasts in until.items():
             for column, own in self._times[alias].items():
                 # A joined row arrives with the last of its input rows.
-                waits = [
-                    None if (apart := self._largest_lead(alias, last, column)) is None else apart + micros
-                    for last, micros in lasts
-                ]
-                if None not in waits:
-                    found[alias, column] = max([own, *(each for each in waits if each is not None)])
+                lead = {last: self._apart.get(((alias, last), (alias, column))) for last, _ in lasts}
+                lead[column] = 0
+                waits = [apart + micros for last, micros in lasts if (apart := lead[last]) is not None]
+                if len(waits) == len(lasts):
+                    found[alias, column] = max([own, *waits])
         return found
-
-    def _largest_lead(self, alias: str, one: str, other: str) -> int | None:
-        """Returns the microseconds by which one column of a relation may be later than another."""
-        return 0 if one == other else self._apart.get(((alias, one), (alias, other)))
 
 
 def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:

@@ -17,11 +17,10 @@ from ...util.quoting import quote
 from ..program import Lookup, Upsert
 from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
 from ..sql.nodes import every
-from . import lookup_keys
 from .column_origins import outputs
 from .dataflow import Dataflow
 from .identity import multiplies_rows
-from .lookup_table import LookupTable
+from .lookup_keys import LookupTable, key_queries, ordered_lookups
 from .operator import Operator, input_name, with_inputs
 from .operators.group_aggregate import GroupAggregate
 from .operators.materialized_project import MaterializedProject
@@ -78,9 +77,9 @@ class Replaced:
         asked = [
             (view, f"select * from (\n{with_inputs(query, [below])}\n)")
             for each, below in self.operators_over(rows)
-            for view, query in lookup_keys.key_queries(each.sql, tables)
+            for view, query in key_queries(each.sql, tables)
         ]
-        return lookup_keys.ordered_lookups(asked, tables)
+        return ordered_lookups(asked, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:
         """Returns how the output replaces table rows of the affected groups.
@@ -117,21 +116,19 @@ def replaced(flow: Dataflow) -> Replaced | None:
     if isinstance(below, TopN) and below.final:
         return Replaced(below, tuple(path), None, ())
     selects = [each.query for each in path]
-    told = _key_columns(below)
-    if told is None or any(map(_multiplies_rows, selects)):
+    within, keys = _columns_of_groups(below), below.relation.keys
+    if within is None or any(map(_multiplies_rows, selects)):
         return None
-    shown = {what: name for name, what in reversed(list(_renamed_columns(told, selects).items()))}
-    names = {name for each in below.relation.keys for name in each}
-    carried = _renamed_columns({name: name for name in names}, selects)
-    first = {what: name for name, what in reversed(list(carried.items()))}
-    key = next((each for each in below.relation.keys if each <= first.keys()), None)
-    if not shown.keys() >= {*told.values()} or key is None:
+    names = {*within, *(name for each in keys for name in each)}
+    shown = {what: name for name, what in _renamed_columns({name: name for name in names}, selects).items()}
+    key = next((each for each in keys if each <= shown.keys()), None)
+    if key is None or not shown.keys() >= {*within}:
         return None
-    scope = tuple(shown[each] for each in _in_order(below))
     certain = not any(select.args.get("joins") for select in selects)
     if not certain and not key:
         return None  # A single row without key columns can't be found in the table.
-    return Replaced(below, tuple(path), tuple(sorted(first[name] for name in key)), scope, certain)
+    scope = tuple(shown[name] for name in within)
+    return Replaced(below, tuple(path), tuple(sorted(shown[name] for name in key)), scope, certain)
 
 
 def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
@@ -161,23 +158,13 @@ def state_root(flow: Dataflow) -> Operator:
     return flow.root if found is None else found.operator
 
 
-def _key_columns(operator: Operator) -> Mapping[str, str] | None:
-    """Returns the columns of an operator (lower case) that identify a group or a ranking, mapped to its names
-    for them; None if some aren't in the output."""
+def _columns_of_groups(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...] | None:
+    """Returns the columns of an operator (lower case) that identify a group or a ranking; None if some aren't in the
+    output."""
     if isinstance(operator, GroupAggregate):
-        return {name.lower(): name for name in identity_columns(operator.spec)}
-    assert isinstance(operator, TopN | Recompute)
-    if operator.shown is None or None in operator.shown:
-        return None
-    # A column may be selected twice.
-    return {str(name): f"{operator.shown.index(name)}" for name in operator.shown}
-
-
-def _in_order(operator: GroupAggregate | TopN | Recompute) -> tuple[str, ...]:
-    if isinstance(operator, GroupAggregate):
-        return identity_columns(operator.spec)
-    shown = operator.shown or ()
-    return tuple(f"{shown.index(name)}" for name in shown)
+        return tuple(name.lower() for name in identity_columns(operator.spec))
+    named = tuple(name for name in operator.shown or () if name is not None)
+    return named if operator.shown is not None and len(named) == len(operator.shown) else None
 
 
 def _multiplies_rows(select: exp.Select) -> bool:

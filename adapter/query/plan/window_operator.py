@@ -94,7 +94,8 @@ class WindowOperator(Operator):
     def generate(self, wiring: Wiring) -> None:
         """Adds the windows' steps, which come before those of all other operators."""
         emission = wiring.emission
-        wiring.windows(self.window_steps(replace(emission, at_once=True) if self.at_once else emission))
+        emission = replace(emission, at_once=True) if self.at_once else emission
+        wiring.window_steps.append(self.window_steps(emission))
 
 
 def window_bounds(window: Window) -> Iterator[str]:

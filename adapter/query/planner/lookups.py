@@ -22,8 +22,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_keys import LookupKey, is_column_of, joins_needed, keys_of, relations_before
-from ..plan.lookup_table import LookupTable
+from ..plan.lookup_keys import LookupKey, LookupTable, is_column_of, joins_needed, keys_of, relations_before
 from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
 from ..plan.operators.window_results import WindowResults

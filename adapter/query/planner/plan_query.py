@@ -37,7 +37,7 @@ from ..normalize.rankings import limits, qualify, ranks
 from ..normalize.rules import NormalizedQuery, normalize
 from ..plan import untimed_rows
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_table import LookupTable
+from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
 from ..plan.operators.window_close import WindowClose
 from ..plan.operators.window_results import WindowResults

@@ -8,7 +8,6 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.plan.state.open_windows import open_windows
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import Emission
 from dbt.adapters.spark_streaming.stream.progress import open_windows as progress
@@ -26,7 +25,9 @@ def test_open_windows_are_noted_while_it_follows(spark: Any, tmp_path: Path) -> 
     plan = plan_of(QUERY, {"events": Known("ts")})
     program = replace(
         generate.program(plan),
-        open_windows=tuple(open_windows(each, Emission()) for each in plan.dataflow.windowed),
+        open_windows=tuple(
+            each.window_steps(Emission()).open_windows() for each in plan.dataflow.window_operators
+        ),
     )
     stream = Stream(spark, tmp_path, program, "window_end timestamp, n bigint")
 

@@ -15,13 +15,15 @@ from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
 from ..state.key_generations import NO_STEP, equal_keys, matching, of_keys
-from ..state.row_columns import row_column
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangelogNormalize(Operator):
     """An upsert source: each row retracts the one before it with the same key. Keeps the last row of each
     key."""
+
+    # Rows are ordered by their own time, or by arrival.
+    depends_on_watermark = False
 
     key: tuple[str, ...]
     """Columns that identify a row, as the source declares them."""
@@ -32,11 +34,6 @@ class ChangelogNormalize(Operator):
         """Returns changes of one row per key."""
         key = frozenset(map(str.lower, self.key))
         return Relation(True, keys=(key,), bounded=self.growth is None)
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Returns False: rows are ordered by their own time, or by arrival."""
-        return False
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Returns True: a row stays until it is replaced."""
@@ -80,7 +77,7 @@ class LatestRows:
         self.name, self.source, self.key, self.time = operator.name, source.name, operator.key, operator.time
         self.part = f"{operator.name}_rows"
         self.signed, self.changed = f"{operator.name}_signed", f"{operator.name}_changed"
-        self.row = row_column(operator.name)
+        self.row = quote(f"{operator.name}_row")
         # Other operators may have keys of other types under the same names.
         self.keys = [quote(f"{operator.name}_{column}") for column in operator.key]
         self._order = [ORDER] if operator.time is not None else []

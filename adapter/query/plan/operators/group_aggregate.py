@@ -96,25 +96,33 @@ class GroupAggregate(ExpiringOperator):
     def generate(self, wiring: Wiring) -> None:
         """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the
         commit; otherwise their changes are computed before it."""
-        ttl, name = self.expires_after(wiring.ttl), wiring.state_name(self)
+        ttl, name = self.expires_after(wiring.ttl), wiring.state_names[self.name]
         spec = replace(self.spec, name=name, rows=with_inputs(self.spec.rows, [self._rows(wiring, ttl)]))
-        if wiring.is_result(self):
-            groups = Groups(spec, ttl, fused=False)
-            self._generate_result(wiring, groups)
-        else:
-            changes = GroupChanges(
-                spec,
-                ttl,
-                self.name,
-                replayed=wiring.is_replayed(name),
-                takes_back=wiring.retracts(self),
-                read_again=not wiring.is_only_ranked(self),
+        if wiring.result is self:
+            groups = Groups(spec, ttl)
+            rows = Step(groups.rows, groups.rows_text(), persist=not groups.reads_rows_once)
+            steps = [rows, *groups.ingest()]
+            wiring.result_steps = ResultSteps(
+                groups.emit(whole=name in wiring.replayed),
+                f"(select *, 1L as {WEIGHT} from {name})",
+                groups.touched,
+                tuple(map(quote, identity_columns(spec))),
             )
+        else:
+            replayed, again = name in wiring.replayed, not wiring.is_only_ranked(self)
+            back = wiring.retracts(self)
+            changes = GroupChanges(spec, ttl, self.name, replayed, takes_back=back, read_again=again)
             groups, steps = changes, changes.steps()
-            if self._compares_rows(wiring):
-                self._compare_rows(wiring, groups)
-                steps = [step for step in steps if step.name != groups.rows]
-            wiring.steps += steps
+        timed = wiring.event_time(self) is not None
+        if timed or wiring.is_only_reader(self):
+            # Rows without an event time are dropped and counted, if keys expire by event time. If only the aggregation
+            # reads the rows, they are counted while they are grouped.
+            steps = [step for step in steps if step.name != groups.rows]
+            text, views, by = groups.rows_text(), views_below(self), None if timed else groups.changed
+            wiring.rows.append(
+                Rows(groups.rows, text, views, timed=timed, expires=False, read_by=by, alone=not timed)
+            )
+        wiring.steps += steps
         for part in groups.parts():
             wiring.store(part, self)
         wiring.groups[self.name] = groups
@@ -122,7 +130,7 @@ class GroupAggregate(ExpiringOperator):
     def explain(self, context: Context) -> Explanation:
         """Returns its keys and aggregates, the state of its groups, and that of their distinct values."""
         ttl, spec = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
-        groups = Groups(spec, ttl, fused=True)
+        groups = Groups(spec, ttl)
         per = " per key" if spec.keys else ""
         told = {groups.part: (f"partial aggregates{per}", self.clears(context))}
         for part, values in groups.set_parts().values():
@@ -164,21 +172,6 @@ class GroupAggregate(ExpiringOperator):
         bounded = context.of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
         return self.ttl_phrase(context, last) or bounded
 
-    def _generate_result(self, wiring: Wiring, groups: Groups) -> None:
-        if self._compares_rows(wiring):
-            self._compare_rows(wiring, groups)
-        else:
-            wiring.steps.append(Step(groups.rows, groups.rows_text(), persist=not groups.reads_rows_once))
-        wiring.steps += groups.ingest()
-        wiring.result(
-            ResultSteps(
-                groups.emit(whole=wiring.is_replayed(groups.name)),
-                f"(select *, 1L as {WEIGHT} from {groups.name})",
-                groups.touched,
-                tuple(map(quote, identity_columns(groups.spec))),
-            )
-        )
-
     def _rows(self, wiring: Wiring, ttl: int | None) -> str:
         """Returns the input's rows: with a sign if they may be retracted, and the time that expiry counts from."""
         (below,) = self.inputs
@@ -197,23 +190,3 @@ class GroupAggregate(ExpiringOperator):
         if (own := wiring.event_time(self)) is not None:
             time = f"cast(own.{quote(own)} as timestamp)"
         return f"select own.*, {time} as __row_time from (\n{rows}\n) as own"
-
-    def _compares_rows(self, wiring: Wiring) -> bool:
-        return wiring.event_time(self) is not None or wiring.is_only_reader(self)
-
-    def _compare_rows(self, wiring: Wiring, groups: Groups) -> None:
-        """Compares rows with the watermark: rows without an event time are dropped and counted, if keys expire by
-        event time. If only the aggregation reads the rows, they are counted while they are grouped."""
-        timed = wiring.event_time(self) is not None
-        alone = None if timed else groups.changed
-        wiring.rows.append(
-            Rows(
-                groups.rows,
-                groups.rows_text(),
-                views_below(self),
-                timed=timed,
-                expires=False,
-                read_by=alone,
-                alone=alone is not None,
-            )
-        )

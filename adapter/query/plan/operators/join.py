@@ -115,7 +115,7 @@ class Join(QueryOperator, ExpiringOperator):
         also = [] if end is None else ["until", end]
         rows = Partitions("_".join(["rows", each.name, *also]), 1, ttl)
         kept = BufferedRows(each, ttl, rows, (ROW,), ends=end)
-        if not wiring.has_part(kept.part):
+        if kept.part not in wiring.parts:
             keys = f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)"
             wiring.steps += rows.steps(keys, [kept])
         return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
@@ -54,8 +54,3 @@ class LateRows(Operator):
     def explain(self, context: Context) -> Explanation:
         """Returns which of the rows are counted."""
         return self.explanation(context, f"rows behind the watermark, by {self.time}, are counted")
-
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns those of its input."""
-        return self.inputs[0].expressions

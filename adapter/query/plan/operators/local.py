@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...sql.dialect import parse
-from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Wiring, with_inputs
@@ -51,8 +50,3 @@ class Local(QueryOperator):
         return self.explanation(
             context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(query)
         )
-
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns the expressions that a query above displays."""
-        return lifted(self.as_written(self.sql))

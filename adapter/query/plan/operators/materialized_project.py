@@ -13,14 +13,13 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
-from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, Wiring, with_inputs
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
 from ..relations.query_operator import QueryOperator
 from ..state import generations
-from ..state.buffered_rows import ROW, TIMES, packed
+from ..state.buffered_rows import ROW, TIMES, packed, summed
 from ..state.key_generations import NO_STEP, SINCE, is_not_reached, of_keys
 
 
@@ -30,25 +29,12 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
     table may have changed, and rand() differs. Keeps what each row gave, to retract it as it was."""
 
     shown_as = ROW_BY_ROW
+    depends_on_watermark = False
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns what passes through from its input. What a row gave is stored, so it is the same again."""
         (of,) = below
         return replace(passed_relation(self.query, of), repeatable=of.repeatable)
-
-    @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Returns False: what is emitted doesn't."""
-        return False
-
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its text."""
-        return text_lineage("MaterializedProject", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output as it was."""
@@ -99,10 +85,6 @@ class GivenRows:
         Args:
             lookups: external tables that the projection reads.
         """
-        changed = (
-            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{packed(self.below)}\n) "
-            f"group by {ROW} having sum({TIMES}) <> 0"
-        )
         came = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
         unknown = f"({came}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
         known = (
@@ -110,7 +92,7 @@ class GivenRows:
             f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
         )
         return [
-            Step(self.changed, changed, persist=True),
+            Step(self.changed, summed(packed(self.below)), persist=True),
             Step(
                 self.known,
                 self._known(),

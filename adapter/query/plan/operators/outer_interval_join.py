@@ -17,13 +17,12 @@ from ...sql.dialect import sql
 from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
-from ..lineage import Lineage, text_lineage
 from ..operator import Until, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
 from ..relations.query_operator import QueryOperator
-from ..state.buffered_rows import ROW
+from ..state.buffered_rows import ROW, repeated
 from ..state.key_generations import is_not_reached
 from ..time_bounds import TimeBounds, end_of_keeping, kept_until
 
@@ -93,10 +92,6 @@ class OuterIntervalJoin(QueryOperator):
         # Rows without a match may be distinguished by NULLs only.
         keys = () if conditions.has_outer(self.query) else joined.keys
         return Relation(delays=joined.delays(delays), keys=keys)
-
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its text."""
-        return text_lineage("OuterIntervalJoin", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the rows of each side, and emits pairs and rows that are left without a match."""
@@ -197,7 +192,7 @@ class MatchedOrAlone:
 
 
 def _unpacked(packed: str) -> str:
-    return f"select {ROW}.* from (\n{packed}\n)"
+    return repeated(packed, False)
 
 
 def _union(texts: list[str]) -> str:

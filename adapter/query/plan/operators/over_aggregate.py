@@ -17,15 +17,13 @@ from ...sql.intervals import HOUR
 from ..author_text import over_clauses_text, select_of, until_text
 from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
-from ..lineage import Lineage, text_lineage
 from ..operator import Operator, Until, Wiring, with_inputs
 from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..relations.passed import passed_columns
 from ..relations.query_operator import QueryOperator
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, due_at, is_not_reached, later, of_keys, passed
-from ..state.ranked_rows import DUE
+from ..state.key_generations import DUE, NO_STEP, due_at, is_not_reached, later, of_keys, passed
 from ..time_bounds import end_of_keeping
 from .source import views_below
 
@@ -70,10 +68,6 @@ class OverAggregate(QueryOperator):
     def compared_inputs(self) -> tuple[Operator, ...]:
         """Returns its input if rows wait for the watermark."""
         return self.inputs if self.waits else ()
-
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its text."""
-        return text_lineage("OverAggregate", self.sql, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows while they wait or frames of later rows reach them, and emits each once."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...sql.dialect import parse
-from ..author_text import lifted
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring, with_inputs
@@ -23,20 +22,11 @@ class Project(QueryOperator):
     micro-batch, and with external tables, which are asked for its keys. No state."""
 
     shown_as = ROW_BY_ROW
+    depends_on_watermark = False
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns what passes through from its input."""
         return passed_relation(self.query, below[0])
-
-    @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Returns False: rows are passed on as they come."""
-        return False
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
@@ -54,11 +44,6 @@ class Project(QueryOperator):
         query = parse(self.sql)
         name, text = Summary(self.inputs[0].expressions).of(query)
         return self.explanation(context, text, name, reads=tables(query)) if text else None
-
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns the expressions that a query above displays."""
-        return lifted(self.as_written(self.sql))
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:

@@ -127,14 +127,14 @@ class Recompute(ExpiringOperator):
         """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is
         the result, they are only computed after the commit."""
         partitions, kept = self._stored_inputs(wiring)
-        is_result = wiring.is_result(self)
+        is_result = wiring.result is self
         if partitions is not None:
             wiring.steps += partitions.steps(self._touched(partitions, is_result), kept)
         if is_result:
             assert partitions is not None
             (own,) = kept
             wiring.store(own.state(()), own)
-            wiring.result(self._grouped(own, partitions))
+            wiring.result_steps = self._grouped(own, partitions)
             return
         before: list[str] = []
         after: list[str] = []

@@ -18,6 +18,8 @@ _IS_INSERTED = "_change_type in ('insert', 'update_after')"
 class Source(Operator):
     """New rows of a stream, or changes of a changelog. No state."""
 
+    depends_on_watermark = False
+
     view: str
     key: tuple[str, ...] = ()
     """Columns that identify a row of a changelog, in lower case."""
@@ -32,11 +34,6 @@ class Source(Operator):
         changes = self.changelog and not self.versions
         keys = (frozenset(self.key),) if self.key else ()
         return Relation(changes, keys=keys, event_time=self.event_time, bounded=changes)
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Returns False: rows are passed on as they come."""
-        return False
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether it is a changelog, whose rows stay until they are deleted."""

@@ -8,7 +8,7 @@ Under a TTL the operators above expire what such a row contributed to; then it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -79,11 +79,6 @@ class TemporalFilter(Operator):
             state=context.states({}, ("a row for which it holds", ", or ".join(ends))),
             notes=("A row leaves the result when the watermark has passed it by that much.",),
         )
-
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns those of its input."""
-        return self.inputs[0].expressions
 
 
 _UNTIL, _KNOWN = "__until", "__known"

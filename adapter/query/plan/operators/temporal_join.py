@@ -22,8 +22,7 @@ from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
 from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, due_at, passed
-from ..state.ranked_rows import DUE
+from ..state.key_generations import DUE, NO_STEP, due_at, passed
 from .source import Source, views_below
 
 _TIME = "__time"

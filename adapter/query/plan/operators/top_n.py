@@ -118,14 +118,15 @@ class TopN(TopNFields):
 
     def _rank_rows(self, wiring: Wiring) -> None:
         # A ranking is replayed under its state's name, or under its own if it is the result.
-        replayed = wiring.is_replayed(self.name, members_part(self))
+        replayed = not wiring.replayed.isdisjoint((self.name, members_part(self)))
         rows = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
         compared = rows.compared_rows(views_below(self))
         wiring.rows += [] if compared is None else [compared]
         wiring.steps += rows.steps()
         wiring.store(rows.state(), self)
-        if wiring.is_result(self):
-            wiring.result(ResultSteps(rows.emit(replayed), rows.put_out, rows.touched, tuple(rows.keys)))
+        if wiring.result is self:
+            emitted = rows.emit(replayed)
+            wiring.result_steps = ResultSteps(emitted, rows.put_out, rows.touched, tuple(rows.keys))
         else:
             wiring.steps.append(rows.change())
 
@@ -134,8 +135,9 @@ class TopN(TopNFields):
         ranked = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
         wiring.steps += ranked.steps()
         wiring.store(ranked.state(), self)
-        if wiring.is_result(self):
-            wiring.result(ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, self.top.partition))
+        if wiring.result is self:
+            by = self.top.partition
+            wiring.result_steps = ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, by)
         else:
             wiring.steps.append(ranked.change())
-        wiring.reads_state_of(self, below)
+        wiring.looks_into[self.name] = wiring.parts_of[below.name]

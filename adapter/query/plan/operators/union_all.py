@@ -16,6 +16,8 @@ from ..relation import WEIGHT, Relation, common_end
 class UnionAll(Operator):
     """The rows of all inputs. No state."""
 
+    depends_on_watermark = False
+
     label: str = "UNION ALL"
     pairs: Mapping[str, str] = field(default_factory=dict)
     """Columns of the first input, in lower case → those of the second at the same position; empty if unknown."""
@@ -41,11 +43,6 @@ class UnionAll(Operator):
             ends=common_end(left, right, self.pairs),
             bounded=left.bounded and right.bounded,
         )
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Returns False: rows are passed on as they come."""
-        return False
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the inputs' rows. A column's origin combines its origins in each side, so that

@@ -77,7 +77,7 @@ class WindowAggregate(WindowOperator):
         spec, steps = written_spec(self.spec), self.window_steps(context.emission)
         window, of = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
-        told = {steps.slices: (f"partial aggregates per {of}{and_key}", self.clears(context))}
+        told = {steps.part: (f"partial aggregates per {of}{and_key}", self.clears(context))}
         first = window.kind == "cumulate"
         for part, values in steps.set_parts().values():
             named, finest = ", ".join(values), ", of the finest grouping set" if spec.has_finest_set else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ....util.quoting import quote
 from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
 from ...frontend.source_text import with_sorted_conjuncts
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
-from ..state.row_columns import first_of, row_column
-from ..state.sessions import Sessions
+from ..state.sessions import InSessions, Sessions
+from ..state.top_n_fields import first_of
 from ..state.window_steps import WindowSteps
 from ..state.window_trigger import WindowTrigger, window_columns
 from ..window_operator import WindowOperator
@@ -70,19 +71,7 @@ class BufferedWindows(WindowSteps):
         self.part = f"{spec.name}_rows"
         self.windows_step = spec.name
         # Rows of other windows may have other columns.
-        self.kept_row = row_column(spec.name)
-
-    def known(self) -> list[Step]:
-        """Returns no steps: the rows don't depend on the state."""
-        return []
-
-    def rows_text(self, raw: str, clock: bool) -> str:
-        """Returns the rows unchanged."""
-        return raw
-
-    def ingest(self) -> list[Step]:
-        """Returns no steps before the rows are stored."""
-        return []
+        self.kept_row = quote(f"{spec.name}_row")
 
     def parts(self) -> list[StatePart]:
         """Returns the state table. Each row is stored once, though it may be in many windows."""
@@ -127,21 +116,13 @@ class BufferedWindows(WindowSteps):
         return Step(self.spec.name, f"select {columns}\nfrom (\n{closing}\n)")
 
 
-class SessionBuffer(BufferedWindows):
+class SessionBuffer(InSessions, BufferedWindows):
     """Steps and state of a `WindowBufferSpec` over sessions."""
 
     def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
         super().__init__(spec, emission)
         self.sessions = Sessions(spec, self.part, self.closing)
         self.own = [SLICE_END] if self.window.grows else []
-
-    def known(self) -> list[Step]:
-        """Returns the step with the open sessions."""
-        return [self.sessions.known(self.spec.rows)]
-
-    def rows_text(self, raw: str, clock: bool) -> str:
-        """Returns the rows with their sessions."""
-        return self.sessions.rows(raw, clock)
 
     def parts(self) -> list[StatePart]:
         """Returns the state table: rows with the bounds of their session when they arrived."""

@@ -7,7 +7,7 @@ more rows arrive: previous rows within the new bounds belonged to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
@@ -19,8 +19,7 @@ from ..operator import Operator, Wiring
 from ..relation import Relation
 from ..state.buffered_rows import ROW, TIMES, netted, packed
 from ..state.key_generations import is_not_reached
-from ..state.sessions import Sessions, SessionWindows
-from .window_buffer import SessionBuffer
+from ..state.sessions import InSessions, Sessions
 from .window_results import WindowResults
 
 
@@ -73,11 +72,6 @@ class WindowChanges(Operator):
         state = context.states({}, ("what a window gave last, to be retracted as it was", WINDOW_END))
         return self.explanation(context, "early and late firing", state=state)
 
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns those of its input."""
-        return self.inputs[0].expressions
-
 
 class ChangedWindows:
     """Steps and state of a `WindowChanges`."""
@@ -92,7 +86,7 @@ class ChangedWindows:
         steps = windows.window_steps()
         self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
-        if isinstance(steps, SessionWindows | SessionBuffer) and not self.spec.window.grows:
+        if isinstance(steps, InSessions) and not self.spec.window.grows:
             self.sessions = steps.sessions
         """Sessions can be extended: their previous results may have an earlier end."""
 

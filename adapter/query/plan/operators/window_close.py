@@ -6,8 +6,9 @@ closes are never emitted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
@@ -19,7 +20,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT, WINDOW_END, Relation, comes_late
 from ..state import generations
-from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated
+from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated, summed
 from ..state.key_generations import NO_STEP, is_not_reached, later
 from ..state.window_trigger import is_firing_due, latest
 
@@ -75,11 +76,6 @@ class WindowClose(Operator):
         state = context.states({}, ("a change of an open window", f"window end{later}"))
         return self.explanation(context, when, state=state)
 
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns those of its input."""
-        return self.inputs[0].expressions
-
 
 _CAME_AT = "__came_at"
 """The watermark, in microseconds, after the micro-batch in which a change was stored."""
@@ -100,8 +96,17 @@ class OpenWindows:
         self.row, self.times, self.came_at = (
             quote(f"{self.part}_{what}") for what in ("row", "times", "came_at")
         )
-        self.window_end = f"{ROW}.{quote(operator.window_end)}"
-        self.end = later(self.window_end, self.lasts) if self.lasts else self.window_end
+        self.end = f"{ROW}.{quote(operator.window_end)}"
+        if emission.changes:
+            end, before, after = _micros(self.end), _micros(now("now_before")), _micros(now("now_after"))
+            is_due = is_firing_due(emission, end, before, after)
+            # Or it arrived after the on-time firing.
+            self.is_emitted = f"({is_due} or coalesce({after} >= {end} + {emission.complete}, false))"
+            self.waits = f"not {self.is_emitted}"
+        else:
+            self.end = later(self.end, self.lasts) if self.lasts else self.end
+            self.waits = is_not_reached(self.end)
+            self.is_emitted = f"not {self.waits}"
         relation = self.below.relation
         self.changes = relation.changes
         # A key that expired and returns inserts a row without retracting the previous one.
@@ -113,104 +118,60 @@ class OpenWindows:
 
     def change(self) -> tuple[str, str]:
         """Returns the emitted change of a micro-batch, and the same for an empty state."""
+        step = f"{now(STEP)} as {generations.CAME_IN}"
+        came = f"select {ROW}, {TIMES}, {step} from (\n{packed(self.below)}\n)\nwhere {self.is_emitted}"
+        held = f"{self._stored_columns()}\nwhere {self.is_emitted}"
         if self.emission.changes:
-            return self._change_of_results()
+            held += f" and not {self._was_emitted('now_before')}"
+            # A retraction may refer to an emitted row, so all weights are kept.
+            net = netted if self.changes else partial(repeated, changes=False)
+            return net(f"{held}\nunion all\n{came}"), net(came)
         open_before = is_not_reached(self.end, "watermark_before")
-        came = (
-            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
-            f"where not {is_not_reached(self.end)}"
-        )
-        held = (
-            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes()}\n)\n"
-            f"where not {is_not_reached(self.end)} and {open_before}"
-        )
         closes, closed = f"{came} and {open_before}", f"{came} and not {open_before}"
+        held += f" and {open_before}"
         return self._closed_rows(f"{held}\nunion all\n{closes}", closed), self._closed_rows(closes, closed)
 
     def state(self) -> StatePart:
         """Returns the state table."""
         if self.emission.changes:
-            return self._state_of_results()
-        append = (
-            f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
-            f"from (\n{packed(self.below)}\n) where {is_not_reached(self.end)}"
-        )
-        columns = f"{ROW}, {TIMES}, {generations.CAME_IN}"
-        rows = f"select {columns} from (\n{self._stored_changes()}\n)\nwhere {is_not_reached(self.end)}"
-        if self.changes:
-            rows = self._summed(rows)
-        fold = (
-            f"select {NO_STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}\n"
-            f"from (\n{rows}\n)"
-        )
+            came = self._items(f"{_micros(now('now_after'))} as {self.came_at}, ")
+            step, kept = f"{generations.CAME_IN} as {STEP}", self._items(f"{_CAME_AT} as {self.came_at}, ")
+            after = self._was_emitted("now_after")
+            fold = f"select {step}, {kept}\nfrom (\n{self._stored_changes()}\n) where not {after}"
+        else:
+            came = self._items()
+            rows = f"{self._stored_columns()}\nwhere {self.waits}"
+            rows = self._summed(rows) if self.changes else rows
+            fold = f"select {NO_STEP}, {came}\nfrom (\n{rows}\n)"
+        append = f"select {now(STEP)} as {STEP}, {came}\nfrom (\n{packed(self.below)}\n) where {self.waits}"
         return StatePart(self.part, append, fold)
 
-    # -- where windows have several results --------------------------------------------------------
+    def _items(self, came_at: str = "") -> str:
+        return f"{ROW} as {self.row}, {TIMES} as {self.times}, {came_at}{self.end} as {EXPIRES_AT}"
 
-    def _change_of_results(self) -> tuple[str, str]:
-        came = (
-            f"select {ROW}, {TIMES}, {now(STEP)} as {generations.CAME_IN} from (\n{packed(self.below)}\n)\n"
-            f"where {self._is_emitted()}"
-        )
-        before = self._was_emitted(_micros(now("now_before")), _CAME_AT)
-        held = (
-            f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes_with_watermark()}\n)\n"
-            f"where {self._is_emitted()} and not {before}"
-        )
-        return self._net_change(f"{held}\nunion all\n{came}"), self._net_change(came)
-
-    def _net_change(self, rows: str) -> str:
-        """Returns the net change. A retraction may refer to an emitted row, so all weights are kept."""
-        if not self.changes:
-            return f"select {ROW}.* from (\n{rows}\n)"
-        return netted(rows)
-
-    def _state_of_results(self) -> StatePart:
-        came_at = f"{_micros(now('now_after'))} as {self.came_at}"
-        append = (
-            f"select {now(STEP)} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, {came_at}, "
-            f"{self.window_end} as {EXPIRES_AT}\nfrom (\n{packed(self.below)}\n) where not {self._is_emitted()}"
-        )
-        after = self._was_emitted(_micros(now("now_after")), _CAME_AT)
-        fold = (
-            f"select {generations.CAME_IN} as {STEP}, {ROW} as {self.row}, {TIMES} as {self.times}, "
-            f"{_CAME_AT} as {self.came_at}, {self.window_end} as {EXPIRES_AT}\n"
-            f"from (\n{self._stored_changes_with_watermark()}\n) where not {after}"
-        )
-        return StatePart(self.part, append, fold)
-
-    def _is_emitted(self) -> str:
-        """SQL predicate: a change is emitted in this micro-batch, or arrived after the on-time firing."""
-        end, after = _micros(self.window_end), _micros(now("now_after"))
-        is_due = is_firing_due(self.emission, end, _micros(now("now_before")), after)
-        return f"({is_due} or coalesce({after} >= {end} + {self.emission.complete}, false))"
-
-    def _was_emitted(self, at: str, came_at: str) -> str:
-        """SQL predicate: a change that was stored at one watermark has been emitted by another one."""
-        end = _micros(self.window_end)
-        passed = latest(self.emission, end, at)
-        return f"coalesce({passed} > {came_at}, {came_at} is null and {passed} is not null)"
-
-    def _stored_changes_with_watermark(self) -> str:
-        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
-        return f"select {columns}, {self.came_at} as {_CAME_AT} from state where part = '{self.part}'"
+    def _was_emitted(self, watermark: str) -> str:
+        """SQL predicate: a stored change has been emitted by a watermark."""
+        passed = latest(self.emission, _micros(self.end), _micros(now(watermark)))
+        return f"coalesce({passed} > {_CAME_AT}, {_CAME_AT} is null and {passed} is not null)"
 
     def _stored_changes(self) -> str:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
+        columns += f", {self.came_at} as {_CAME_AT}" if self.emission.changes else ""
         return f"select {columns} from state where part = '{self.part}'"
+
+    def _stored_columns(self) -> str:
+        return f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes()}\n)"
 
     def _summed(self, rows: str) -> str:
         """Returns the multiplicity of rows over all stored changes."""
         if self._key:
             return generations.newest(rows, [ROW], TIMES, self._key)
-        return (
-            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
-        )
+        return summed(rows)
 
     def _closed_rows(self, closes: str, closed: str) -> str:
         """Returns the rows of closing windows, and changes of windows that had closed."""
         if not self.changes:
-            return f"select {ROW}.* from (\n{closes}\nunion all\n{closed}\n)"
+            return repeated(f"{closes}\nunion all\n{closed}", False)
         if self.lasts is not None:
             # All rows of the window are there when it closes; intermediate results aren't emitted.
             return repeated(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)

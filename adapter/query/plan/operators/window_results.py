@@ -100,11 +100,6 @@ class WindowResults(Operator):
         return {column: sizes[0] for column, kind in self.carried.items() if kind == "window_start"}
 
     @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
-
-    @property
     def windows(self) -> tuple[WindowOperator, ...]:
         """Returns the windows below it, inputs first."""
         return tuple(each for each in in_order(self) if isinstance(each, WindowOperator))

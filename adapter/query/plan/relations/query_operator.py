@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
 from ...sql.dialect import sql
+from ..author_text import lifted
+from ..lineage import Lineage, text_lineage
 from ..operator import Operator
 
 
@@ -22,3 +25,12 @@ class QueryOperator(Operator):
     def sql(self) -> str:
         """The text of the query."""
         return sql(self.query)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text."""
+        return text_lineage(type(self).__name__, self.sql, below)
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self.as_written(self.sql))

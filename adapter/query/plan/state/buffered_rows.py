@@ -202,14 +202,13 @@ class BufferedRows:
         """Returns the rows before the micro-batch, of the touched partitions. Rows may be split over several changes."""
         if self.partitions is None:
             return self.all_before()
-        rows = (
-            self.touched_rows()
-            if self._expiring_partitions is None or self.stays
-            else self._in_current_generation()
-        )
         if self.alone:
             stored = generations.unexpired(self._stored_rows(), None, "watermark_before")
             rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
+        elif self._expiring_partitions is None or self.stays:
+            rows = self.touched_rows()
+        else:
+            rows = self._in_current_generation()
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _in_current_generation(self) -> str:
@@ -340,9 +339,14 @@ class BufferedRows:
 
 def packed(operator: Operator) -> str:
     """Returns the change of an operator's result, with each row as a struct."""
-    if operator.relation.changes:
-        return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {operator.name}"
-    return f"select struct(*) as {ROW}, 1L as {TIMES} from {operator.name}"
+    return packed_rows(operator.name, operator.relation.changes)
+
+
+def packed_rows(relation: str, changes: bool) -> str:
+    """Returns rows, which have weights if they may be retracted, each as a struct."""
+    if changes:
+        return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {relation}"
+    return f"select struct(*) as {ROW}, 1L as {TIMES} from {relation}"
 
 
 def added_up(rows: str, changes: bool) -> str:
@@ -353,9 +357,14 @@ def added_up(rows: str, changes: bool) -> str:
     select * from rows
     ) group by __row having sum(__times) > 0
     """
-    if not changes:
-        return rows
-    return f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) > 0"
+    return summed(rows, "> 0") if changes else rows
+
+
+def summed(rows: str, having: str = "<> 0") -> str:
+    """Returns rows with the sum of their multiplicities."""
+    return (
+        f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) {having}"
+    )
 
 
 def netted(rows: str) -> str:

@@ -7,13 +7,13 @@ the state counts each value, which contributes while its count is positive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ....util.quoting import quote
 from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupAggregateSpec
-from ...aggregates.partials import Partials, flag_columns, known_rows
+from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from .key_generations import (
     NO_STEP,
@@ -36,18 +36,13 @@ class Groups(Partials):
 
     Args:
         ttl: microseconds after which an idle key expires. None for never.
-        fused: whether another operator reads the changed keys before the state is written.
-        read_again: whether it reads them more than once.
     """
 
     spec: GroupAggregateSpec
 
-    def __init__(
-        self, spec: GroupAggregateSpec, ttl: int | None, fused: bool, read_again: bool = True
-    ) -> None:
+    def __init__(self, spec: GroupAggregateSpec, ttl: int | None) -> None:
         super().__init__(spec)
-        self.read_again = read_again
-        self.name, self.signed, self.fused = spec.name, spec.signed, fused
+        self.name, self.signed = spec.name, spec.signed
         self.part = f"{spec.name}_groups"
         self.changed = f"{spec.name}_changed"
         """The step with the batch's partial aggregates."""
@@ -81,35 +76,18 @@ class Groups(Partials):
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
         # Computed with the commit, unless a step reads them before.
-        changed = Step(self.changed, self._changes(), persist=True, initial=self._initial_group())
-        steps.append(changed)
-        if self.fused:
-            columns = ", ".join(self._columns())
-            known = matching(self.part, self.keys, self.changed)
-            both = f"select {columns} from (\n{known}\n)\nunion all\nselect {columns} from {self.changed}"
-            initial = self._finished(f"select * from {self.changed}")
-            steps += self._looked_up(
-                self.generations.latest(both),
-                None,
-                Step(self.name, "", persist=self.read_again, initial=initial),
-            )
-        return steps
+        first = None if self.keys else self._changes(initial=True)
+        return [*steps, Step(self.changed, self._changes(), persist=True, initial=first)]
 
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
         append, ttl = f"select * from {self.changed}", self.generations.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.spec.distinct_sets:
-            columns = [
-                STEP,
-                *self.generations.generation_columns,
-                *self._set_keys(),
-                *self._values(members),
-                *self._flags(members),
-            ]
+            columns = [STEP, *self._identity(members), *self._flags(members)]
             append = f"select {', '.join(columns)} from {self._new_view(members)}"
             if self.signed:
-                append = self._counts(members)
+                append = self._new_counts(members)
             fold = self._fold_values(members)
             # Rows are unique, unless values can be retracted or occur with another enumerated key.
             merges = self.signed or self.spec.enumerated is not None
@@ -133,9 +111,6 @@ class Groups(Partials):
             branches += [self._partials_of_values(members) for members in self.spec.distinct_sets]
         columns = ", ".join(self._columns())
         return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
-
-    def _initial_group(self) -> str | None:
-        return None if self.keys else self._changes(initial=True)
 
     def _partials_of_rows(self) -> str:
         made: dict[str, str] = {}
@@ -164,14 +139,12 @@ class Groups(Partials):
     def _partials_of_values(self, members: DistinctSet) -> str:
         """Returns the partial aggregates of new values."""
         made: dict[str, str] = {}
-        for metric in self._distinct_metrics():
-            if metric.metric.distinct_set == members.name:
-                flag = self._flags(members)[members.place(metric.metric)]
-                made |= metric.make(flag)
+        for metric in self._metrics_over(members):
+            made |= metric.make(self._flags(members)[members.place(metric.metric)])
         # The expiry of a key is set by its rows.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
         by = [STEP, *self.generations.generation_columns, *self.keys]
-        kept = [STEP, *self.generations.generation_columns, *self._set_keys(), *self._values(members)]
+        kept = [STEP, *self._identity(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
             f"from {self._flagged(members, self._new_view(members), kept)}\ngroup by {', '.join(by)}"
@@ -179,16 +152,17 @@ class Groups(Partials):
 
     # -- distinct values ---------------------------------------------------------------------------
 
+    def _identity(self, members: DistinctSet) -> list[str]:
+        """Columns that identify a value in the state."""
+        return [*self.generations.generation_columns, *self._set_keys(), *self._values(members)]
+
     def _values_of_batch(self, members: DistinctSet) -> str:
         """Returns the batch's values, and the FILTERs that each passes."""
         return self.generations.with_since(self._distinct_inputs(members, [STEP]))
 
     def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
         """Returns the steps with the values that the state lacks, or lacks for a FILTER."""
-        flags, identity = (
-            self._flags(members),
-            [*self.generations.generation_columns, *self._set_keys(), *self._values(members)],
-        )
+        flags, identity = self._flags(members), self._identity(members)
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
         fresh = [
             f"coalesce(batch.{flag}, false) and not coalesce(known.{flag}, false) as {flag}" for flag in flags
@@ -224,7 +198,11 @@ class Groups(Partials):
 
     def _count_columns(self, members: DistinctSet) -> list[str]:
         """Columns with a value's count, one per flag."""
-        return [quote(name) for name in flag_columns(self.spec, members, TIMES)]
+        return self._per_condition(members, TIMES)
+
+    def _new_counts(self, members: DistinctSet) -> str:
+        """Returns what is appended to the values' counts."""
+        return self._counts(members)
 
     def _counts(self, members: DistinctSet) -> str:
         """Returns the change of the values' counts in the batch."""
@@ -233,27 +211,24 @@ class Groups(Partials):
             for number, condition in zip(self._count_columns(members), members.filters, strict=True)
         ]
         fixed = [STEP, *self._values(members)]
-        of_set = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
         # Only these two aggregates accept NULL, and only with another value next to it.
-        pairs = any(metric.metric.function in ("min_by", "max_by") for metric in of_set)
+        pairs = any(each.metric.function in ("min_by", "max_by") for each in self._metrics_over(members))
         where = "" if pairs else f"where {self._not_null(members)}\n"
         items = ", ".join([*fixed, *self._selected_keys(), *numbers])
         return self.generations.with_since(
             f"select {items}\nfrom {self.rows}\n{where}{self._group_by(fixed)}"
         )
 
-    def _metrics_over_values(self, members: DistinctSet, touched: str | None) -> str:
-        """Returns the metrics over the values with a positive count."""
-        return self._metrics_of(members, matching(self._part(members), self.keys, touched))
+    def _stored_counts(self, members: DistinctSet, touched: str | None = None) -> str:
+        return matching(self._part(members), self.keys, touched)
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
-        """Returns the metrics over values, per key and generation."""
+        """Returns the metrics over the values with a positive count, per key and generation."""
         numbers, of = self._count_columns(members), [*self.generations.generation_columns, *self.keys]
         made = []
-        for metric in self._distinct_metrics():
-            if metric.metric.distinct_set == members.name:
-                there = f"{numbers[members.place(metric.metric)]} > 0"
-                made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
+        for metric in self._metrics_over(members):
+            there = f"{numbers[members.place(metric.metric)]} > 0"
+            made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
         identity = [*of, *self._values(members)]
         summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
         rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
@@ -271,12 +246,11 @@ class Groups(Partials):
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        identity = [*self.generations.generation_columns, *self._set_keys(), *self._values(members)]
+        identity = self._identity(members)
         if self.signed:
-            made = [f"sum({number}) as {number}" for number in self._count_columns(members)]
-            having = "\nhaving " + " or ".join(
-                f"sum({number}) <> 0" for number in self._count_columns(members)
-            )
+            numbers = self._count_columns(members)
+            made = [f"sum({number}) as {number}" for number in numbers]
+            having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in numbers)
         else:
             made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
         source = self.generations.of_living(self._part(members))
@@ -306,16 +280,16 @@ class Groups(Partials):
     def emit(self, whole: bool) -> list[Step]:
         """Returns the steps with the changed keys and their values; with `whole`, all keys."""
         if whole:
-            return [Step(self.name, self.all_groups())]
-        if self.fused:
-            return []
-        touched = touched_in_step(self.touched, self.part, self.keys, self.changed)
+            return [
+                Step(self.name, self._finished(self.generations.alive(matching(self.part, self.keys, None))))
+            ]
         rows = self.generations.latest(matching(self.part, self.keys, self.touched))
-        return [touched, *self._looked_up(rows, self.touched, Step(self.name, ""))]
-
-    def all_groups(self) -> str:
-        """Returns all groups of the state that haven't expired."""
-        return self._finished(self.generations.alive(matching(self.part, self.keys, None)))
+        together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
+        return [
+            touched_in_step(self.touched, self.part, self.keys, self.changed),
+            Step(self.met, together, asks=(Asking(self.part, KNOWN),)),
+            Step(self.name, self._finished_of(self.met, partial(self._stored_counts, touched=self.touched))),
+        ]
 
     def groups_matching(self, rows: str, others: str, columns: Sequence[str]) -> str:
         """Returns the groups of state rows whose keys partly match another relation."""
@@ -330,35 +304,30 @@ class Groups(Partials):
             f"union all\nselect {columns} from {self.changed}"
         )
 
-    def _looked_up(self, rows: str, touched: str | None, result: Step) -> list[Step]:
-        """Returns the steps that merge the state rows of keys (including this step's) and compute their values."""
-        initial = None if result.initial is None else self._merged_by_key(f"select * from {self.changed}")
-        together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
-        return [
-            Step(self.met, together, initial=initial, asks=(Asking(self.part, KNOWN),)),
-            replace(result, sql=self._finished_of(self.met, touched)),
-        ]
+    def _finished(self, rows: str, counts: Callable[[DistinctSet], str] | None = None) -> str:
+        return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", counts or self._stored_counts)
 
-    def _finished(self, rows: str, touched: str | None = None) -> str:
-        return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", touched)
+    def _finished_of(self, source: str, counts: Callable[[DistinctSet], str]) -> str:
+        """Returns the values of keys from one merged state row each.
 
-    def _finished_of(self, source: str, touched: str | None) -> str:
-        """Returns the values of keys from one merged state row each."""
+        Args:
+            counts: returns the counts of a set's values, if these can be retracted.
+        """
         if self.signed:
-            source = self._with_values(source, touched)
+            source = self._with_values(source, counts)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
         # The global group exists even without rows.
         there = f"\nwhere {ROWS_THERE} > 0" if self.signed and self.keys else ""
         return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
 
-    def _with_values(self, groups: str, touched: str | None) -> str:
+    def _with_values(self, groups: str, counts: Callable[[DistinctSet], str]) -> str:
         """Returns groups with the metrics over their values."""
         columns = [f"own.{name}" for name in [*self.keys, ROWS_THERE]]
         columns += [quote(name) for metric in self.metrics for name in metric.columns()]
         joins = f"{groups} as own"
         for members in self.spec.distinct_sets:
             joins += (
-                f"\nleft join (\n{self._metrics_over_values(members, touched)}\n) as {quote(members.name)} "
+                f"\nleft join (\n{self._metrics_of(members, counts(members))}\n) as {quote(members.name)} "
                 f"on {equal_keys('own', quote(members.name), [*self.generations.generation_columns, *self.keys])}"
             )
         return f"(\nselect {', '.join(columns)}\nfrom {joins}\n)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ....util.quoting import quote
 from ...aggregates.aggregates import TYPED
@@ -41,9 +42,8 @@ class GroupChanges(Groups):
         takes_back: bool = True,
         read_again: bool = True,
     ) -> None:
-        super().__init__(spec, ttl, fused=True, read_again=read_again)
-        self.name, self.replayed = name, replayed
-        self._of_batch_too = False
+        super().__init__(spec, ttl)
+        self.name, self.replayed, self.read_again = name, replayed, read_again
         self.keeps_given = takes_back and any(map(is_inexact, spec.metrics))
         """Whether the state stores the last emitted row of each key, for exact retractions."""
         self.given, self.given_part = quote(f"{spec.name}_given"), f"{spec.name}_given"
@@ -51,58 +51,46 @@ class GroupChanges(Groups):
 
     def steps(self) -> list[Step]:
         """Returns the steps up to the change of the result."""
-        ingest = [step for step in self.ingest() if step.name != self.met]
-        found = [Step(self.rows, self.rows_text(), persist=True), *ingest]
-        assert found[-1].name == self.name and found[-2].name == self.changed
+        *found, changed = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
         for members in self.spec.distinct_sets if self.signed else ():
-            found.insert(-2, Step(self._new_view(members), self._counts(members), persist=True))
+            found.append(Step(self._new_view(members), self._counts(members), persist=True))
+        found.append(changed)
         if self.replayed:
-            self._of_batch_too = True
-            rows = self._finished(self.generations.alive(self.known_and_new()))
-            self._of_batch_too = False
-            everything = Step(self.after, rows, persist=True)
-            return [
-                *found[:-1],
-                everything,
-                Step(self.name, f"select *, 1L as {WEIGHT} from {self.after}", persist=True),
-            ]
+            rows = self._finished(self.generations.alive(self.known_and_new()), self._counts_with_new)
+            change = f"select *, 1L as {WEIGHT} from {self.after}"
+            return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
         if not self.keeps_given and not (self.signed and self.spec.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
             whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
+            merged = self._merged_before_and_after(self.changed)
             return [
-                *found[:-1],
-                Step(
-                    self.met,
-                    self._merged_before_and_after(self.changed),
-                    initial=initial,
-                    asks=asks,
-                    whole=whole,
-                ),
+                *found,
+                Step(self.met, merged, initial=initial, asks=asks, whole=whole),
                 Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
-        before = (
-            self._last_emitted()
-            if self.keeps_given
-            else self._finished(self.generations.in_current_generation(known), self.changed)
-        )
-        self._of_batch_too = True
-        after = self._finished(self.generations.latest(both), self.changed)
-        self._of_batch_too = False
-        found[-1] = Step(self.after, after, persist=True, initial=self._first())
+        if self.keeps_given:
+            before = self._last_emitted()
+        else:
+            known = self.generations.in_current_generation(known)
+            before = self._finished(known, partial(self._stored_counts, touched=self.changed))
+        of_touched = partial(self._counts_with_new, touched=self.changed)
+        after = self._finished(self.generations.latest(both), of_touched)
         change = (
             f"select __row.*, sum(__times) as {WEIGHT} from (\n"
             f"select struct(*) as __row, 1L as __times from {self.after}\n"
             f"union all\nselect struct(*) as __row, -1L as __times from (\n{before}\n)\n"
             f") group by __row having sum(__times) <> 0"
         )
-        found.append(
-            Step(self.name, change, persist=True, initial=f"select *, 1L as {WEIGHT} from {self.after}")
-        )
-        return found
+        first = f"select *, 1L as {WEIGHT} from {self.after}"
+        return [
+            *found,
+            Step(self.after, after, persist=True, initial=self._first()),
+            Step(self.name, change, persist=True, initial=first),
+        ]
 
     @property
     def _can_be_rewritten(self) -> bool:
@@ -204,14 +192,8 @@ class GroupChanges(Groups):
         return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
 
     def _first(self) -> str:
-        if not self.signed or not self.spec.distinct_sets:
-            return self._finished(f"select * from {self.changed}")
-        self._of_batch_too, self._only_batch = True, True
-        made = self._finished(f"select * from {self.changed}", self.changed)
-        self._of_batch_too, self._only_batch = False, False
-        return made
-
-    _only_batch = False
+        """Returns the groups after the first batch."""
+        return self._finished(f"select * from {self.changed}", self._counts_of_batch)
 
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
@@ -221,35 +203,26 @@ class GroupChanges(Groups):
         if self._can_be_rewritten:
             (groups,) = found
             return [replace(groups, rewrite=Rewrite(self._rewritten(), self.changed))]
-        if not self.signed:
-            return found
-        listed = []
-        for part in found:
-            members = next((m for m in self.spec.distinct_sets if self._part(m) == part.name), None)
-            append = part.append if members is None else f"select * from {self._new_view(members)}"
-            listed.append(
-                StatePart(part.name, append, part.fold, closes=None, merges=part.merges, forgets=part.forgets)
-            )
-        return listed
+        return found
 
     def _rewritten(self) -> str:
         """Returns all groups after the batch, one row each."""
         step, *kept = self._columns()
         return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
 
-    def _metrics_over_values(self, members: DistinctSet, touched: str | None) -> str:
-        if not self._of_batch_too:
-            return super()._metrics_over_values(members, touched)
-        numbers = self._count_columns(members)
-        identity = [*self.generations.generation_columns, *self.keys, *self._values(members)]
-        columns = ", ".join([*identity, *numbers])
-        new = f"select {columns} from {self._new_view(members)}"
-        if self._only_batch:
-            return self._metrics_of(members, new)
-        return self._metrics_of(
-            members,
-            f"select {columns} from (\n{matching(self._part(members), self.keys, touched)}\n)\nunion all\n{new}",
-        )
+    def _new_counts(self, members: DistinctSet) -> str:
+        return f"select * from {self._new_view(members)}"
+
+    def _counts_of_batch(self, members: DistinctSet) -> str:
+        return f"select {self._counted_columns(members)} from {self._new_view(members)}"
+
+    def _counts_with_new(self, members: DistinctSet, touched: str | None = None) -> str:
+        stored = f"select {self._counted_columns(members)} from (\n{self._stored_counts(members, touched)}\n)"
+        return f"{stored}\nunion all\n{self._counts_of_batch(members)}"
+
+    def _counted_columns(self, members: DistinctSet) -> str:
+        columns = [*self.generations.generation_columns, *self.keys, *self._values(members)]
+        return ", ".join([*columns, *self._count_columns(members)])
 
 
 def is_inexact(metric: Metric) -> bool:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from ...program import EXPIRES_AT, STEP, Step, now
 
 SINCE, TIME = "since", "row_time"
+DUE = "due"
+"""Column with the watermark at which a row is emitted."""
 NO_STEP = f"cast(null as bigint) as {STEP}"
 """STEP of compacted rows: no step that may be emitted again."""
 
@@ -45,11 +47,12 @@ def passed(time: str, watermark: str = "watermark_after") -> str:
     return f"not {is_not_reached(due_at(time), watermark)}"
 
 
-def comes_due(column: str, relation: str) -> str:
-    """SQL predicate: the watermark passes a time in this step, or had passed it when the row arrived in this step."""
+def comes_due(relation: str) -> str:
+    """SQL predicate: the watermark passes the time in `DUE` in this step, or had passed it when the row arrived in this
+    step."""
     return (
-        f"{column} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
-        f"or {now('watermark_before')} is null or {column} > {now('watermark_before')})"
+        f"{DUE} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
+        f"or {now('watermark_before')} is null or {DUE} > {now('watermark_before')})"
     )
 
 

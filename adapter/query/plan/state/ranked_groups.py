@@ -7,17 +7,14 @@ may move up; then the groups of that ranking are read from the groups' own state
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ....util.quoting import quote
-from ...normalize.rankings.ranks import Top
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..operator import with_inputs
 from ..relation import WEIGHT
 from .group_state import Groups
 from .key_generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, of_keys
-from .row_columns import first_of
-from .top_n_fields import ORDER, TopNFields
+from .top_n_fields import ORDER, TopNFields, first_of
 
 ROW, PLACE = "__ranked", "place"
 """Columns of candidates: a row with its partition and order columns, and its rank as in `first_of`."""
@@ -45,6 +42,7 @@ class RankedGroups:
         )
         self.keys, self.ids = operator.top.partition, operator.ids
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
+        self.listed_keys = ", ".join(self.keys) or "true as anything"
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
         self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
         """The step with all previous members, including those whose groups have expired."""
@@ -159,9 +157,22 @@ class RankedGroups:
             if self.expires
             else self._members_that_fell()
         )
-        # Usually there are none, and then no groups are read.
-        step = Step(self.fallen, fallen, materialize=True)
-        return with_fallen(self.front, step, self.now, anew, self.keys)
+        stay = (
+            f"select front.* from {self.front} as front\n"
+            f"left anti join {self.fallen} as fallen on {equal_keys('front', 'fallen', self.keys)}"
+        )
+        none = f"select {self.listed_keys} from {self.front} where false"
+        return [
+            # Usually there are none, and then no groups are read. If the state is empty, there are only candidates.
+            Step(self.fallen, fallen, persist=True, materialize=True, initial=none),
+            Step(
+                self.now,
+                f"{stay}\nunion all\n{anew}",
+                persist=True,
+                initial=f"select * from {self.front}",
+                unless_empty=self.fallen,
+            ),
+        ]
 
     @property
     def expires(self) -> bool:
@@ -196,16 +207,15 @@ class RankedGroups:
     def _with_room(self) -> str:
         """Returns the touched rankings with fewer members than N: if a member expired, another group moves up,
         whether or not the state still has the expired one."""
-        listed = ", ".join(self.keys) or "true as anything"
         touched = "\nunion all\n".join(
-            f"select {listed}, {n} as is_known from {rows}"
+            f"select {self.listed_keys}, {n} as is_known from {rows}"
             for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
         )
         # Members with equal values share a dense rank.
         top = self.operator.top
         has_room = "count(*) > 0" if top.function == "dense_rank" else f"sum(is_known) < {top.rows}"
         by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
-        return f"select {listed} from (\n{touched}\n){by} having {has_room}"
+        return f"select {self.listed_keys} from (\n{touched}\n){by} having {has_room}"
 
     def _groups(self) -> str:
         """Returns the groups after the batch in the rankings in which other groups may have moved up."""
@@ -218,20 +228,28 @@ class RankedGroups:
         )
 
     def _members_that_fell(self) -> str:
+        """Returns the full rankings in which a row that isn't a candidate may have moved up."""
         if self.operator.top.function == "dense_rank":
             # If two values become equal, another one moves up.
             return (
-                f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.known} as known\n"
+                f"select distinct {self.listed_keys} from {self.known} as known\n"
                 f"left semi join {self.gone} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
             )
-        columns = [*self.keys, *self.ids, ROW]
-        return behind_the_last(
-            known=self.known,
-            front=self.front,
-            top=self.operator.top,
-            keys=self.keys,
-            ids=self.ids,
-            columns=columns,
+        # Fewer than N candidates rank before the last member's old place. (With N of them, they are the first N.)
+        top = self.operator.top
+        by = f"partition by {', '.join(self.keys)} " if self.keys else ""
+        total = top.order if top.order.endswith(ROW) else f"{top.order}, {', '.join(self.ids)}"
+        last = (
+            f"select {self.columns} from (\n"
+            f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
+            f"  from {self.known}\n) where place = members and members >= {top.rows}"
+        )
+        return (
+            f"select {self.listed_keys} from (\n"
+            f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {top.order}) as ahead from (\n"
+            f"    select {self.columns}, false as is_last from {self.front}\n"
+            f"    union all\n    select {self.columns}, true as is_last from (\n{last}\n)\n  )\n"
+            f") where is_last and ahead < {top.rows}"
         )
 
     def _moves(self) -> Step:
@@ -252,8 +270,9 @@ class RankedGroups:
 
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
-        listed = ", ".join(self.keys) or "true as anything"
-        noted = f"select distinct {listed} from (\n{self._stored_rows()}\n) where {STEP} = {now(STEP)}"
+        noted = (
+            f"select distinct {self.listed_keys} from (\n{self._stored_rows()}\n) where {STEP} = {now(STEP)}"
+        )
         moved = (
             f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
         )
@@ -337,65 +356,6 @@ def last_places(operator: TopNFields, keys: Sequence[str], members: str) -> str:
 def is_behind(operator: TopNFields) -> str:
     """SQL predicate: a row of `own` can't be in its ranking, given the row ``last`` of `last_places`."""
     return f"coalesce(own.{_FIRST} {'<' if operator.descends else '>'} last.{_LAST}, false)"
-
-
-def behind_the_last(
-    known: str, front: str, top: Top, keys: Sequence[str], ids: Sequence[str], columns: Sequence[str]
-) -> str:
-    """Returns the full rankings in which a row that isn't a candidate may have moved up: fewer than N candidates rank
-    before the last member's old place. (With N of them, they are the first N.)
-
-    Args:
-        known: the step with the previous members.
-        front: the step with the first candidates.
-        keys: partition columns of the ranking.
-        ids: columns that identify its rows within these.
-        columns: of both steps, the row last.
-    """
-    by = f"partition by {', '.join(keys)} " if keys else ""
-    listed, row = ", ".join(columns), columns[-1]
-    total = top.order if top.order.endswith(row) else f"{top.order}, {', '.join(ids)}"
-    last = (
-        f"select {listed} from (\n"
-        f"  select *, row_number() over ({by}order by {total}) as place, count(*) over ({by}) as members\n"
-        f"  from {known}\n) where place = members and members >= {top.rows}"
-    )
-    return (
-        f"select {', '.join(keys) or 'true as anything'} from (\n"
-        f"  select *, sum(if(is_last, 0, 1)) over ({by}order by {top.order}) as ahead from (\n"
-        f"    select {listed}, false as is_last from {front}\n"
-        f"    union all\n    select {listed}, true as is_last from (\n{last}\n)\n  )\n"
-        f") where is_last and ahead < {top.rows}"
-    )
-
-
-def with_fallen(front: str, fallen: Step, now: str, anew: str, keys: Sequence[str]) -> list[Step]:
-    """Returns two steps: the rankings in which rows other than candidates may have moved up, which are computed again, and
-    all rankings after the batch.
-
-    Args:
-        front: the step with the first candidates of each ranking.
-        fallen: the first of the two steps.
-        now: name of the second.
-        anew: recomputed rows of the rankings in `fallen`, with the columns of `front`.
-        keys: partition columns of rankings.
-    """
-    stay = (
-        f"select front.* from {front} as front\n"
-        f"left anti join {fallen.name} as fallen on {equal_keys('front', 'fallen', keys)}"
-    )
-    none = f"select {', '.join(keys) or 'true as anything'} from {front} where false"
-    return [
-        # If the state is empty, there are only candidates.
-        replace(fallen, persist=True, initial=none),
-        Step(
-            now,
-            f"{stay}\nunion all\n{anew}",
-            persist=True,
-            initial=f"select * from {front}",
-            unless_empty=fallen.name,
-        ),
-    ]
 
 
 def changed_ranks(operator: TopNFields, now: str, before: str, name: str) -> Step:

@@ -10,6 +10,7 @@ from ..hidden_items import ROW_TIME
 from ..operator import with_inputs
 from ..relation import WEIGHT
 from .key_generations import (
+    DUE,
     NO_STEP,
     TIME,
     KeyGenerations,
@@ -30,11 +31,8 @@ from .ranked_groups import (
     members_part,
     output_rows,
 )
-from .row_columns import first_of
-from .top_n_fields import TopNFields
+from .top_n_fields import TopNFields, first_of
 
-DUE = "due"
-"""Column with the watermark at which a row is emitted."""
 _FRESH = "__fresh"
 
 
@@ -176,9 +174,9 @@ class RankedRows:
             ]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
-            due = comes_due(DUE, "state")
+            due = comes_due("state")
             touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
-            due = comes_due(DUE, "ranked")
+            due = comes_due("ranked")
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [
                 Step(self.touched, touched, persist=True),

@@ -31,6 +31,7 @@ from ...sql.instants import is_usable
 from ...windows.emission import Emission
 from ..window_specs import WindowBufferSpec
 from .sliced import SlicedWindows
+from .window_steps import WindowSteps
 from .window_trigger import WindowTrigger
 
 
@@ -143,15 +144,16 @@ class Sessions:
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
         return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.is_needed()}\n)"
 
-    def still_open(self, watermark: str) -> str:
-        """Returns the next and the last end of the sessions that end after a local time, and their number."""
+    def still_open(self) -> str:
+        """Returns the next and the last end of the sessions that end after ``:watermark``, a local time, and their
+        number."""
         end, start = f"unix_micros({self._end(SESSION_END)})", f"unix_micros({self.start()})"
         first = end
         if self.window.grows:
-            first = f"greatest({start} + {self.window.step}, {self.window.end_after(watermark)})"
+            first = f"greatest({start} + {self.window.step}, {self.window.end_after(':watermark')})"
         return (
             f"select min({first}) as first, max({end}) as last, count(*) as sessions\n"
-            f"from (\n{self._in_state()}\n)\nwhere {end} > {watermark}"
+            f"from (\n{self._in_state()}\n)\nwhere {end} > :watermark"
         )
 
     def with_sessions(self, part: str, columns: Sequence[str], sessions: str) -> str:
@@ -203,14 +205,10 @@ class Sessions:
         )
 
 
-class SessionWindows(SlicedWindows):
-    """Steps and state of a window aggregation over sessions."""
+class InSessions(WindowSteps):
+    """Windows whose bounds are those of sessions."""
 
-    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
-        super().__init__(spec, emission)
-        self.sessions = Sessions(spec, self.slices, self.closing)
-        self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
-        self.window_keys = ["start_micros", "end_micros"]
+    sessions: Sessions
 
     def known(self) -> list[Step]:
         """Returns the step with the open sessions."""
@@ -219,6 +217,19 @@ class SessionWindows(SlicedWindows):
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the rows with their sessions."""
         return self.sessions.rows(raw, clock)
+
+    def _open_ends(self) -> str:
+        return self.sessions.still_open()
+
+
+class SessionWindows(InSessions, SlicedWindows):
+    """Steps and state of a window aggregation over sessions."""
+
+    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
+        super().__init__(spec, emission)
+        self.sessions = Sessions(spec, self.part, self.closing)
+        self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
+        self.window_keys = ["start_micros", "end_micros"]
 
     def emit(self) -> list[Step]:
         """Returns the steps that emit the closed windows."""
@@ -269,7 +280,7 @@ class SessionWindows(SlicedWindows):
     def _open_slices(self, clock: bool) -> str:
         kept = set(self._stored_columns())
         columns = [quote(c) if c in kept else f"null as {quote(c)}" for c in self._all_columns()]
-        branches = [self._in_windows(self.slices, [*self.keys, *columns], clock)]
+        branches = [self._in_windows(self.part, [*self.keys, *columns], clock)]
         branches += [self._changes(members, True) for members in self.spec.distinct_sets]
         return f"(\n{self._unioned(branches)}\n)"
 
@@ -288,7 +299,7 @@ class SessionWindows(SlicedWindows):
 
     def _fold_slices(self) -> str:
         columns = [*self.keys, *map(quote, self._stored_columns())]
-        return self._merged(self._with_session_bounds(self.slices, columns), [*self.slice, *self.keys])
+        return self._merged(self._with_session_bounds(self.part, columns), [*self.slice, *self.keys])
 
     def _fold_values(self, members: DistinctSet) -> str:
         columns = [*self._set_keys(), *self._values(members)]

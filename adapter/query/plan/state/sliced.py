@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from ....util.quoting import quote
 from ...aggregates.aggregate_builder import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
-from ...aggregates.metric_columns import MetricColumns
 from ...aggregates.model import FIRST, SEEN, DistinctSet, WindowAggregateSpec
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, Asking, StatePart, Step
@@ -33,7 +32,7 @@ class SlicedWindows(Partials, WindowSteps):
         self.window = spec.window
         self.closing = WindowTrigger(spec.window, emission)
         self.first_occurrences = self.window.kind == "cumulate"
-        self.slices = f"{spec.name}_slices"
+        self.part = f"{spec.name}_slices"
         # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
         self.slice = self.point
@@ -45,10 +44,6 @@ class SlicedWindows(Partials, WindowSteps):
         self.flags_say = FIRST if self.first_occurrences else SEEN
 
     # -- before the commit -------------------------------------------------------------------------
-
-    def known(self) -> list[Step]:
-        """Returns the steps that the rows depend on; there are none."""
-        return []
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the window operator's rows from the user's query below it."""
@@ -83,11 +78,12 @@ class SlicedWindows(Partials, WindowSteps):
         slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
         initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
         zone = self.window.time_zone
-        parts = [StatePart(self.slices, slices, self._fold_slices(), initial, time_zone=zone)]
+        parts = [StatePart(self.part, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.spec.distinct_sets:
             if self.first_occurrences:
                 finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
-                append = f"select {self._value_columns(members)}\nfrom {self._new_view(members)}{finest}"
+                columns = ", ".join([*self._identity(members), *self._first_slices(members)])
+                append = f"select {columns}\nfrom {self._new_view(members)}{finest}"
             else:
                 append = self._occurrences(members)
             fold = self._fold_values(members)
@@ -126,16 +122,9 @@ class SlicedWindows(Partials, WindowSteps):
         """Columns with the first slice of a value, one per condition."""
         return self._per_condition(members, FIRST)
 
-    def _value_columns(self, members: DistinctSet) -> str:
-        return ", ".join(
-            [
-                EXPIRES_AT,
-                WINDOW_START,
-                *self._set_keys(),
-                *self._values(members),
-                *self._first_slices(members),
-            ]
-        )
+    def _identity(self, members: DistinctSet) -> list[str]:
+        """Columns that identify a value in its window."""
+        return [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
 
     def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
         """Returns the first occurrences in the batch. `in_all_sets`: of all grouping sets, even if only the finest is
@@ -163,8 +152,7 @@ class SlicedWindows(Partials, WindowSteps):
     def _met_values(self, members: DistinctSet) -> str:
         """Returns the first occurrences in the batch, with the stored ones of the same values."""
         values, keys = self._values(members), self._set_keys()
-        identity = [EXPIRES_AT, WINDOW_START, *keys, *values]
-        both, firsts = ", ".join(identity), self._first_slices(members)
+        both, firsts = ", ".join(self._identity(members)), self._first_slices(members)
         if self.kept_for_finest:
             # In a coarser grouping set a value is new only if it isn't stored with any value of the missing keys. All
             # of its rows are distributed to one task, where each set finds them.
@@ -257,8 +245,8 @@ class SlicedWindows(Partials, WindowSteps):
             f"{f'case when {condition} then {SLICE_END} end' if condition else SLICE_END} as {first}"
             for first, condition in zip(self._first_slices(members), self._conditions(members), strict=True)
         ]
-        columns = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members), *firsts]
-        return f"select {', '.join(columns)}\nfrom {self.rows}\nwhere {self._not_null(members)}"
+        columns = ", ".join([*self._identity(members), *firsts])
+        return f"select {columns}\nfrom {self.rows}\nwhere {self._not_null(members)}"
 
     @staticmethod
     def _known_column(first: str) -> str:
@@ -266,10 +254,8 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _changes(self, members: DistinctSet, initial: bool) -> str:
         """Returns the changes of slices' partial aggregates that follow from new first occurrences."""
-        metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
-        kept = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
-        firsts = self._first_slices(members)
+        kept, firsts = self._identity(members), self._first_slices(members)
         columns = [firsts] if initial else [firsts, [self._known_column(first) for first in firsts]]
         new = self._by_value(members, self._new_view(members), kept, *columns)
         branches = []
@@ -286,7 +272,7 @@ class SlicedWindows(Partials, WindowSteps):
                     f"where {first} < {known}"
                 )
         made: dict[str, str] = {}
-        for metric in metrics:
+        for metric in self._metrics_over(members):
             number = members.place(metric.metric)
             made |= metric.make(f"condition = {number}" if len(members.filters) > 1 else None, sign="sign")
         listed = "\n  union all\n  ".join(branches)
@@ -304,7 +290,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _fold_slices(self) -> str:
         """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
-        alive = f"part = '{self.slices}' and {self.closing.is_needed()}"
+        alive = f"part = '{self.part}' and {self.closing.is_needed()}"
         source = f"select * from state where {alive}"
         if self.first_occurrences:
             columns = [
@@ -323,14 +309,12 @@ class SlicedWindows(Partials, WindowSteps):
     def _fold_values(self, members: DistinctSet) -> str:
         where = f"from state where part = '{self._part(members)}' and {self.closing.is_needed()}"
         if self.first_occurrences:
-            identity = [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
+            identity = self._identity(members)
             made = [f"min({first}) as {first}" for first in self._first_slices(members)]
         else:
             identity = [*self.slice, *self._set_keys(), *self._values(members)]
             made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
         return f"select {', '.join([*identity, *made])}\n{where}\ngroup by {', '.join(identity)}"
-
-    # -- merging -----------------------------------------------------------------------------------
 
     # -- after the commit --------------------------------------------------------------------------
 
@@ -345,7 +329,7 @@ class SlicedWindows(Partials, WindowSteps):
             for members in self.spec.distinct_sets:
                 steps.append(Step(self._new_view(members), self._first_values(members, in_all_sets=True)))
         for part in self.parts():
-            if not (self.first_occurrences and part.name != self.slices):
+            if not (self.first_occurrences and part.name != self.part):
                 steps.append(Step(part.name, part.initial or part.append))
         return steps + self._emission(clock=False)
 
@@ -378,16 +362,14 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns tumble, hop and session windows: the merged slices of each window."""
         keys = [*self.window_keys, *self.keys]
         columns = ", ".join([*self.keys, *map(quote, self._stored_columns())]) or "1 as one"
-        closing = self._closing(self.slices, columns, clock)
+        closing = self._closing(self.part, columns, clock)
         plain = self._merged(f"(\n{closing}\n)", keys)
         if not self.spec.distinct_sets:
             return plain
         branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
         for members in self.spec.distinct_sets:
-            metrics = [m for m in self._distinct_metrics() if m.metric.distinct_set == members.name]
-            branches.append(
-                self._with_missing(f"(\n{self._counted(members, metrics, clock)}\n)", keys, metrics)
-            )
+            metrics = self._metrics_over(members)
+            branches.append(self._with_missing(f"(\n{self._counted(members, clock)}\n)", keys, metrics))
         # Each column comes from one branch, so any aggregate that ignores NULL merges them.
         made = [
             f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()
@@ -395,7 +377,7 @@ class SlicedWindows(Partials, WindowSteps):
         listed = "\nunion all\n".join(branches)
         return f"select {', '.join([*keys, *made])}\nfrom (\n{listed}\n)\ngroup by {', '.join(keys)}"
 
-    def _counted(self, members: DistinctSet, metrics: Sequence[MetricColumns], clock: bool) -> str:
+    def _counted(self, members: DistinctSet, clock: bool) -> str:
         """Returns the metrics over the distinct values of each window."""
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self._set_keys(), *values, *flags])
@@ -403,7 +385,7 @@ class SlicedWindows(Partials, WindowSteps):
         keys = [*self.window_keys, *self.keys]
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
-        for metric in metrics:
+        for metric in self._metrics_over(members):
             flag = flags[members.place(metric.metric)]
             made += [f"{text} as {quote(name)}" for name, text in metric.make(flag).items()]
         set_keys, by = self._stored_set_keys([*self.window_keys, *values])
@@ -414,7 +396,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _open_slices(self, clock: bool) -> str:
         """Returns the slices of all windows that haven't reached the end of allowed lateness."""
-        relation = self._source_of_part(self.slices, clock)
+        relation = self._source_of_part(self.part, clock)
         if not clock:
             return relation
         watermark = self.closing.before

@@ -1,7 +1,8 @@
-"""`TopNFields`: the ranking of a `TopN`."""
+"""`TopNFields`: the ranking of a `TopN`, and the rows that a ranking needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -47,3 +48,29 @@ class TopNFields(Operator):
     of event time."""
     has_few_partitions: bool = False
     """Whether the sets of values of the partition keys don't grow."""
+
+
+def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
+    """Returns the rows that may be in a ranking, with their ranks.
+
+    Args:
+        row: column whose hash assigns buckets, if there are any.
+
+    >>> print(first_of("select * from bids", Top("row_number", ("k",), "v", 3), ["k"], "v"))
+    select * from (
+    select *, row_number() over (partition by k order by v) as place from (
+    select * from bids
+    )
+    ) where place <= 3
+    """
+
+    def ranked(rows: str, partition: Sequence[str], place: str) -> str:
+        within = f"partition by {', '.join(partition)} " if partition else ""
+        over = f"over ({within}order by {top.order})"
+        return f"select *, {top.function}() {over} as {place} from (\n{rows}\n)"
+
+    if top.buckets is not None:
+        # A row that isn't among the first of a bucket isn't among the first of all.
+        parts = ranked(rows, [*partition, f"pmod(hash({row}), {top.buckets})"], "bucket_place")
+        rows = f"select * except (bucket_place) from (\n{parts}\n) where bucket_place <= {top.rows}"
+    return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ...program import StatePart, Step
+from ...aggregates.aggregate_builder import SLICE_END
+from ...program import OpenWindowQuery, StatePart, Step
 from ...windows.windows import Window
 from ..window_specs import WindowSpec
 from .window_trigger import WindowTrigger
@@ -17,24 +18,26 @@ class WindowSteps(ABC):
     window: Window
     closing: WindowTrigger
     """When the windows emit a result."""
+    part: str
+    """The state table with the slices or rows of the windows."""
     windows_step: str
     """The step that lists the windows which emit a result."""
 
-    @abstractmethod
     def known(self) -> list[Step]:
         """Returns the steps that the window operator's rows read: sessions that are open."""
+        return []
 
-    @abstractmethod
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the rows with the columns that decide their windows.
 
         Args:
             clock: whether there is a watermark; there is none in batch.
         """
+        return raw
 
-    @abstractmethod
     def ingest(self) -> list[Step]:
         """Returns the steps that compute what is stored of the rows."""
+        return []
 
     @abstractmethod
     def parts(self) -> list[StatePart]:
@@ -47,3 +50,23 @@ class WindowSteps(ABC):
     @abstractmethod
     def batch(self) -> list[Step]:
         """Returns the steps with the results of all windows."""
+
+    def open_windows(self) -> OpenWindowQuery:
+        """Returns the query for the windows in the state whose result is still to come.
+
+        >>> from ...windows.emission import FINAL
+        >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
+        >>> read = {"level": 0, "window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": ""}
+        >>> spec = WindowBufferSpec(name="stage_1", **read, reason="")
+        >>> print(BufferedWindows(spec, FINAL).open_windows().sql)
+        select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
+        from state where part = 'stage_1_rows'
+        """
+        window, sql, emission = self.window, self._open_ends(), self.closing.emission
+        zone, complete = window.time_zone, emission.complete
+        return OpenWindowQuery(self.part, sql, window.step, window.grows, time_zone=zone, complete=complete)
+
+    def _open_ends(self) -> str:
+        end = f"unix_micros({SLICE_END})"
+        bounds = f"{self.window.first_end(end)} as first, {self.window.last_end(end)} as last"
+        return f"select distinct {bounds}, 0 as sessions\nfrom state where part = '{self.part}'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from ...program import Boundaries, clock_column, now
+from ...program import EXPIRES_AT, Boundaries, clock_column, now
 from ...sql.intervals import DAY
 from ...windows.emission import FINAL, Emission
 from ...windows.windows import Window
@@ -55,9 +55,9 @@ class WindowTrigger:
             found.append((gcd(step, update) if update else step, phase + first))
         return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
-    def is_needed(self, column: str = "expires_at") -> str:
+    def is_needed(self) -> str:
         """SQL predicate: a state row is still needed after the batch."""
-        return f"({self.after} is null or {column} > {self.after})"
+        return f"({self.after} is null or {EXPIRES_AT} > {self.after})"
 
     def first_unfired_end(self) -> str:
         """SQL of the first window end that a late row still counts for."""
