@@ -18,7 +18,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import is_over, relations
 from ..sql.dialect import canonical, correlated_columns, relation_of, unqualified
-from ..sql.nodes import every
+from ..sql.nodes import every, quoted_column
 
 _ALIAS = "__groups"
 
@@ -80,8 +80,7 @@ class _Lifting:
         below.set("expressions", self.items or [exp.alias_(exp.true(), "anything")])
         if self.keys:
             below.set("group", exp.Group(expressions=[key.copy() for key in self.keys]))
-        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
-        outer = outer.from_(exp.Subquery(this=below, alias=alias), copy=False)
+        outer = outer.from_(below.subquery(_ALIAS, copy=False), copy=False)
         return outer if where is None else outer.where(where, copy=False)
 
     def _canonical_text(self, node: exp.Expr) -> str:
@@ -118,7 +117,7 @@ class _Lifting:
         columns = list(every(node, exp.Column))
         if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
             if (name := self.columns.get(self._canonical_text(node))) is not None:
-                return exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS)
+                return quoted_column(name, _ALIAS)
             if isinstance(node, exp.Column):
                 raise QueryError(
                     f"'{node.sql()}' is used in a subquery of the groups' select list or HAVING, and is no key; put "

@@ -18,7 +18,7 @@ from sqlglot import exp
 from ..frontend.select_kind import is_grouped
 from ..sql.clauses import conjuncts, filters
 from ..sql.dialect import is_read_within
-from ..sql.nodes import every, with_notes_of
+from ..sql.nodes import every, quoted_column, with_notes_of
 from . import conditions
 
 _ALIAS, _COLUMN = "__asked", "__asked_column_"
@@ -52,11 +52,10 @@ def move_to_from(query: exp.Query) -> bool:
     if not all(names) or len({*map(str.lower, names)}) < len(names):
         return False
     columns = [
-        with_notes_of(exp.column(exp.to_identifier(name, quoted=True), table=_ALIAS), item)
+        with_notes_of(quoted_column(name, _ALIAS), item)
         for name, item in zip(names, query.selects, strict=True)
     ]
-    below = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(_ALIAS)))
-    query.replace(exp.Select(expressions=columns).from_(below, copy=False))
+    query.replace(exp.Select(expressions=columns).from_(query.subquery(_ALIAS), copy=False))
     return True
 
 
@@ -83,10 +82,7 @@ def count_rows(query: exp.Query) -> None:
         counted.set("expressions", [count])
         counted.set("order", None)
     else:
-        alias = exp.TableAlias(this=exp.to_identifier(_ALIAS))
-        counted = exp.Select(expressions=[count]).from_(
-            exp.Subquery(this=query.copy(), alias=alias), copy=False
-        )
+        counted = exp.Select(expressions=[count]).from_(query.subquery(_ALIAS), copy=False)
     place.replace(
         exp.paren(exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0)), copy=False)
     )

@@ -23,37 +23,18 @@ from ..sql.dialect import (
     walk_same_query,
 )
 from ..sql.functions import builtin, is_random, makes_rows
-from ..sql.nodes import every
+from ..sql.nodes import every, quoted_column, star_without
 from ..sql.tie_breaking import break_ties, is_decided
+from ..windows.window_columns import in_each_row
 from . import event_clock
 from .compared_types import is_mixed, is_of_mixed_types
 from .rankings.orders import CUTS
 
 INPUT = "__input_"
 
-_CLOCKS = frozenset(
-    {
-        "current_timestamp",
-        "now",
-        "localtimestamp",
-        "current_date",
-        "curdate",
-        "unix_timestamp",
-        "current_time",
-    }
-)
+_CLOCKS = event_clock.NAMES | {"unix_timestamp"}
 _BY_ORDER = frozenset(
-    {
-        "collect_list",
-        "array_agg",
-        "first",
-        "first_value",
-        "last",
-        "last_value",
-        "listagg",
-        "string_agg",
-        "any_value",
-    }
+    "collect_list array_agg first first_value last last_value listagg string_agg any_value".split()
 )
 _BY_CHANCE = frozenset(
     """
@@ -203,6 +184,9 @@ def windows_of(select: exp.Select) -> list[exp.Window]:
 
 
 _UNNAMED, _WHOLE = "__unnamed_", "__whole"
+_WHOLE_PARTITION = exp.WindowSpec(
+    kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
+)
 _RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
 """Functions that give tied rows the same value, for any frame."""
 
@@ -241,13 +225,12 @@ def order_limits(query: exp.Expr) -> None:
         if any(value.is_star for value in values):
             # Spark doesn't allow '*' in ORDER BY.
             row = exp.Anonymous(this="STRUCT", expressions=[item.unalias().copy() for item in items])
-            values = [exp.column(_WHOLE, quoted=True)]
+            values = [quoted_column(_WHOLE)]
             below = select.copy()
             below.append("expressions", exp.alias_(row, _WHOLE, quoted=True))
-            alias = exp.TableAlias(this=exp.to_identifier("ordered"))
-            star = exp.Star(except_=[exp.to_identifier(_WHOLE, quoted=True)])
+            star = star_without([_WHOLE])
             select.replace(
-                exp.Select(expressions=[star]).from_(exp.Subquery(this=below, alias=alias), copy=False)
+                exp.Select(expressions=[star]).from_(below.subquery("ordered", copy=False), copy=False)
             )
             select = below
         for value in values:
@@ -266,15 +249,8 @@ def order_all(select: exp.Select, *aliases: str) -> None:
         if not window.args.get("order") and _why_node_nondeterministic(
             _function_of(window), to_the_digit=True
         ):
-            whole = exp.WindowSpec(
-                kind="ROWS",
-                start="UNBOUNDED",
-                start_side="PRECEDING",
-                end="UNBOUNDED",
-                end_side="FOLLOWING",
-            )
             window.set("order", exp.Order(expressions=[]))
-            window.set("spec", whole)
+            window.set("spec", _WHOLE_PARTITION.copy())
         order = window.args.get("order")
         spec = window.args.get("spec")
         by_row = (
@@ -383,22 +359,13 @@ def aliases_in_every_row(select: exp.Select) -> list[str]:
     >>> [aliases_in_every_row(parse(f"select 1 from a {join}")) for join in joins]
     [['a', 'b'], ['a'], ['a'], ['b']]
     """
-    found: list[str] = []
-    for node, join in joined(select):
-        if join is not None and is_semi_or_anti(join):
-            continue
-        side = "" if join is None else (join.side or "").upper()
-        if side in ("RIGHT", "FULL"):
-            found = []
-        if side not in ("LEFT", "FULL"):
-            found.append(node.alias_or_name)
-    return found
-
-
-# -- columns ---------------------------------------------------------------------------------------
-
-
-# -- joins -----------------------------------------------------------------------------------------
+    read = joined(select)
+    there = in_each_row([join for _, join in read])
+    return [
+        node.alias_or_name
+        for (node, join), is_there in zip(read, there, strict=True)
+        if is_there and (join is None or not is_semi_or_anti(join))
+    ]
 
 
 def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, exp.Expr]]:
@@ -478,21 +445,12 @@ def as_inner(template: exp.Select) -> exp.Select:
     return made
 
 
-def unmatched_rows(template: exp.Select, place: int) -> exp.Select:
-    """Returns the rows of one of two joined relations that have no match in the other.
+def rows_of_side(template: exp.Select, place: int, kind: str) -> exp.Select:
+    """Returns the rows of one of two joined relations that have a match in the other (SEMI), or none (ANTI).
 
     Args:
         template: the join, over ``__input_n``.
     """
-    return _rows_of(template, place, "ANTI")
-
-
-def matched_rows(template: exp.Select, place: int) -> exp.Select:
-    """Returns the rows of one of two joined relations that have a match in the other. Arguments as for `unmatched_rows`."""
-    return _rows_of(template, place, "SEMI")
-
-
-def _rows_of(template: exp.Select, place: int, kind: str) -> exp.Select:
     nodes = relations(template)
     own, other = nodes[place].copy(), nodes[1 - place].copy()
     (join,) = template.args["joins"]
@@ -626,17 +584,23 @@ def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> dic
 
 def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> dict[str, str]:
     """Maps the expression before IN to the only column of the query behind it; empty if either isn't of one row."""
-    outer = _outer_side(over.this, names)
     item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
-    if outer is None or item is None or item.find(exp.Star, exp.AggFunc) or is_mixed(over.this, item):
+    # Of a single outer relation, a column needs no qualifier.
+    outer = [*names, ""] if len(names) == 1 else names
+    if (
+        _side(over.this, outer) is None
+        or item is None
+        or item.find(exp.Star, exp.AggFunc)
+        or is_mixed(over.this, item)
+    ):
         return {}
     columns = list(every(item, exp.Column))
     if not columns or any(column.table.lower() not in ("", alias.lower()) for column in columns):
         return {}
     copy = item.copy()
-    for column in [copy] if isinstance(copy, exp.Column) else list(every(copy, exp.Column)):
+    for column in every(copy, exp.Column):
         column.set("table", exp.to_identifier(alias))
-    return {outer: sql(copy)}
+    return {sql(over.this): sql(copy)}
 
 
 def is_one_row(query: exp.Query) -> bool:
@@ -662,19 +626,6 @@ def is_one_row(query: exp.Query) -> bool:
         len({column.name.lower() for column in each}) < 2 or all(column.table for column in each)
         for each in compared
     )
-
-
-def _outer_side(node: exp.Expr, names: Sequence[str]) -> str | None:
-    """Returns the left side of IN if it refers to one outer relation. None otherwise."""
-    if node.find(exp.Query):
-        return None
-    columns = [node] if isinstance(node, exp.Column) else list(every(node, exp.Column))
-    tables = {column.table.lower() for column in columns}
-    if not columns:
-        return None
-    if tables == {""} and len(names) == 1:
-        return sql(node)
-    return sql(node) if len(tables) == 1 and tables <= set(names) else None
 
 
 def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, ...]:

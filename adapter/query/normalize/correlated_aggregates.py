@@ -32,24 +32,14 @@ from sqlglot import exp
 
 from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
 from ..sql.dialect import correlated_columns, relation_of, sql, walk_same_query
-from ..sql.nodes import every
+from ..sql.nodes import every, quoted_column
 from .compared_types import have_same_type
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
 """Aggregates that are NULL over no rows, or 0 (COUNT)."""
-_STRICT = (
-    exp.Mul,
-    exp.Add,
-    exp.Sub,
-    exp.Div,
-    exp.Neg,
-    exp.Paren,
-    exp.Subquery,
-    exp.Cast,
-    exp.Literal,
-    exp.Column,
-)
+_ARITHMETIC = (exp.Mul, exp.Add, exp.Sub, exp.Div, exp.Neg)
+_STRICT = (*_ARITHMETIC, exp.Paren, exp.Subquery, exp.Cast, exp.Literal, exp.Column)
 """Expressions that are NULL if an operand is."""
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
@@ -96,18 +86,15 @@ def _qualify_stars(select: exp.Select) -> bool:
     """Qualifies the stars of a SELECT, so that they don't include the columns of a new join. Returns whether that is
     possible. Changes the tree."""
     stars = [item for item in select.expressions if isinstance(item, exp.Star)]
-    inside = [
-        star
-        for item in select.expressions
-        for star in walk_same_query(item)
-        if isinstance(star, exp.Star) and star is not item and not isinstance(item, exp.Column)
-    ]
+    calls = (item for item in select.expressions if not isinstance(item, exp.Column))
+    inside = any(
+        isinstance(node, exp.Star) and node is not call for call in calls for node in walk_same_query(call)
+    )
     if not stars and not inside:
         return True
     sides = joined(select)
-    merges = any(
-        join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
-    )
+    joins = select.args.get("joins") or ()
+    merges = any(join.args.get("using") or join.args.get("method") for join in joins)
     names = [node.alias_or_name for node, join in sides if join is None or not is_semi_or_anti(join)]
     hides = len(names) > 1 and any(star != exp.Star() for star in stars)
     if inside or merges or hides or not all(names) or select.args.get("laterals"):
@@ -201,21 +188,18 @@ def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[
     groups.set("group", exp.Group(expressions=[key.copy() for key in found.keys]))
     is_needed = _is_needed(select, query, found)
 
-    def of_group(name: str) -> exp.Column:
-        return exp.column(exp.to_identifier(name, quoted=True), table=alias)
-
     on = [
-        exp.EQ(this=of_group(name), expression=each.copy())
+        exp.EQ(this=quoted_column(name, alias), expression=each.copy())
         for name, each in zip(of_keys, found.equal, strict=True)
     ]
     for name, each in zip(of_values, found.aggregates, strict=True):
-        value: exp.Expr = of_group(name)
+        value: exp.Expr = quoted_column(name, alias)
         if isinstance(each, exp.Count):
             value = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
         each.replace(value)
     assert query.parent is not None
     query.parent.replace(exp.paren(query.expressions[0].unalias()))
-    relation = exp.Subquery(this=groups, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    relation = groups.subquery(alias, copy=False)
     join = exp.Join(this=relation, side="" if is_needed else "LEFT", on=exp.and_(*on, copy=False))
     select.append("joins", join)
 

@@ -25,7 +25,7 @@ from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
-_NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
+NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"})
 # Words that Spark converts to the current date or time in a cast. A time zone may follow.
 _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
@@ -362,9 +362,9 @@ def _unknown_function_name(node: exp.Expr) -> str:
 def is_clock(node: exp.Expr) -> bool:
     """Whether a node is a clock function."""
     # Some can be written without parentheses and look like columns.
-    plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in _NAMES
+    plain = isinstance(node, exp.Column) and not node.table and node.name.lower() in NAMES
     return (
-        isinstance(node, _CLOCKS) or _unknown_function_name(node) in _NAMES or plain or is_time_keyword(node)
+        isinstance(node, _CLOCKS) or _unknown_function_name(node) in NAMES or plain or is_time_keyword(node)
     )
 
 

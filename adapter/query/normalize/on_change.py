@@ -85,7 +85,8 @@ def _group_of(over: exp.Expr) -> exp.Select | None:
     for select in _selects_above(over):
         if is_grouped(select):
             return None if select.args.get("distinct") and select.is_star else select
-        if any(select.args.get(clause) for clause in ("limit", "qualify")) or _has_over(select):
+        has_over = any(item.find(exp.Window) for item in select.expressions)
+        if has_over or any(select.args.get(clause) for clause in ("limit", "qualify")):
             return None
     return None
 
@@ -105,10 +106,6 @@ def _selects_above(node: exp.Expr) -> list[exp.Select]:
     return found
 
 
-def _has_over(select: exp.Select) -> bool:
-    return any(item.find(exp.Window) for item in select.expressions)
-
-
 def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
     window, group = hints.window_of(over), group or _group_of(over)
     assert window is not None
@@ -122,9 +119,7 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
             said = [each for each in hint.expressions if not each.name.startswith(OPTIONS["emit"])]
             hint.set("expressions", said)
     told = parse(_with_new_flag(window))
-    next(every(told, exp.Table)).replace(
-        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(_ROWS)))
-    )
+    next(every(told, exp.Table)).replace(rows.subquery(_ROWS, copy=False))
     node: exp.Expr = over
     for select in _selects_above(over):
         source = node.parent
@@ -136,7 +131,10 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
             test = exp.and_(having.this.copy(), new, copy=False) if having is not None else new
             select.set("having", exp.Having(this=test))
             break
-        if not any(_is_relation_star(item, source.alias) for item in select.expressions):
+        stars = (item for item in select.expressions if item.is_star)
+        if not any(
+            isinstance(star, exp.Star) or star.table.lower() == source.alias.lower() for star in stars
+        ):
             select.append("expressions", exp.alias_(column, NEW, quoted=True))
         node = select
     over.replace(told)
@@ -153,11 +151,4 @@ def _with_new_flag(window: Window) -> str:
     return (
         f"select * except ({_SLICE}, {_FIRST}), window_end = {window.latest_instant(_FIRST)} as {NEW} from ("
         f"select *, {shown} as {_FIRST} from (select *, {slice_end} as {_SLICE} from {_ROWS}))"
-    )
-
-
-def _is_relation_star(item: exp.Expr, alias: str) -> bool:
-    """Whether a select item is a star over a relation's columns."""
-    return item.is_star and (
-        isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.table.lower() == alias.lower())
     )

@@ -24,6 +24,7 @@ from ..frontend import hints
 from ..frontend.select_kind import is_grouped
 from ..sql.clauses import joined, relations
 from ..sql.dialect import from_clause, sql, walk_same_query
+from ..sql.nodes import quoted_column
 from . import conditions
 
 _VALUE = "__value"
@@ -50,19 +51,16 @@ def join(select: exp.Select) -> None:
                 f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is needed."
             )
     if len(beside := relations(select)) == 1:
-        for column in filter(
-            lambda each: isinstance(each, exp.Column) and not each.table, walk_same_query(select)
-        ):
-            column.set("table", exp.to_identifier(beside[0].alias_or_name, quoted=True))
+        for each in walk_same_query(select):
+            if isinstance(each, exp.Column) and not each.table:
+                each.set("table", exp.to_identifier(beside[0].alias_or_name, quoted=True))
     for number, query in enumerate(queries):
         alias = f"__row_{number}"
-        value = exp.column(_VALUE, table=alias)
-        value.this.set("quoted", True)
         assert query.parent is not None
-        query.parent.replace(value)
+        query.parent.replace(quoted_column(_VALUE, alias))
         (item,) = query.expressions
         query.set("expressions", [exp.alias_(item.unalias(), _VALUE, quoted=True)])
-        made = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        made = query.subquery(alias, copy=False)
         if from_clause(select):
             select.join(made, join_type="cross", copy=False)
         else:
@@ -80,11 +78,9 @@ def _cross_single_rows(select: exp.Select) -> None:
             or not isinstance(node, exp.Subquery)
         ):
             continue
-        if any(conditions.reads_input(other) for other, _ in read[:place]) or not _is_true(
-            each.args.get("on")
-        ):
-            continue
-        if conditions.reads_input(node) and conditions.is_one_row(node.this):
+        is_of_tables = not any(conditions.reads_input(other) for other, _ in read[:place])
+        is_row = conditions.reads_input(node) and conditions.is_one_row(node.this)
+        if is_of_tables and _is_true(each.args.get("on")) and is_row:
             each.set("side", None)
             each.set("kind", "CROSS")
             each.set("on", None)

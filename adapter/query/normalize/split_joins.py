@@ -5,9 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..sql.dialect import canonical
-from ..sql.nodes import every
-
-_JOINED = "joined"
+from ..sql.nodes import every, quoted_column, star_without
 
 
 def split(select: exp.Select) -> None:
@@ -21,10 +19,8 @@ def split(select: exp.Select) -> None:
     below = exp.Select()
     for clause in ("from_", "from", "joins", "laterals", "where"):
         if value := select.args.get(clause):
-            below.set(
-                clause, value.copy() if not isinstance(value, list) else [each.copy() for each in value]
-            )
             select.set(clause, None)
+            below.set(clause, value)
     stars = [item for item in select.expressions if item.is_star]
     in_stars = {id(column) for item in stars for column in every(item, exp.Column)}
     for item in stars:
@@ -43,18 +39,14 @@ def split(select: exp.Select) -> None:
             names[key] = name
             below.append("expressions", exp.alias_(column.copy(), name, quoted=True))
         item = column.parent if isinstance(column.parent, exp.Select) else None
-        made: exp.Expr = exp.column(names[key], quoted=True)
+        made = quoted_column(names[key])
         column.replace(exp.alias_(made, column.name, quoted=True) if item is select else made)
     if not below.expressions:
         below.append("expressions", exp.alias_(exp.true(), "anything"))
     if stars:
-        helpers = [exp.to_identifier(name, quoted=True) for name in names.values()]
         rest = [item for item in select.expressions if not item.is_star]
-        star = exp.Star(except_=helpers) if helpers else exp.Star()
-        select.set("expressions", [star, *rest])
-    alias = exp.TableAlias(this=exp.to_identifier(_JOINED))
-    made_from = select.from_(exp.Subquery(this=below, alias=alias), copy=False)
-    assert made_from is select
+        select.set("expressions", [star_without(names.values()), *rest])
+    select.from_(below.subquery("joined", copy=False), copy=False)
 
 
 def _is_alias(column: exp.Column, select: exp.Select) -> bool:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sqlglot import exp
+from sqlglot.helper import find_new_name
 
 from ..frontend import hints
 from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
 from ..sql.dialect import canonical, relations_around
-from ..sql.nodes import every, with_notes_of
+from ..sql.nodes import every, quoted_column, star_without, with_notes_of
 from .names.qualified import select_around
 
 _JOINED, _COLUMN = "joined", "__c_"
@@ -50,9 +51,8 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
     sides = joined(select)
-    merges = any(
-        join is not None and (join.args.get("using") or join.args.get("method")) for _, join in sides
-    )
+    joins: list[exp.Join] = select.args.get("joins") or []
+    merges = any(join.args.get("using") or join.args.get("method") for join in joins)
     if merges or not _are_qualified(select, around):
         return False
     aliases = {node.alias_or_name.lower() for node, _ in sides[:count]}
@@ -62,14 +62,15 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
     if any(not isinstance(star, exp.Column) for star in stars) or len(of_first) > 1:
         return False
     taken = {node.this.lower() for node in every(select, exp.Identifier)}
-    alias = next(name for name in _names(_JOINED) if name not in taken)
+    alias = find_new_name(taken, _JOINED)
     below = exp.Select()
     from_key = "from_" if "from_" in select.args else "from"
     below.set(from_key, select.args[from_key].copy())
-    for join in (select.args.get("joins") or [])[: count - 1]:
+    for join in joins[: count - 1]:
         below.append("joins", join.copy())
-    rest = [join for _, join in sides[count:] if join is not None]
-    _push_conditions(select, below, aliases, all(_keeps_first(join) for join in rest))
+    rest = joins[count - 1 :]
+    if all(map(_keeps_first, rest)):
+        _push_conditions(select, below, aliases)
     for star in of_first:
         below.append("expressions", exp.Star() if everything else star.copy())
     names: dict[str, str] = {}
@@ -84,29 +85,20 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
             key = canonical(column)
             if key not in names:
                 # Keeps the column's name unless another one has it.
-                own = [] if of_first else [column.name]
-                hidden_names = _names(f"{_COLUMN}{len(names)}")
                 used = {name.lower() for name in names.values()}
-                names[key] = next(
-                    name
-                    for name in [*own, *(each for each in hidden_names if each not in taken)]
-                    if name.lower() not in used
-                )
+                keeps = not of_first and column.name.lower() not in used
+                hidden = f"{_COLUMN}{len(names)}"
+                names[key] = column.name if keeps else find_new_name(taken | used, hidden)
                 below.append("expressions", exp.alias_(column.copy(), names[key], quoted=True))
-            made: exp.Expr = exp.column(
-                exp.to_identifier(names[key], quoted=True), table=exp.to_identifier(alias)
-            )
-            with_notes_of(made, column)
+            made = with_notes_of(quoted_column(names[key], alias), column)
             column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
     for star in of_first:
-        hidden = [exp.to_identifier(name, quoted=True) for name in names.values()]
         star.set("table", exp.to_identifier(alias))
         # The author's EXCEPT is applied below.
-        star.set("this", exp.Star(except_=hidden) if hidden else exp.Star())
+        star.set("this", star_without(names.values()))
     if not below.expressions:
         below.append("expressions", exp.alias_(exp.true(), f"{_COLUMN}0", quoted=True))
-    source = exp.Subquery(this=below, alias=exp.TableAlias(this=exp.to_identifier(alias)))
-    select.args[from_key].set("this", source)
+    select.args[from_key].set("this", below.subquery(alias, copy=False))
     select.set("joins", rest)
     return True
 
@@ -143,19 +135,16 @@ def _expand_star(select: exp.Select, count: int) -> bool:
     """Replaces ``*`` by qualified stars, the first for all relations that are moved. Returns whether there was one.
     Changes the tree."""
     sides = joined(select)
-    plain = [item for item in select.expressions if item == exp.Star()]
-    if len(plain) != 1 or select.args.get("laterals"):
+    items = select.expressions
+    places = [place for place, item in enumerate(items) if item == exp.Star()]
+    if len(places) != 1 or select.args.get("laterals"):
         return False
-    names = [sides[0][0].alias_or_name]
-    names += [
-        node.alias_or_name for node, join in sides[count:] if join is not None and not is_semi_or_anti(join)
-    ]
+    others = (node for node, join in sides[count:] if join is not None and not is_semi_or_anti(join))
+    names = [node.alias_or_name for node in (sides[0][0], *others)]
     if not all(names):
         return False
     stars = [exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names]
-    items = select.expressions
-    at = next(n for n, item in enumerate(items) if item is plain[0])
-    select.set("expressions", [*items[:at], *stars, *items[at + 1 :]])
+    select.set("expressions", [*items[: places[0]], *stars, *items[places[0] + 1 :]])
     return True
 
 
@@ -182,7 +171,7 @@ def nest_inner(query: exp.Query) -> bool:
     if not isinstance(query, exp.Select) or query.find(exp.Window) is not None:
         return False
     sides = joined(query)
-    if any(join is not None and (on := join.args.get("on")) and on.find(exp.Query) for _, join in sides):
+    if any((on := join.args.get("on")) and on.find(exp.Query) for join in query.args.get("joins") or ()):
         return False
     streaming = [hints.reads_stream(node) for node, _ in sides]
     clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
@@ -195,11 +184,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
     """Whether each column outside subqueries is qualified. Columns of `around` aren't allowed in joins, which move
     below."""
     laterals = select.args.get("laterals") or ()
-    made = {
-        column.name.lower()
-        for lateral in laterals
-        for column in (lateral.args["alias"].args.get("columns") or () if lateral.args.get("alias") else ())
-    }
+    made = {name.lower() for lateral in laterals for name in lateral.alias_column_names}
     whose = {node.alias_or_name.lower() for node, _ in joined(select)}
     whose |= {each.alias.lower() for each in laterals} | made
     joins = [(join, whose) for join in select.args.get("joins") or ()]
@@ -226,10 +211,8 @@ def _is_column_of(column: exp.Column, aliases: set[str], select: exp.Select) -> 
     return True
 
 
-def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str], may: bool) -> None:
-    """Moves conjuncts over the moved relations below, if later joins keep all of these rows."""
-    if not may:
-        return
+def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -> None:
+    """Moves conjuncts over the moved relations below. Later joins have to keep all of these rows."""
     stay = []
     for test in filters(select):
         columns = list(every(test, exp.Column))
@@ -249,7 +232,3 @@ def _keeps_first(join: exp.Join) -> bool:
 def _other_clauses(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
     return [*([where] if where is not None else []), *(select.args.get("laterals") or ())]
-
-
-def _names(first: str) -> Sequence[str]:
-    return [first, *(f"{first}_{n}" for n in range(2, 1000))]

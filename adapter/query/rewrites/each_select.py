@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..normalize.rankings import qualify
 from ..sql.names import Names
-from ..sql.nodes import every
+from ..sql.nodes import every, replace_each
 
 Rewrite = Callable[[exp.Select, Names], exp.Select]
 
@@ -31,19 +31,18 @@ def rewrite_each(
     names = Names(node.this for node in every(tree, exp.Identifier))
     problems: list[QueryError] = []
     done = False
-    for select in reversed(list(every(tree, exp.Select))):
-        if not fits(select):
-            continue
+
+    def rewritten(select: exp.Select) -> exp.Select | None:
+        nonlocal done
         try:
-            made = rewrite(select, names)
+            made = rewrite(select, names) if fits(select) else None
         except QueryError as problem:
             problems.append(problem)
-            continue
-        done = True
-        if select is tree:
-            tree = made
-        else:
-            select.replace(made)
+            return None
+        done = done or made is not None
+        return made
+
+    tree = replace_each(tree, exp.Select, rewritten)
     if not done:
         raise problems[-1] if problems else QueryError(otherwise)
     return tree

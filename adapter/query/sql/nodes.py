@@ -3,7 +3,7 @@ or print text."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -40,6 +40,29 @@ def with_notes_of(node: _T, item: exp.Expr) -> _T:
     """Copies an item's metadata (such as its type) to a node that selects it. Changes the node."""
     node.meta.update(item.unalias().meta)
     return node
+
+
+def quoted_column(name: str, table: str | None = None) -> exp.Column:
+    """Returns a column with quotes around its name, but not around the alias of its relation."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def star_without(names: Iterable[str], quoted: bool = True) -> exp.Star:
+    """Returns a star that leaves columns out."""
+    hidden = [exp.to_identifier(name, quoted=quoted) for name in names]
+    return exp.Star(except_=hidden) if hidden else exp.Star()
+
+
+def replace_each(tree: exp.Query, kind: type[_T], rewrite: Callable[[_T], exp.Query | None]) -> exp.Query:
+    """Replaces each node of a type by what `rewrite` returns for it, innermost first because outer ones copy inner ones.
+    Nodes for which it returns None stay. Changes the tree, and returns it with its root replaced, too."""
+    for node in reversed(list(every(tree, kind))):
+        if (made := rewrite(node)) is not None:
+            if node is tree:
+                tree = made
+            else:
+                node.replace(made)
+    return tree
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def _replace(node: exp.Expr, names: Environment) -> None:
             alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
             beside = {name: child.args.get(name) for name in ("joins", "pivots", "sample", "laterals")}
             made = exp.Subquery(this=names[child.name.lower()].copy(), alias=alias.copy(), **beside)
-            if _is_random(made):
+            if any(map(is_random, every(made, exp.Func))):
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
             _name_columns(made)
@@ -75,10 +75,6 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
                 "which would be two queries here; read it once, or put it into a separate model."
             )
         read.add(found)
-
-
-def _is_random(query: exp.Expr) -> bool:
-    return any(is_random(call) for call in every(query, exp.Func))
 
 
 def _name_columns(query: exp.Subquery) -> None:
@@ -117,9 +113,7 @@ def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) ->
         exp.alias_(exp.column(old, quoted=True), new.name, quoted=True)
         for old, new in zip(had, columns, strict=True)
     ]
-    return exp.select(*renamed).from_(
-        exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("named")))
-    )
+    return exp.select(*renamed).from_(query.subquery("named", copy=False))
 
 
 def _values_of(query: exp.Query) -> exp.Values | None:

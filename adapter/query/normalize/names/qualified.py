@@ -97,15 +97,11 @@ def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool
     """Whether a SELECT joins or queries several changing relations, or is itself a subquery in an expression."""
     if select_around(select) is not None:
         return True
-    read = [*(each for each, _ in joined(select)), *_subqueries_in(select)]
+    asked = (
+        each for each in every(select, exp.Select) if each is not select and select_around(each) is select
+    )
+    read = [*(each for each, _ in joined(select)), *asked]
     return len(read) > 1 and sum(map(is_changing, read)) > 1
-
-
-def _subqueries_in(select: exp.Select) -> Iterator[exp.Query]:
-    """Yields the subqueries in a SELECT's expressions."""
-    for query in every(select, exp.Select):
-        if query is not select and select_around(query) is select:
-            yield query
 
 
 def select_around(select: exp.Query) -> exp.Select | None:
@@ -196,12 +192,9 @@ def _visible_relations(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
 
 def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
     """Returns the LATERAL VIEW that has (or may have) a column. None if there is none."""
-    for lateral in select.args.get("laterals") or ():
-        alias = lateral.args.get("alias")
-        if alias is None or not alias.columns or name in {each.name.lower() for each in alias.columns}:
-            found: exp.Lateral = lateral
-            return found
-    return None
+    laterals: list[exp.Lateral] = select.args.get("laterals") or []
+    named = ((each, [*map(str.lower, each.alias_column_names)]) for each in laterals)
+    return next((each for each, columns in named if not columns or name in columns), None)
 
 
 def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:

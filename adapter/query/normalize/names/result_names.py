@@ -20,23 +20,9 @@ from ...sql.dialect import arguments, function_name, is_distinct
 from ...sql.functions import makes_rows
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_PLAIN = {
-    "count",
-    "sum",
-    "avg",
-    "min",
-    "max",
-    "upper",
-    "lower",
-    "trim",
-    "length",
-    "abs",
-    "concat",
-    "coalesce",
-    "date_trunc",
-    "min_by",
-    "max_by",
-}
+_PLAIN = frozenset(
+    "count sum avg min max upper lower trim length abs concat coalesce date_trunc min_by max_by".split()
+)
 """Functions that Spark prints with their arguments and nothing else."""
 
 

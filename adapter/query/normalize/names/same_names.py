@@ -53,21 +53,14 @@ def rename_duplicates(
     for select in results if renamed else ():
         below = {each.name for each in every(select, exp.Identifier) if each.name in renamed}
         for item in select.expressions:
-            given = _names_of(item, ask)
-            if twins := below if given is None else below.intersection(given):
+            columns = columns_of(item, ask) if item.is_star else [item]
+            given = None if columns is None else {each.alias_or_name for each in columns}
+            if twins := below if given is None else below & given:
                 raise QueryError(
                     f"The query has two columns called '{renamed[min(twins)]}'. Name the columns where their relations are "
                     "joined, in place of the '*', and give one of the two another name with AS."
                 )
     return renamed
-
-
-def _names_of(item: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
-    """Returns the column names of a select item. None if unknown."""
-    if not item.is_star:
-        return [item.alias_or_name]
-    columns = columns_of(item, ask)
-    return None if columns is None else [each.name for each in columns]
 
 
 def _rename_in_select(

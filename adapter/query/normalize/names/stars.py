@@ -113,13 +113,11 @@ def _lateral_columns(laterals: Sequence[exp.Lateral], qualifier: str) -> list[ex
     """Columns of all LATERAL VIEWs, or of the one with this alias. None if the text doesn't name them."""
     found: list[exp.Column] = []
     for each in laterals:
-        alias = each.args.get("alias")
-        table = alias.name if alias is not None else ""
-        if qualifier and table.lower() != qualifier:
-            continue
-        if alias is None or not alias.columns:
-            return None
-        found += [exp.column(column.name, table=table or None, quoted=True) for column in alias.columns]
+        if not qualifier or each.alias.lower() == qualifier:
+            if not each.alias_column_names:
+                return None
+            names = each.alias_column_names
+            found += [exp.column(name, table=each.alias or None, quoted=True) for name in names]
     return found
 
 
@@ -155,9 +153,7 @@ def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
 
 
 def _names(relation: exp.Expr) -> list[str] | None:
-    if isinstance(relation, exp.Lateral) and not (
-        relation.args.get("alias") and relation.args["alias"].columns
-    ):
+    if isinstance(relation, exp.Lateral) and not relation.alias_column_names:
         relation = relation.this
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots"):
         return None

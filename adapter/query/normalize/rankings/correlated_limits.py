@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from ...sql.clauses import aggregate, filters, set_filters
 from ...sql.dialect import correlated_columns
-from ...sql.nodes import every, with_notes_of
+from ...sql.nodes import every, quoted_column, star_without, with_notes_of
 from ..compared_types import equated_sides
 
 _LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
@@ -47,21 +47,19 @@ class Correlated:
     def over(self, ranked: exp.Select) -> exp.Select:
         """Returns the query over the rows of `below` that remain after ranking."""
         items: list[exp.Expr] = [
-            with_notes_of(_column(name), item)
+            with_notes_of(quoted_column(name, _LIMITED), item)
             for name, item in zip(self.names, self.below.expressions, strict=False)
         ]
         if not items:
-            hidden = [exp.to_identifier(f"{_WITHIN}{n}", quoted=True) for n in range(len(self.within))]
-            items = [exp.Star(except_=hidden) if hidden else exp.Star()]
+            items = [star_without(f"{_WITHIN}{n}" for n in range(len(self.within)))]
         if self.is_value:
             # There is one row per group, but Spark requires an aggregate.
             items = [exp.Max(this=item) for item in items]
         tests = [
-            exp.EQ(this=_column(f"{_WITHIN}{number}"), expression=each.copy())
+            exp.EQ(this=quoted_column(f"{_WITHIN}{number}", _LIMITED), expression=each.copy())
             for number, each in enumerate(self.equal)
         ]
-        alias = exp.TableAlias(this=exp.to_identifier(_LIMITED))
-        made = exp.Select(expressions=items).from_(exp.Subquery(this=ranked, alias=alias), copy=False)
+        made = exp.Select(expressions=items).from_(ranked.subquery(_LIMITED, copy=False), copy=False)
         return made.where(*tests, copy=False)
 
 
@@ -112,7 +110,3 @@ def _is_first_row(query: exp.Select) -> bool:
     limit = query.args.get("limit")
     count = None if limit is None else limit.expression
     return isinstance(count, exp.Literal) and count.name == "1" and not query.args.get("offset")
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=_LIMITED)

@@ -17,7 +17,7 @@ from sqlglot import exp
 from ...errors import QueryError
 from ...frontend import hints
 from ...sql.dialect import canonical, correlated_columns, sql
-from ...sql.nodes import every, with_notes_of
+from ...sql.nodes import every, quoted_column, replace_each, star_without, with_notes_of
 from . import correlated_limits, orders
 
 RANK = "__rank"
@@ -29,37 +29,34 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
     Raises:
         QueryError: a LIMIT has no order, or isn't a number of rows.
     """
-    for united in reversed(list(every(tree, exp.SetOperation))):
-        if any(united.args.get(name) for name in orders.CUTS) and concerned(united):
-            around = _select_above_union(united)
-            tree = around if united is tree else tree
-            united.replace(around)
-    for select in reversed(list(every(tree, exp.Select))):
-        # A LIMIT in a LATERAL is reported as it was written.
-        if select.find_ancestor(exp.Lateral) is not None:
-            continue
-        if any(select.args.get(name) for name in orders.CUTS) and concerned(select):
-            if _has_no_effect(select):
-                for clause in ("limit", "fetch", "order"):
-                    select.set(clause, None)
-                continue
-            if asked := correlated_columns(select):
-                within = rank_within_outer_rows(select)
-                if within is None:
-                    raise QueryError(
-                        f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer "
-                        f"{sql(asked[0])}. Rank them in a separate query, with row_number() over (partition by "
-                        "what is compared with that order by …) and a filter on the place, and join it; or put it into "
-                        "FROM, with LEFT JOIN LATERAL (…) AS l ON true."
-                    )
-                made = within
-            else:
-                made = rewrite_as_rank(select.copy())
-            if select is tree:
-                tree = made
-            else:
-                select.replace(made)
-    return tree
+
+    def cuts(query: exp.Query) -> bool:
+        return any(query.args.get(name) for name in orders.CUTS) and concerned(query)
+
+    tree = replace_each(
+        tree, exp.SetOperation, lambda each: _select_above_union(each) if cuts(each) else None
+    )
+    return replace_each(tree, exp.Select, lambda each: _as_rank(each) if cuts(each) else None)
+
+
+def _as_rank(select: exp.Select) -> exp.Select | None:
+    """Returns a SELECT with a rank instead of its LIMIT. Removes a LIMIT without effect, and returns None."""
+    if select.find_ancestor(exp.Lateral) is not None:
+        return None  # reported as it was written
+    if _has_no_effect(select):
+        for clause in ("limit", "fetch", "order"):
+            select.set(clause, None)
+        return None
+    if not (asked := correlated_columns(select)):
+        return rewrite_as_rank(select.copy())
+    within = rank_within_outer_rows(select)
+    if within is None:
+        raise QueryError(
+            f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
+            "them in a separate query, with row_number() over (partition by what is compared with that order by …) and a "
+            "filter on the place, and join it; or put it into FROM, with LEFT JOIN LATERAL (…) AS l ON true."
+        )
+    return within
 
 
 def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
@@ -69,11 +66,9 @@ def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
         QueryError: the LIMIT has no order, or isn't a number of rows.
     """
     found = correlated_limits.split(select)
-    return (
-        None
-        if found is None
-        else found.over(rewrite_as_rank(found.below, [each.copy() for each in found.within]))
-    )
+    if found is None:
+        return None
+    return found.over(rewrite_as_rank(found.below, [each.copy() for each in found.within]))
 
 
 def _has_no_effect(select: exp.Select) -> bool:
@@ -116,15 +111,13 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
     select.append("expressions", exp.alias_(rank, RANK))
     if select.is_star or not all(names):
         # Unnamed items keep Spark's names.
-        columns: list[exp.Expr] = [exp.Star(except_=[exp.to_identifier(RANK)])]
+        columns: list[exp.Expr] = [star_without([RANK], quoted=False)]
     else:
         columns = [
             with_notes_of(exp.column(name, quoted=not name.isidentifier()), item)
             for name, item in zip(names, select.expressions, strict=False)
         ]
-    outer = exp.Select(expressions=columns).from_(
-        exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier("ranked")))
-    )
+    outer = exp.Select(expressions=columns).from_(select.subquery("ranked", copy=False))
     outer = outer.where(f"{RANK} <= {count + skipped}")
     return outer.where(f"{RANK} > {skipped}") if skipped else outer
 
@@ -134,12 +127,11 @@ def _select_above_union(united: exp.SetOperation) -> exp.Select:
     below = united.copy()
     names = [item.alias_or_name for item in united.selects]
     is_named = all(names) and not any(item.is_star for item in united.selects)
-    items: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
-    made = exp.Select(expressions=items if is_named else [exp.Star()])
+    items: list[exp.Expr] = [*map(quoted_column, names)] if is_named else [exp.Star()]
+    made = exp.Select(expressions=items)
     for clause in ("order", *orders.CUTS):
         made.set(clause, below.args.pop(clause, None))
-    alias = exp.TableAlias(this=exp.to_identifier("united"))
-    return made.from_(exp.Subquery(this=below, alias=alias), copy=False)
+    return made.from_(below.subquery("united", copy=False), copy=False)
 
 
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
@@ -152,10 +144,9 @@ def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp
             each.set("this", exp.column(name, quoted=True))
         for column in every(each, exp.Column):
             column.set("table", None)
-    items = [exp.column(item.output_name, quoted=True) for item in select.expressions]
-    alias = exp.TableAlias(this=exp.to_identifier("different"))
+    items = [quoted_column(item.output_name) for item in select.expressions]
     made = exp.Select(expressions=[exp.Star()] if select.is_star else items)
-    return made.from_(exp.Subquery(this=select, alias=alias)), copy
+    return made.from_(select.subquery("different", copy=False)), copy
 
 
 def _number_of_rows(node: exp.Expr) -> int | None:

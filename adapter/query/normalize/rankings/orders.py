@@ -7,7 +7,7 @@ from sqlglot import exp
 from ....util.text import counted
 from ...errors import QueryError
 from ...sql.dialect import canonical
-from ...sql.nodes import every, with_notes_of
+from ...sql.nodes import every, quoted_column, star_without, with_notes_of
 from ..names.stars import columns_of
 
 CUTS = ("limit", "offset", "fetch")
@@ -31,13 +31,10 @@ def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
     if isinstance(first.this, exp.Var) and first.name.upper() == "ALL":
         if any(item.is_star for item in select.expressions):
             raise QueryError("ORDER BY ALL … LIMIT over a stream with '*'; name the columns to order by.")
-        for item in select.expressions:
-            made.append(first.copy())
-            made[-1].set("this", _marked_copy(item))
-    for each in order.expressions if not made else ():
-        made.append(each.copy())
-        if isinstance(each.this, exp.Literal) and each.this.is_int:
-            made[-1].set("this", _marked_copy(_item(select, int(each.this.name))))
+        return exp.Order(expressions=[_ordered_by(first, item) for item in select.expressions])
+    for each in order.expressions:
+        is_place = isinstance(each.this, exp.Literal) and each.this.is_int
+        made.append(_ordered_by(each, _item(select, int(each.this.name))) if is_place else each.copy())
     return exp.Order(expressions=made)
 
 
@@ -67,7 +64,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
     names = {item.output_name.lower() for item in select.expressions} - {""}
     visible = list(select.expressions)
-    hidden: list[exp.Expr] = []
+    hidden: list[str] = []
     copy = order.copy()
     for each in copy.expressions:
         columns = list(every(each.this, exp.Column))
@@ -79,24 +76,19 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
             name = f"__sorted_by_{len(hidden)}"
             value = each.this if _is_item(each.this) else _with_items(each.this, by_name)
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
-            hidden.append(exp.to_identifier(name, quoted=True))
-        each.set("this", exp.column(exp.to_identifier(name, quoted=True)))
-    items: list[exp.Expr] = [output_column(item) for item in visible]
+            hidden.append(name)
+        each.set("this", quoted_column(name))
+    items: list[exp.Expr] = [with_notes_of(quoted_column(item.output_name), item) for item in visible]
     if any(item.is_star or not item.output_name for item in visible):
-        items = [exp.Star(except_=hidden) if hidden else exp.Star()]
-    below = exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(alias)))
-    return exp.Select(expressions=items).from_(below, copy=False), copy
+        items = [star_without(hidden)]
+    return exp.Select(expressions=items).from_(select.subquery(alias, copy=False), copy=False), copy
 
 
-def output_column(item: exp.Expr) -> exp.Column:
-    """Returns the column above that refers to a select item, with the item's metadata."""
-    return with_notes_of(exp.column(exp.to_identifier(item.output_name, quoted=True)), item)
-
-
-def _marked_copy(item: exp.Expr) -> exp.Expr:
-    """Returns a copy of an item that is marked, so names in it aren't read as aliases."""
-    copy = item.unalias().copy()
-    copy.meta[_ITEM] = True
+def _ordered_by(ordered: exp.Expr, item: exp.Expr) -> exp.Expr:
+    """Returns a copy of an order by an item, which is marked, so names in it aren't read as aliases."""
+    copy, value = ordered.copy(), item.unalias().copy()
+    value.meta[_ITEM] = True
+    copy.set("this", value)
     return copy
 
 

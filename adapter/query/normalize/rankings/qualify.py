@@ -10,62 +10,57 @@ from __future__ import annotations
 from sqlglot import exp, transforms
 
 from ...sql.dialect import canonical
-from ...sql.nodes import every
+from ...sql.nodes import every, replace_each, star_without
 from . import orders
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:
     """Rewrites QUALIFY as WHERE over a subquery, and moves LIMIT above it. Changes the tree."""
-    tree = _move_limits_above(tree)
-    # Innermost first, because outer ones copy inner ones.
-    for select in reversed(list(every(tree, exp.Select))):
-        if not select.args.get("qualify"):
-            continue
-        had = set(select.named_selects)
-        _replace_by_items(select)
-        # DISTINCT applies after the filter, and without the filter's columns.
-        distinct = select.args.get("distinct")
-        select.set("distinct", None)
-        made = transforms.eliminate_qualify(select.copy())
-        made.set("distinct", distinct)
-        inner = made.find(exp.Subquery)
-        assert inner is not None
-        helpers = [name for name in inner.this.named_selects if name not in had]
-        if select.is_star:
-            # The filter's columns aren't part of the star.
-            star = exp.Star(except_=[exp.to_identifier(name) for name in helpers]) if helpers else exp.Star()
-            made.set("expressions", [star])
-        if select is tree:
-            tree = made  # type: ignore[assignment]
-        else:
-            select.replace(made)
-    return tree
+    return replace_each(replace_each(tree, exp.Select, _with_limit_above), exp.Select, _over_subquery)
 
 
-def _move_limits_above(tree: exp.Query) -> exp.Query:
-    """Moves each LIMIT next to QUALIFY to a SELECT above, because QUALIFY is applied first. Changes the tree.
+def _over_subquery(select: exp.Select) -> exp.Query | None:
+    if not select.args.get("qualify"):
+        return None
+    had = set(select.named_selects)
+    _replace_by_items(select)
+    # DISTINCT applies after the filter, and without the filter's columns.
+    distinct = select.args.get("distinct")
+    select.set("distinct", None)
+    made = transforms.eliminate_qualify(select.copy())
+    assert isinstance(made, exp.Select)
+    made.set("distinct", distinct)
+    inner = made.find(exp.Subquery)
+    assert inner is not None
+    if select.is_star:
+        # The filter's columns aren't part of the star.
+        helpers = (name for name in inner.this.named_selects if name not in had)
+        made.set("expressions", [star_without(helpers, quoted=False)])
+    return made
+
+
+def _with_limit_above(select: exp.Select) -> exp.Select | None:
+    """Moves a LIMIT next to QUALIFY to a SELECT above, because QUALIFY is applied first.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3")
-    >>> print(sql(_move_limits_above(tree)))
+    >>> print(sql(_with_limit_above(tree)))
     SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
 ORDER BY `__sorted_by_0` LIMIT 3
     """
-    for select in reversed(list(every(tree, exp.Select))):
-        if select.args.get("qualify") and any(select.args.get(clause) for clause in orders.CUTS):
-            below = select.copy()
-            order = below.args.get("order")
-            cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
-            for clause in ("order", *cuts):
-                below.set(clause, None)
-            written = exp.Order(expressions=[]) if order is None else orders.expand_order(order, below)
-            made, above = orders.put_above(below, written, "qualified")
-            for clause, value in cuts.items():
-                made.set(clause, value)
-            made.set("order", None if order is None else above)
-            tree = made if select is tree else tree
-            select.replace(made)
-    return tree
+    if not select.args.get("qualify") or not any(select.args.get(clause) for clause in orders.CUTS):
+        return None
+    below = select.copy()
+    order = below.args.get("order")
+    cuts = {clause: below.args.get(clause) for clause in orders.CUTS}
+    for clause in ("order", *cuts):
+        below.set(clause, None)
+    written = exp.Order(expressions=[]) if order is None else orders.expand_order(order, below)
+    made, above = orders.put_above(below, written, "qualified")
+    for clause, value in cuts.items():
+        made.set(clause, value)
+    made.set("order", None if order is None else above)
+    return made
 
 
 def _replace_by_items(select: exp.Select) -> None:

@@ -146,8 +146,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     query = relation.unnest()
     if not isinstance(relation, exp.Subquery) or not isinstance(query, exp.Select):
         return False
-    alias = relation.args.get("alias")
-    if relation.args.get("pivots") or (alias is not None and alias.args.get("columns")):
+    if relation.args.get("pivots") or relation.alias_column_names:
         return False
     window = ranks.ranks(query).get(rank)
     if window is not None:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -82,53 +82,38 @@ def _bounds_where(condition: exp.Expr, holds: bool) -> _Found:
     if (meant := _unwrap(condition)) is not None:
         inner, value = meant
         return _bounds_where(inner, value) if holds else {}
-    read = _READERS.get(type(condition))
-    return {} if read is None else read(condition, holds)
+    match condition:
+        case exp.Boolean():
+            return {} if bool(condition.this) == holds else None
+        case exp.Null():
+            return None
+        case exp.Not():
+            return _bounds_where(condition.this, not holds)
+        case exp.And() | exp.Or():
+            sides = [_bounds_where(side, holds) for side in condition.flatten()]
+            return _bounds_of_and(sides) if isinstance(condition, exp.And) == holds else _bounds_of_or(sides)
+        case exp.Coalesce():
+            given = (condition.this, *condition.expressions)
+            return _bounds_of_or([_bounds_where(each, holds) for each in given])
+        case exp.Case() | exp.If():
+            return _bounds_of_or(_branches(condition, holds))
+        case exp.Between():
+            limits = ((exp.GTE, condition.args["low"]), (exp.LTE, condition.args["high"]))
+            sides = [_bounds_of_comparison(kind, condition.this, limit, holds) for kind, limit in limits]
+            return _bounds_of_and(sides) if holds else _bounds_of_or(sides)
+        case exp.In() if holds and condition.expressions:
+            values = condition.expressions
+            return _bounds_of_or([_bounds_of_sides(exp.EQ, condition.this, each) for each in values])
+        case exp.EQ() | exp.NullSafeEQ():
+            return _bounds_of_comparison(exp.EQ, condition.this, condition.expression, holds)
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() | exp.NEQ():
+            return _bounds_of_comparison(type(condition), condition.this, condition.expression, holds)
+    return {}
 
 
-def _bounds_of_boolean(condition: exp.Expr, holds: bool) -> _Found:
-    return {} if bool(condition.this) == holds else None
-
-
-def _bounds_of_null(condition: exp.Expr, holds: bool) -> _Found:
-    return None
-
-
-def _bounds_of_not(condition: exp.Expr, holds: bool) -> _Found:
-    return _bounds_where(condition.this, not holds)
-
-
-def _bounds_of_connector(condition: exp.Expr, holds: bool) -> _Found:
-    sides = [_bounds_where(side, holds) for side in condition.flatten()]
-    return _bounds_of_and(sides) if isinstance(condition, exp.And) == holds else _bounds_of_or(sides)
-
-
-def _bounds_of_coalesce(condition: exp.Expr, holds: bool) -> _Found:
-    return _bounds_of_or([_bounds_where(each, holds) for each in (condition.this, *condition.expressions)])
-
-
-def _bounds_of_between(condition: exp.Expr, holds: bool) -> _Found:
-    low, high = (condition.args[name].copy() for name in ("low", "high"))
-    sides = [
-        _bounds_where(exp.GTE(this=condition.this.copy(), expression=low), holds),
-        _bounds_where(exp.LTE(this=condition.this.copy(), expression=high), holds),
-    ]
-    return _bounds_of_and(sides) if holds else _bounds_of_or(sides)
-
-
-def _bounds_of_in(condition: exp.Expr, holds: bool) -> _Found:
-    if not condition.expressions or not holds:
-        return {}
-    return _bounds_of_or([_bounds_of_sides(exp.EQ, condition.this, each) for each in condition.expressions])
-
-
-def _null_safe_equal(condition: exp.Expr, holds: bool) -> _Found:
-    return _bounds_of_sides(exp.EQ, condition.this, condition.expression) if holds else {}
-
-
-def _bounds_of_comparison(condition: exp.Expr, holds: bool) -> _Found:
-    kind = type(condition) if holds else _INVERSE.get(type(condition))
-    return {} if kind is None else _bounds_of_sides(kind, condition.this, condition.expression)
+def _bounds_of_comparison(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, holds: bool) -> _Found:
+    found = kind if holds else _INVERSE.get(kind)
+    return {} if found is None else _bounds_of_sides(found, left, right)
 
 
 def _unwrap(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
@@ -142,10 +127,9 @@ def _unwrap(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
     return None
 
 
-def _branches(case: exp.Expr, holds: bool) -> list[_Found]:
+def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
     """Returns the bounds in each branch of a CASE or IF with this value. Earlier branches that aren't TRUE imply
     nothing, because they may be NULL."""
-    assert isinstance(case, exp.Case | exp.If)
     tests, default = branches(case)
     value = case.this if isinstance(case, exp.Case) else None
     found = []
@@ -272,25 +256,3 @@ def _cast(node: exp.Expr) -> _Sum | None:
         return None
     holds_ranks = to.this in (exp.DType.INT, exp.DType.BIGINT)
     return value if holds_ranks or value.column is None else None
-
-
-def _bounds_of_case(condition: exp.Expr, holds: bool) -> _Found:
-    return _bounds_of_or(_branches(condition, holds))
-
-
-_READERS: Mapping[type[exp.Expr], Callable[[exp.Expr, bool], _Found]] = {
-    exp.And: _bounds_of_connector,
-    exp.Between: _bounds_of_between,
-    exp.Boolean: _bounds_of_boolean,
-    exp.Case: _bounds_of_case,
-    exp.Coalesce: _bounds_of_coalesce,
-    exp.EQ: _bounds_of_comparison,
-    exp.If: _bounds_of_case,
-    exp.In: _bounds_of_in,
-    exp.Not: _bounds_of_not,
-    exp.Null: _bounds_of_null,
-    exp.NullSafeEQ: _null_safe_equal,
-    exp.Or: _bounds_of_connector,
-    **dict.fromkeys(_INVERSE, _bounds_of_comparison),
-}
-"""Functions that return the bounds of a condition, by its kind."""

@@ -64,15 +64,19 @@ def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound
     """Yields a condition's bounds on a relation's columns. If FROM has several relations, only qualified columns count."""
     for (table, name), places in bounds_of_condition(test).items():
         if places.last is not None and (table == alias or not (table or several)):
-            yield _RankBound(name, places.last, ranks.selects_one_rank(test, places))
+            alone = isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
+            yield _RankBound(name, places.last, alone)
 
 
 def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
     """Adds a filter around the ranking that a relation's column comes from; with `here`, also if the relation itself is
     the ranking."""
-    if not isinstance(relation, exp.Subquery) or relation.args.get("pivots") or _alias_columns(relation):
-        return
-    _push_into(relation.unnest(), asked, here)
+    if (
+        isinstance(relation, exp.Subquery)
+        and not relation.args.get("pivots")
+        and not relation.alias_column_names
+    ):
+        _push_into(relation.unnest(), asked, here)
 
 
 def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
@@ -87,19 +91,20 @@ def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
         if here and asked.column not in ranks.limits_above(query) and not _is_within_windows(query, rank):
             _filter_ranking(query, asked)
         return
-    if any(query.args.get(clause) for clause in _CHANGES_ROWS) or _combines_rows(query):
+    combines_rows = any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
+    if combines_rows or any(query.args.get(clause) for clause in _CHANGES_ROWS):
         return
+    read = relations(query)
     for item in query.expressions:
         made = item.unalias()
         if item.is_star:
-            if len(query.expressions) == len(relations(query)) == 1 and isinstance(item, exp.Star):
-                _push_down(relations(query)[0], asked, here=True)
+            if len(query.expressions) == len(read) == 1 and isinstance(item, exp.Star):
+                _push_down(read[0], asked, here=True)
             return
         if item.alias_or_name.lower() == asked.column and isinstance(made, exp.Column):
-            for node in relations(query):
-                if made.table.lower() == node.alias_or_name.lower() or (
-                    not made.table and len(relations(query)) == 1
-                ):
+            for node in read:
+                is_own = made.table.lower() == node.alias_or_name.lower()
+                if is_own or (not made.table and len(read) == 1):
                     _push_down(node, _RankBound(made.name.lower(), asked.last, asked.alone), here=True)
             return
 
@@ -117,28 +122,14 @@ def _push_into_branches(query: exp.SetOperation, asked: _RankBound) -> None:
             _push_into(side.unnest(), _RankBound(column, asked.last, asked.alone), here=True)
 
 
-def _combines_rows(query: exp.Select) -> bool:
-    """Whether a query computes something over several rows."""
-    return any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
-
-
-def _alias_columns(relation: exp.Subquery) -> bool:
-    alias = relation.args.get("alias")
-    return alias is not None and bool(alias.args.get("columns"))
-
-
 def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
     """Whether a ranking is partitioned by its window, so it ends with the window."""
     within = {key.name.lower() for key in rank.args.get("partition_by") or ()}
     return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
 
 
-def _reads_stream(query: exp.Select) -> bool:
-    return any(map(hints.marked_as_stream, every(query, exp.Select))) or any(hints.windows_under(query))
-
-
 def _filter_ranking(query: exp.Select, asked: _RankBound) -> None:
-    if not _reads_stream(query):
+    if not any(hints.marked_as_stream(each) or hints.window_of(each) for each in every(query, exp.Select)):
         return  # batch relations aren't ranked incrementally
     column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
     kind = exp.EQ if asked.alone else exp.LTE

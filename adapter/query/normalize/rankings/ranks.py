@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
 from ...sql.nodes import every
 from ...sql.tie_breaking import values
 from ...windows.window_columns import FromRelation, window_column
-from .rank_bounds import RankBounds, bounds_of_condition
+from .rank_bounds import bounds_of_condition
 
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _WRITTEN = "written"
@@ -149,27 +149,13 @@ def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.
     return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
 
 
-def selects_one_rank(test: exp.Expr, places: RankBounds) -> bool:
-    """Whether a condition selects exactly one rank."""
-    return isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
-
-
 def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
     names, found = _ranks_in(relation), dict[str, int]()
-    for _, name, places in _rank_conditions(select, relation):
-        if name in names and places.last is not None:
-            found[name] = min(places.last, found.get(name, places.last))
-    return found
-
-
-def _rank_conditions(
-    select: exp.Expr | None, relation: exp.Expr | None
-) -> Iterator[tuple[exp.Expr, str, RankBounds]]:
-    """Yields the conjuncts of WHERE that bound a relation's column, each with the column and the bounds."""
     for test in filters(select) if select is not None else ():
         for (table, name), places in bounds_of_condition(test).items():
-            if _belongs_to(table, relation):
-                yield test, name, places
+            if name in names and places.last is not None and _belongs_to(table, relation):
+                found[name] = min(places.last, found.get(name, places.last))
+    return found
 
 
 def _belongs_to(qualifier: str, relation: exp.Expr | None) -> bool:
@@ -197,9 +183,8 @@ def _relation_of(select: exp.Select) -> exp.Expr | None:
 
 
 def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
-    while isinstance(relation, exp.Subquery):
-        relation = relation.this
-    return ranks(relation) if isinstance(relation, exp.Select) else {}
+    query = None if relation is None else relation.unnest()
+    return ranks(query) if isinstance(query, exp.Select) else {}
 
 
 def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:

@@ -3,11 +3,9 @@ can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-from sqlglot import exp
 
 from ....util.quoting import quote
 from ...normalize import conditions
@@ -46,12 +44,12 @@ class OuterIntervalJoin(QueryOperator):
     @cached_property
     def alone(self) -> tuple[str | None, ...]:
         """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
-        return self._of_asked(conditions.unmatched_rows)
+        return self._of_asked("ANTI")
 
     @cached_property
     def meet(self) -> tuple[str | None, ...]:
         """Per input, SQL for its rows that have a match."""
-        return self._of_asked(conditions.matched_rows)
+        return self._of_asked("SEMI")
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
@@ -71,12 +69,12 @@ class OuterIntervalJoin(QueryOperator):
     def _is_anti(self) -> bool:
         return any(map(is_semi_or_anti, self.query.args["joins"]))
 
-    def _of_asked(self, rows: Callable[[exp.Select, int], exp.Select]) -> tuple[str | None, ...]:
+    def _of_asked(self, kind: str) -> tuple[str | None, ...]:
         """Returns a query for each input whose rows without a match are part of the result. An anti join returns only
         such rows, which its own text selects."""
         asked = () if self._is_anti else preserved_sides(self.query)
         return tuple(
-            sql(rows(self.query, number)) if alias in asked else None
+            sql(conditions.rows_of_side(self.query, number, kind)) if alias in asked else None
             for number, alias in enumerate(self._due)
         )
 
