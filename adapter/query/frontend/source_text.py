@@ -33,18 +33,7 @@ from . import hints
 
 _ALL = None
 """All columns, in place of a set of names."""
-_WHOLE = (
-    "distinct",
-    "group",
-    "having",
-    "qualify",
-    "order",
-    "sort",
-    "cluster",
-    "distribute",
-    "limit",
-    "offset",
-)
+_WHOLE = "distinct group having qualify order sort cluster distribute limit offset".split()
 """Clauses that need all items of a select list."""
 
 
@@ -133,11 +122,8 @@ def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
         return None
     names = {}
     for number, node in enumerate(relations(select)):
-        alias = node.args.get("alias")
-        plain = isinstance(node, exp.Table | exp.Subquery) and not any(
-            node.args.get(part) for part in ("pivots", "sample", "laterals", "joins")
-        )
-        if not plain or (alias is not None and alias.args.get("columns")):
+        has_more = any(node.args.get(part) for part in ("pivots", "sample", "laterals", "joins"))
+        if not isinstance(node, exp.Table | exp.Subquery) or has_more or node.alias_column_names:
             return None
         names[node.alias_or_name.lower()] = f"__{depth}_{number}"
     # Duplicate or missing aliases make qualifiers ambiguous.
@@ -196,17 +182,12 @@ def _collapse(node: exp.Expr) -> None:
     while isinstance(node, exp.Subquery) and isinstance(handed := node.this, exp.Select):
         # Any other clause may change the rows.
         said = {clause for clause, value in handed.args.items() if value}
-        inner = (
-            relations(handed)[0] if said <= {"expressions", "from_", "from"} and relations(handed) else None
-        )
-        plain = isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Select)
-        if not plain or handed.expressions != [exp.Star()]:
+        inner = next(iter(relations(handed)), None)
+        if not isinstance(inner, exp.Subquery) or not isinstance(inner.this, exp.Select):
             return
-        assert isinstance(inner, exp.Subquery)
-        alias = inner.args.get("alias")
-        if any(value for clause, value in inner.args.items() if clause not in ("this", "alias")) or (
-            alias is not None and alias.args.get("columns")
-        ):
+        others = {clause for clause, value in inner.args.items() if value} - {"this", "alias"}
+        is_plain = said <= {"expressions", "from_", "from"} and handed.expressions == [exp.Star()]
+        if not is_plain or others or inner.alias_column_names:
             return
         node.set("this", inner.this)
 
@@ -224,13 +205,7 @@ def _wanted_items(select: exp.Select, wanted: frozenset[str] | None) -> list[exp
 
 def _is_wanted(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
     name = item.output_name.lower()
-    return (
-        wanted is _ALL
-        or item.is_star
-        or not name
-        or name in wanted
-        or any(makes_rows(node) for node in item.walk())
-    )
+    return wanted is _ALL or item.is_star or not name or name in wanted or any(map(makes_rows, item.walk()))
 
 
 def _has_star(select: exp.Select) -> bool:

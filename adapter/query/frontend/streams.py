@@ -129,8 +129,10 @@ class Streams:
         if columns is None:
             return None
         known = self.known(stream.view)
-        times = [path_of(time)[0] if is_path(time) else time for time in [known.event_time] if time]
-        own = {name.lower() for name in (*times, *known.key)}
+        time = known.event_time
+        own = {name.lower() for name in known.key}
+        if time:
+            own.add((path_of(time)[0] if is_path(time) else time).lower())
         if known.changes:
             own |= {CHANGE_TYPE, BATCH_ID}
         return tuple(sorted({*columns, *own}))
@@ -157,10 +159,10 @@ def _passes_rows(query: exp.Expr) -> bool:
     """Whether a query passes its streams' rows through one by one, so that a time column may be the stream's."""
     return all(
         not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
-        and sum(any(map(hints.is_stream, _tables(each))) for each in relations(select)) == 1
+        and sum(map(hints.reads_stream, relations(select))) == 1
         and not any(every(select, exp.Window))
         for select in every(query, exp.Select)
-        if any(map(hints.is_stream, _tables(select)))
+        if hints.reads_stream(select)
     )
 
 
@@ -237,7 +239,8 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
                 return None
             node, column = node.this, renamed
         if isinstance(node, exp.SetOperation):
-            branch = _branch_with(node, table)
+            sides = (node.this, node.expression)
+            branch = next((each for each in sides if any(t is table for t in every(each, exp.Table))), None)
             if branch is None:
                 return None
             column = _at_same_position(column, node, branch) or ""
@@ -248,14 +251,14 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
         if not isinstance(node, exp.Select) or hints.result_of(node):
             return None
         sources = relations(node)
-        streams = [source for source in sources if any(hints.is_stream(t) for t in _tables(source))]
+        streams = [*filter(hints.reads_stream, sources)]
         if len(streams) != 1:
             return None
-        stream = streams[0]
-        passed = _column_below(node, column, stream, [each for each in sources if each is not stream])
+        others = [each for each in sources if each is not streams[0]]
+        passed = _column_below(node, column, streams[0], others)
         if passed is None:
             return None
-        node, column = stream, passed
+        node, column = streams[0], passed
 
 
 def _below_alias(node: exp.Subquery, column: str) -> str | None:
@@ -277,27 +280,16 @@ def _column_below(
     """
     named = [item for item in select.expressions if item.output_name.lower() == column.lower()]
     columns = [named[0].unalias()] if named else [item for item in select.expressions if item.is_star]
-    laterals = [name for each in select.args.get("laterals") or () for name in each.alias_column_names]
+    of_others = [name for each in select.args.get("laterals") or () for name in each.alias_column_names]
+    of_others += [name for each in others for name in output_names(each)]
     for found in columns:
-        if not isinstance(found, exp.Column | exp.Star):
-            continue
-        name = column if found.is_star else found.name
-        qualifier = found.table if isinstance(found, exp.Column) else ""
-        if qualifier:
-            if qualifier.lower() == stream.alias_or_name.lower():
+        if isinstance(found, exp.Column | exp.Star):
+            name = column if found.is_star else found.name
+            qualifier = found.table.lower() if isinstance(found, exp.Column) else ""
+            is_own = qualifier == stream.alias_or_name.lower()
+            if is_own if qualifier else name.lower() not in map(str.lower, of_others):
                 return name
-        elif name.lower() not in map(
-            str.lower, [*laterals, *(own for each in others for own in output_names(each))]
-        ):
-            return name
     return None
-
-
-def _branch_with(node: exp.SetOperation, table: exp.Table | None) -> exp.Expr | None:
-    """Returns the branch of a UNION ALL that reads a stream."""
-    return next(
-        (side for side in (node.this, node.expression) if any(t is table for t in _tables(side))), None
-    )
 
 
 def _at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
@@ -310,10 +302,6 @@ def _at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> 
         return column if first == own else None
     places = [place for place, name in enumerate(first) if name.lower() == column.lower()]
     return (own[places[0]] or None) if places and len(own) == len(first) else None
-
-
-def _tables(node: exp.Expr) -> list[exp.Table]:
-    return list(every(node, exp.Table))
 
 
 @dataclass(frozen=True)
