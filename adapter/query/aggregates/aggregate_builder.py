@@ -22,7 +22,6 @@ from ..sql.dialect import (
     DIALECT,
     arguments,
     canonical,
-    from_clause,
     function_name,
     is_distinct,
     sql,
@@ -55,33 +54,12 @@ RESERVED = (
     WINDOW_TIME,
     SLICE_END,
     GROUPING_ID,
-    "part",
-    "sign",
-    "step",
-    "row_time",
-    "since",
+    *"part sign step row_time since".split(),
     # Columns next to state columns in the SQL of windows and of `clock`.
-    "start_micros",
-    "end_micros",
-    "first_micros",
-    "last_micros",
-    "next_slice",
-    "condition",
+    *"start_micros end_micros first_micros last_micros next_slice condition batch_id".split(),
+    *"now_before now_after watermark_before watermark_after".split(),
     # Columns in the SQL of rankings.
-    "place",
-    "bucket_place",
-    "member",
-    "members",
-    "last",
-    "ahead",
-    "is_last",
-    "due",
-    "fresh",
-    "batch_id",
-    "now_before",
-    "now_after",
-    "watermark_before",
-    "watermark_after",
+    *"place bucket_place member members last ahead is_last due fresh".split(),
 )
 
 _KEY = "key"
@@ -279,20 +257,12 @@ class AggregateBuilder:
         """Finds the group keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
-        self.session_keys = tuple(
-            names[n]
-            for name in self.window.partition_by
-            for n, key in enumerate(keys)
-            if n in names and _is_column(key, name)
-        )
-        if self.window.grows:
-            in_all = [set(members) for members in self.grouping_sets or [[key.name for key in self.keys]]]
-            for name in self.window.partition_by:
-                own = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
-                if not own or not all(own[0] in members for members in in_all):
-                    raise NotMergeable(
-                        f"dynamic_cumulate() partitioned by {name}, which is not in every group"
-                    )
+        sets = self.grouping_sets or [[key.name for key in self.keys]]
+        for name in self.window.partition_by:
+            own = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
+            self.session_keys += tuple(own)
+            if self.window.grows and not (own and all(own[0] in members for members in sets)):
+                raise NotMergeable(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
 
     def _refuse_nested(self, key: exp.Expr) -> None:
         if key.find(exp.AggFunc, exp.Window):
@@ -341,20 +311,16 @@ class AggregateBuilder:
         if isinstance(node, exp.Window):
             return self._rewrite_over(node, aliases)
         copy = node.copy()
-        for child in list(copy.iter_expressions()):
-            child.replace(self._rewrite(child, aliases))
+        exp.replace_children(copy, self._rewrite, aliases)
         return copy
 
     def _rewrite_over(self, node: exp.Window, aliases: bool) -> exp.Expr:
         """Rewrites OVER over finished windows, as in ``sum(count(*)) over (…)``: the outer call is no aggregate."""
         copy = node.copy()
         call = copy.this.this if isinstance(copy.this, exp.IgnoreNulls | exp.RespectNulls) else copy.this
-        for child in list(call.iter_expressions()):
+        clauses = (copy.args[name] for name in ("order", "spec") if copy.args.get(name))
+        for child in (*call.iter_expressions(), *(copy.args.get("partition_by") or ()), *clauses):
             child.replace(self._rewrite(child, aliases))
-        for name in ("partition_by", "order", "spec"):
-            value = copy.args.get(name)
-            for child in value if isinstance(value, list) else [value] if value else []:
-                child.replace(self._rewrite(child, aliases))
         return copy
 
     def _grouping_bits(self, node: exp.Expr) -> exp.Expr:
@@ -499,21 +465,15 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
     """Returns the SELECT over sliced rows. It no longer selects window columns that a row doesn't have before
     closing, and passes the hidden slice columns through."""
-    source = from_clause(select)
-    assert source is not None
-    for node in [source.this, *(join.this for join in select.args.get("joins") or ())]:
-        if not isinstance(node, exp.Subquery):
+    for node in relations(select):
+        inner = node.unnest()
+        if not isinstance(node, exp.Subquery) or not isinstance(inner, exp.Select):
             continue
-        inner = node.this
-        while isinstance(inner, exp.Subquery):
-            inner = inner.this
         if hints.window_of(inner):
             inner.replace(sliced_input(inner, window))
             break
-        if isinstance(inner, exp.Select) and next(hints.windows_under(inner), None):
-            rows = next(
-                each for each in relations(inner) if next(hints.windows_under(each), None) is not None
-            )
+        if next(hints.windows_under(inner), None):
+            rows = next(each for each in relations(inner) if next(hints.windows_under(each), None))
             _pass_slice_columns(_with_slices(inner, window), window, rows.alias_or_name.lower())
             break
     return select
@@ -521,42 +481,32 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 
 def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     """Adds the hidden slice columns, which the relation with the alias `rows` has, to a select list."""
-    known = known_before_closing(window)
-    kept = [
-        item
-        for item in select.expressions
-        if not (
-            item.output_name.lower() in (WINDOW_START, WINDOW_END, WINDOW_TIME)
-            and item.output_name.lower() not in known
-        )
-    ]
+    gone = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known_before_closing(window)
+    kept = [item for item in select.expressions if item.output_name.lower() not in gone]
     # A star over this relation includes the hidden columns.
     if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
         kept += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", kept)
 
 
-def check_path(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
-    """Raises unless a SELECT between a windowing TVF and the aggregation may be applied row by row.
-
-    Raises:
-        NotMergeable: one uses a window column that a row doesn't have before its windows close.
-    """
-    _check_rows(select, window, sources, select.expressions)
-
-
-def _check_rows(
+def check_rows(
     select: exp.Select, window: Window, sources: Sequence[FromRelation], items: Sequence[exp.Expr]
 ) -> None:
+    """Raises unless WHERE, joins and `items` of a SELECT over a windowing TVF can be applied row by row before its windows
+    close.
+
+    Raises:
+        NotMergeable: one uses a window column that a row doesn't have before.
+    """
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
         raise NotMergeable(
             f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
         )
     known = known_before_closing(window)
+    gone = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:
         name = item.output_name.lower()
-        hides = name in (WINDOW_START, WINDOW_END, WINDOW_TIME) and name not in known
-        if hides and window_column(item.unalias(), sources) != name:
+        if name in gone and window_column(item.unalias(), sources) != name:
             raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
     for node in [*items, *_conditions(select)]:
         for column in every(node, exp.Column):
@@ -568,19 +518,9 @@ def _check_rows(
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
     """Expressions over rows outside the select list: WHERE, join conditions and laterals."""
-    parts: list[exp.Expr] = []
-    for clause in ("where", "joins", "laterals"):
-        value = select.args.get(clause)
-        for node in value if isinstance(value, list) else [value] if value else []:
-            condition = node.args.get("on") if isinstance(node, exp.Join) else node
-            if condition is not None:
-                parts.append(condition)
-    return parts
-
-
-def check_input_rows(select: exp.Select, window: Window, sources: Sequence[FromRelation]) -> None:
-    """Raises unless WHERE and joins of the aggregating SELECT can be applied before its windows close."""
-    _check_rows(select, window, sources, ())
+    on = (join.args.get("on") for join in select.args.get("joins") or ())
+    parts = (select.args.get("where"), *on, *(select.args.get("laterals") or ()))
+    return [part for part in parts if part is not None]
 
 
 def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | None:

@@ -27,8 +27,7 @@ from ..aggregates.aggregate_builder import (
     WINDOW_TIME,
     AggregateBuilder,
     NotMergeable,
-    check_input_rows,
-    check_path,
+    check_rows,
     slice_columns,
 )
 from ..aggregates.grouping import check_window_columns
@@ -370,7 +369,7 @@ class WindowPlanner:
         if level:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
-        check_input_rows(select, window, sources)
+        check_rows(select, window, sources, ())
         builder = AggregateBuilder(select, sources, window)
         check_ranks(select, sources)
         if limit := select.args.get("limit"):
@@ -422,7 +421,7 @@ class WindowPlanner:
             node = node.this
         if isinstance(node, exp.Select) and not hints.window_of(node):
             sources = self._sources(node)
-            check_path(node, window, sources)
+            check_rows(node, window, sources, node.expressions)
             self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
 
     def _take_ranks(self, select: exp.Select) -> None:
