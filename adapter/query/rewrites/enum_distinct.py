@@ -73,7 +73,6 @@ from ..sql.names import Names
 from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each
-from .enumerable import Values
 from .grouped import Call, Grouped, GroupKey, grouping_sets, has_distinct
 from .steps import NamedQuery, column, conjunction, expression, named, with_steps
 
@@ -100,17 +99,16 @@ class _Dimension:
     """A group key with few values."""
 
     key: GroupKey
-    values: Values
+    size: int
+    """Number of its values."""
+    number_of_row: exp.Expr
+    """SQL for the number of a row's value."""
     number: str
     """Column with the number of a row's value."""
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """One count in a row of the counts, over a choice of values."""
-
-    chosen: tuple[int | None, ...]
-    """Number of each dimension's value; None for all of its values."""
+_Cell = tuple[int | None, ...]
+"""One count in a row of the counts: the number of each dimension's value; None for all of its values."""
 
 
 class _Rewrite:
@@ -126,7 +124,8 @@ class _Rewrite:
                     "are not those of a set over all values; leave enum_distinct out."
                 )
         self.grouped = Grouped(select, names, FUNCTIONS)
-        self.dimensions = self._dimensions(select, names)
+        self.where = select.args["where"].this if select.args.get("where") else None
+        self.dimensions = self._dimensions(names)
         self.others = [
             key.name for key in self.grouped.keys if key.name not in {d.key.name for d in self.dimensions}
         ]
@@ -138,19 +137,16 @@ class _Rewrite:
         self.shapes = list(
             dict.fromkeys(tuple(d.key.name in members for d in self.dimensions) for members in sets)
         )
-        self.cells = [
-            _Cell(chosen)
+        self.cells: list[_Cell] = [
+            cell
             for shape in self.shapes
-            for chosen in product(
-                *(
-                    range(len(d.values.literals)) if there else [None]
-                    for d, there in self._dimensions_with(shape)
-                )
+            for cell in product(
+                *(range(d.size) if there else [None] for d, there in self._dimensions_with(shape))
             )
         ]
         self.filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct))
-        self.size = prod(len(d.values.literals) for d in self.dimensions)
-        self._check_size(select)
+        self.size = prod(d.size for d in self.dimensions)
+        self._check_size()
         number_of_words = words_needed(self.size, len(self.filters))
         words = [
             names.new("bits" if number_of_words == 1 else f"bits_{n + 1}") for n in range(number_of_words)
@@ -187,36 +183,28 @@ class _Rewrite:
 
     # -- dimensions --------------------------------------------------------------------------------
 
-    def _dimensions(self, select: exp.Select, names: Names) -> list[_Dimension]:
+    def _dimensions(self, names: Names) -> list[_Dimension]:
         found = []
-        for key, where in self._limited(select):
-            values = enumerable.values(where, self._is_key(key.node))
-            if values is not None and len(values.literals) > 1:
-                found.append(_Dimension(key, values, names.new(f"{key.name}_number")))
+        for key in self.grouped.keys:
+            values = enumerable.values(self.where, self._is_key(key.node))
+            if values is not None and len(values) > 1:
+                number = enumerable.number_of(key.node, values)
+                found.append(_Dimension(key, len(values), number, names.new(f"{key.name}_number")))
         return found
-
-    def _limited(self, select: exp.Select) -> list[tuple[GroupKey, exp.Expr]]:
-        """Returns the keys, each with the condition that may limit its values."""
-        where = select.args.get("where")
-        return [(key, where.this) for key in self.grouped.keys] if where else []
 
     def _is_key(self, key: exp.Expr) -> enumerable.IsColumn:
         wanted = self.grouped.canonical(key)
         return lambda node: self.grouped.canonical(node) == wanted
 
-    def _check_size(self, select: exp.Select) -> None:
+    def _check_size(self) -> None:
         bits = self.size * len(self.filters)
         if bits > MOST_BITS:
             raise QueryError(
                 f"{self.size} values and {len(self.filters)} FILTERs make {bits} bits, more than the {MOST_BITS} that "
                 "pay; list fewer values, or leave enum_distinct out."
             )
-        if bits > 1:
-            return
-        where = select.args.get("where")
-        raise enumerable.why_none(
-            [key.node for key in self.grouped.keys], where.this if where else None, self._is_key
-        )
+        if bits <= 1:
+            raise enumerable.why_none([key.node for key in self.grouped.keys], self.where, self._is_key)
 
     # -- the steps ---------------------------------------------------------------------------------
 
@@ -225,9 +213,7 @@ class _Rewrite:
         return f"The rows, and the number of each {numbered}." if numbered else "The rows."
 
     def _rows(self) -> exp.Select:
-        return self.grouped.rows(
-            *(named(enumerable.number_of(d.key.node, d.values), d.number) for d in self.dimensions)
-        )
+        return self.grouped.rows(*(named(d.number_of_row, d.number) for d in self.dimensions))
 
     def _groups(self) -> exp.Select:
         places = [named(self._place(), self.place)] if len(self.cells) > 1 else []
@@ -247,7 +233,7 @@ class _Rewrite:
                 if there:
                     number = f"max({sql(column(dimension.number))})"
                     text = " + ".join(filter(None, [number if size == 1 else f"{number} * {size}", text]))
-                    size *= len(dimension.values.literals)
+                    size *= dimension.size
             tests = [
                 f"grouping({sql(column(dimension.key.name))}) = {0 if there else 1}"
                 for dimension, there in self._dimensions_with(shape)
@@ -273,7 +259,7 @@ class _Rewrite:
         for dimension in reversed(self.dimensions):
             name = sql(column(dimension.number))
             numbers.insert(0, name if size == 1 else f"{name} * {size}")
-            size *= len(dimension.values.literals)
+            size *= dimension.size
         conditions = [sql(column(name)) if name else None for name in self.filters]
         words = [
             named(
@@ -320,10 +306,9 @@ class _Rewrite:
     def _numbers(self, cell: _Cell) -> list[int]:
         """Returns the numbers of all combinations of values that a cell counts."""
         numbers = [0]
-        for dimension, chosen in zip(self.dimensions, cell.chosen, strict=True):
-            count = len(dimension.values.literals)
-            own = range(count) if chosen is None else [chosen]
-            numbers = [number * count + one for number in numbers for one in own]
+        for dimension, chosen in zip(self.dimensions, cell, strict=True):
+            own = range(dimension.size) if chosen is None else [chosen]
+            numbers = [number * dimension.size + one for number in numbers for one in own]
         return numbers
 
     # -- the outer SELECT --------------------------------------------------------------------------
@@ -332,12 +317,11 @@ class _Rewrite:
         if not self.has_groups:
             return final.from_(self.counts)
         flags = [self.grouped.flags[key] for key in self._set_flags()]
+        compared: list[tuple[type[exp.Expr], str]] = [(exp.NullSafeEQ, key) for key in self.others]
+        compared += [(exp.EQ, flag) for flag in flags]
         tests = [
-            *(
-                exp.NullSafeEQ(this=column(k, self.groups), expression=column(k, self.counts))
-                for k in self.others
-            ),
-            *(exp.EQ(this=column(f, self.groups), expression=column(f, self.counts)) for f in flags),
+            kind(this=column(name, self.groups), expression=column(name, self.counts))
+            for kind, name in compared
         ]
         final = final.from_(self.groups)
         if not tests:

@@ -3,7 +3,7 @@ condition.
 
 >>> from ..sql.dialect import parse, sql
 >>> where = parse("select 1 from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3").args["where"].this
->>> [sql(value) for value in values(where, lambda node: node.name == "c").literals]
+>>> [sql(value) for value in values(where, lambda node: node.name == "c")]
 ["'A'", "'B'", 'NULL']
 >>> values(where, lambda node: node.name == "d") is None
 True
@@ -11,8 +11,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -25,25 +24,13 @@ IsKey = Callable[[exp.Expr], IsColumn]
 STRING = "string"
 
 
-@dataclass(frozen=True)
-class Values:
-    """Literals in order of appearance."""
-
-    literals: tuple[exp.Expr, ...]
-
-    @property
-    def are_strings(self) -> bool:
-        """Whether each of them equals exactly one value of a column of any type."""
-        return {_kind(literal) for literal in self.literals} <= {STRING, None}
-
-
-def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
-    """Returns all values that a column can have if a condition holds; None if they are unknown.
+def values(where: exp.Expr | None, is_column: IsColumn) -> tuple[exp.Expr, ...] | None:
+    """Returns the literals that a column can equal if a condition holds, in order of appearance; None if they are unknown.
 
     Raises:
         QueryError: the literals have several types, which Spark compares by rules that differ.
     """
-    found = _values(where, is_column)
+    found = None if where is None else _values(where, is_column)
     if found is None:
         return None
     distinct = tuple({sql(literal): literal for literal in found}.values())
@@ -52,18 +39,18 @@ def values(where: exp.Expr, is_column: IsColumn) -> Values | None:
         raise QueryError(
             f"The values {', '.join(map(sql, distinct))} are of several types; write all of them in one."
         )
-    return Values(distinct)
+    return distinct
 
 
-def number_of(key: exp.Expr, found: Values) -> exp.Case:
+def number_of(key: exp.Expr, found: Sequence[exp.Expr]) -> exp.Case:
     """Returns SQL for the number of a row's value, from 0."""
     made = exp.Case()
-    if not found.are_strings:
+    if not {_kind(literal) for literal in found} <= {STRING, None}:
         # '1' and '01' both equal 1 and are two groups.
         sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
         is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
         made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
-    for number, literal in enumerate(found.literals):
+    for number, literal in enumerate(found):
         null = isinstance(literal, exp.Null)
         test = (exp.Is if null else exp.EQ)(this=key.copy(), expression=literal.copy())
         made = made.when(test, exp.Literal.number(number))
@@ -73,24 +60,17 @@ def number_of(key: exp.Expr, found: Values) -> exp.Case:
 def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) -> QueryError:
     """Returns the error that says why no key of a query has a list of values."""
     for key in keys:
-        if where is not None and (test := _not_literal(where, is_key(key))) is not None:
-            return QueryError(
-                f"'{sql(test)}' lists values that are not literals, so each can't be given a bit; write the "
-                "values themselves."
-            )
+        for test in every(where, exp.In) if where is not None else ():
+            if is_key(key)(test.this) and _values_of_in(test) is None:
+                return QueryError(
+                    f"'{sql(test)}' lists values that are not literals, so each can't be given a bit; write the "
+                    "values themselves."
+                )
     listed = ", ".join(map(sql, keys)) or "there is none"
     return QueryError(
         f"WHERE limits no group key ({listed}) to a list of values, and no two FILTERs count the same column, so there "
         "is nothing to enumerate. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
     )
-
-
-def _not_literal(where: exp.Expr, is_column: IsColumn) -> exp.Expr | None:
-    """Returns the first IN list of a column that has something else than literals."""
-    for test in every(where, exp.In):
-        if is_column(test.this) and _values_of_in(test) is None:
-            return test
-    return None
 
 
 def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
@@ -111,7 +91,8 @@ def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
 
 
 def _values_of_equals(node: exp.EQ | exp.NullSafeEQ, is_column: IsColumn) -> list[exp.Expr] | None:
-    for one, other in _both_orders(node):
+    sides = (node.this.unnest(), node.expression.unnest())
+    for one, other in (sides, sides[::-1]):
         if is_column(one) and _is_literal(other):
             # `= NULL` is never true, `<=> NULL` can be.
             never = isinstance(node, exp.EQ) and isinstance(other, exp.Null)
@@ -124,12 +105,6 @@ def _values_of_in(test: exp.In) -> list[exp.Expr] | None:
     if test.args.get("query") or test.args.get("unnest") or not listed or not all(map(_is_literal, listed)):
         return None
     return [item for item in listed if not isinstance(item, exp.Null)]
-
-
-def _both_orders(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    one, other = node.this.unnest(), node.expression.unnest()
-    yield one, other
-    yield other, one
 
 
 def _is_literal(node: exp.Expr) -> bool:

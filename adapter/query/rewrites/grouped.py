@@ -29,23 +29,9 @@ from ..sql.nodes import every
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_OUTER = (
-    "group",
-    "having",
-    "order",
-    "sort",
-    "cluster",
-    "distribute",
-    "limit",
-    "offset",
-    "fetch",
-    "distinct",
-    "windows",
-    "qualify",
-    "with_",
-)
 _ORDERS = ("order", "sort", "cluster", "distribute")
 _KEPT = ("distinct", "limit", "offset", "fetch", "with_")
+_OUTER = ("group", "having", "windows", "qualify", *_ORDERS, *_KEPT)
 
 
 @dataclass(frozen=True)
@@ -221,20 +207,17 @@ class Grouped:
     def _over_computed(
         self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
     ) -> exp.Expr:
-        if (
-            isinstance(node, exp.Column)
-            and not node.table
-            and ordering
-            and node.name.lower() in self._outputs
-        ):
+        hidden = None
+        if isinstance(node, exp.Column) and not node.table:
+            hidden = self._outputs.get(node.name.lower())
+        if ordering and hidden is not None:
             return node.copy()  # ORDER BY resolves names in the select list first
         if (name := self._key_of.get(self.canonical(node))) is not None:
             return finished.key(name)
         if isinstance(node, exp.Column):
-            made = self._outputs.get(node.name.lower()) if aliases and not node.table else None
-            if made is None:
+            if hidden is None or not aliases:
                 raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
-            return exp.paren(self._over_computed(made, finished, aliases=False))
+            return exp.paren(self._over_computed(hidden, finished, aliases=False))
         if isinstance(node, exp.Query | exp.Exists):
             raise QueryError(
                 f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
@@ -251,8 +234,7 @@ class Grouped:
         self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
     ) -> exp.Expr:
         copy = node.copy()
-        for child in list(copy.iter_expressions()):
-            child.replace(self._over_computed(child, finished, aliases, ordering))
+        exp.replace_children(copy, self._over_computed, finished, aliases, ordering)
         return copy
 
     def _window(self, node: exp.Expr, finished: Finished, ordering: bool) -> exp.Expr:
@@ -261,16 +243,13 @@ class Grouped:
         call = copy.this
         while isinstance(call, _AROUND):
             call = call.this
-        if isinstance(call, exp.Func):
-            for child in list(call.iter_expressions()):
-                child.replace(self._over_computed(child, finished, ordering=ordering))
+        inner = list(call.iter_expressions()) if isinstance(call, exp.Func) else []
         if isinstance(copy.this, exp.Filter):
-            test = copy.this.expression.this
-            test.replace(self._over_computed(test, finished, ordering=ordering))
-        for clause in ("partition_by", "order"):
-            value = copy.args.get(clause)
-            for child in value if isinstance(value, list) else [value] if value else []:
-                child.replace(self._over_computed(child, finished, ordering=ordering))
+            inner.append(copy.this.expression.this)
+        if order := copy.args.get("order"):
+            inner.append(order)
+        for child in (*inner, *(copy.args.get("partition_by") or ())):
+            child.replace(self._over_computed(child, finished, ordering=ordering))
         return copy
 
     def _grouping(self, node: exp.Expr, finished: Finished) -> exp.Expr:

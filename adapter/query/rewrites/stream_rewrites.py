@@ -255,39 +255,37 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
             "With state_ttl each group expires on its own, and with enum_distinct groups share their distinct values; leave "
             "enum_distinct or state_ttl out."
         )
-    where = select.args.get("where")
+    where = select.args["where"].this if select.args.get("where") else None
     nodes = [(key.name, builder.node_of(key)) for key in builder.keys]
-    found: list[tuple[str, exp.Expr, enumerable.Values]] = []
+    found: list[tuple[str, exp.Expr, Sequence[exp.Expr]]] = []
     for name, node in nodes:
-        values = enumerable.values(where.this, builder.is_same(node)) if where else None
-        if values is not None and len(values.literals) > 1:
+        values = enumerable.values(where, builder.is_same(node))
+        if values is not None and len(values) > 1:
             found.append((name, node, values))
     filters = max((len(set(members.filters)) for members in builder.distinct_sets), default=0)
     flags = max((len(members.flags) for members in builder.distinct_sets), default=0)
     if not found:
         if filters > 1:
             return None
-        raise enumerable.why_none([node for _, node in nodes], where.this if where else None, builder.is_same)
-    size = prod(len(values.literals) for *_, values in found)
+        raise enumerable.why_none([node for _, node in nodes], where, builder.is_same)
+    size = prod(len(values) for *_, values in found)
     if size * flags > MOST_COLUMNS:
         raise QueryError(
             f"{size} values and {flags} distinct aggregates make {size * flags} columns of the state, more than the "
             f"{MOST_COLUMNS} that pay; list fewer values, or leave enum_distinct out."
         )
     number = builder.row_column(_number(found), role="number")
-    combined = product(*([sql(literal) for literal in values.literals] for *_, values in found))
+    combined = product(*(map(sql, values) for *_, values in found))
     return Enumerated(tuple(name for name, *_ in found), number, tuple(combined))
 
 
-def _number(found: Sequence[tuple[str, exp.Expr, enumerable.Values]]) -> exp.Expr:
+def _number(found: Sequence[tuple[str, exp.Expr, Sequence[exp.Expr]]]) -> exp.Expr:
     """Returns SQL that numbers the combinations of the keys' values, for the combination of a row."""
-    made: exp.Expr | None = None
-    for _, node, values in found:
-        own = exp.paren(enumerable.number_of(node, values))
-        if made is None:
-            made = own
-        else:
-            scaled = exp.Mul(this=exp.paren(made), expression=exp.Literal.number(len(values.literals)))
-            made = exp.Add(this=scaled, expression=own)
-    assert made is not None
+    first, *others = [
+        (len(values), exp.paren(enumerable.number_of(node, values))) for _, node, values in found
+    ]
+    made: exp.Expr = first[1]
+    for size, own in others:
+        scaled = exp.Mul(this=exp.paren(made), expression=exp.Literal.number(size))
+        made = exp.Add(this=scaled, expression=own)
     return made
