@@ -78,20 +78,14 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
             f"It can't be compared with a batch run: it reads {sql(clock)}, which in batch is the time of that run."
         )
     latest = {each.view for each in plan.dataflow.operators if isinstance(each, Source) and not each.versions}
-    replaced = [
-        each.relation
-        for each in plan.streams
-        if not each.feed and each.view in latest and _replaces(each.relation, known)
-    ]
+    keyed = {name.lower() for name, each in known.items() if each.key}
+    read = [each.relation for each in plan.streams if not each.feed and each.view in latest]
+    replaced = [relation for relation in read if relation.lower() in keyed]
     if replaced:
         raise QueryError(
             f"It can't be compared with a batch run: {', '.join(replaced)} has a unique_key, so in a stream its rows "
             "replace those before them, and in batch each counts."
         )
-
-
-def _replaces(relation: str, known: Mapping[str, Known]) -> bool:
-    return any(bool(each.key) for name, each in known.items() if name.lower() == relation.lower())
 
 
 def reading(text: str, instead: Mapping[str, str]) -> str:

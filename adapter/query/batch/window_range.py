@@ -140,32 +140,24 @@ class Overwriting:
         same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
         end = f"unix_micros({quote(self._column)}) + {self._shift}"
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
-        found: tuple[int | None, ...] = (None, None)
-        for reach in _search_distances(window):
-            look = WindowRange(_add_micros(ends.after, -reach), _add_micros(ends.until, reach))
-            inputs = self._inputs(look)
+
+        def sessions_in(low: int | None, high: int | None) -> tuple[int | None, ...]:
+            look = WindowRange(low, high)
             rows = f"select {', '.join([*keys, bounds])} from"
-            since = self._condition_on_time(quote(self._column), WindowRange(look.after, None))
+            since = self._condition_on_time(quote(self._column), WindowRange(low, None))
             new = f"({rows} (\n{self._results.sql}\n) where {since})"
             old = f"({rows} {table} where {self._condition_on_time(quote(self._column), look)})"
             exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
-            found = self._ask(
-                self._text(
-                    inputs,
-                    "select min(least(n.first_micros, o.first_micros)), max(greatest(n.last_micros, o.last_micros))\n"
-                    f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
-                    f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
-                    f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
-                    f"where {_crosses_edge(ends)}",
-                )
+            query = (
+                "select min(least(n.first_micros, o.first_micros)), max(greatest(n.last_micros, o.last_micros))\n"
+                f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
+                f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
+                f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
+                f"where {_crosses_edge(ends)}"
             )
-            first, last = found
-            if first is None or last is None:
-                break
-            before = look.after is None or first - _max_unread_distance(window) >= look.after
-            if before and (look.until is None or last + _max_clock_shift(window) < look.until):
-                break
-        return found
+            return self._ask(self._text(self._inputs(look), query))
+
+        return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
     def last_windows(self, newest: int, lookback: int) -> TimeRange:
         """Returns the range from `lookback` windows before the newest one."""
@@ -178,12 +170,8 @@ class Overwriting:
             QueryError: a window extends over two of them.
         """
         for window in self._windows:
-            fits = [
-                window.merges or ranges.is_bound(window, at)
-                for at in (batch.since, batch.until)
-                if at is not None
-            ]
-            if not all(fits):
+            edges = [at for at in (batch.since, batch.until) if at is not None]
+            if not window.merges and not all(ranges.is_bound(window, at) for at in edges):
                 raise QueryError(
                     f"batch_size '{size}' is not a multiple of {window}: a window would extend over two batches. Choose a "
                     "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
@@ -324,24 +312,20 @@ class Overwriting:
             f"select unix_micros(min({start})), unix_micros(max({end})) from {spec.name}_rows\n"
             f"where {span.condition(EVENT_TIME)}"
         )
+        first, last = _bounds_of_sessions(
+            spec.window,
+            span.since,
+            span.until,
+            lambda low, high: self._query_rows(spec, TimeRange(low, high), query),
+        )
         found = WindowRange(span.since, span.until)
-        for reach in _search_distances(spec.window):
-            look = TimeRange(_add_micros(span.since, -reach), _add_micros(span.until, reach))
-            first, last = self._query_rows(spec, look, query)
-            if first is None or last is None:
-                break
-            found = WindowRange(span.since, span.until).hull(WindowRange(first, last))
-            before = look.since is None or first - _max_unread_distance(spec.window) >= look.since
-            if before and (look.until is None or last + _max_clock_shift(spec.window) < look.until):
-                break
-        return found
+        return found if first is None or last is None else found.hull(WindowRange(first, last))
 
     def _query_rows(self, spec: WindowSpec, look: TimeRange, query: str) -> tuple[int | None, ...]:
         """Runs a query over a window operator's input rows in a time range."""
         inputs = {spec.name: look}
-        if spec.level:
-            lower = [other for other in self._results.specs if other.level < spec.level]
-            for other in lower:
+        for other in self._results.specs:
+            if other.level < spec.level:
                 inputs |= self._inputs(_ends_at(spec, other, look), spec.level)
         return self._ask(self._text(inputs, query))
 
@@ -368,10 +352,7 @@ class Overwriting:
 
 
 def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
-    found = [spec.window for spec in results.specs]
-    if not results.specs:
-        found = _windows_in(text)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([spec.window for spec in results.specs] or _windows_in(text)))
 
 
 def _windows_in(text: str) -> list[Window]:
@@ -408,12 +389,10 @@ def _limit_stream(stream: Stream, span: TimeRange) -> Stream:
 
 def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
     """Filters the rows of windows to a time range."""
-    spec = replace(windows.spec, rows=_filtered_rows(windows.spec.rows, span.condition(EVENT_TIME)))
-    return replace(windows, spec=spec)
-
-
-def _filtered_rows(rows: str, condition: str) -> str:
-    return rows if condition == "true" else f"select * from (\n{rows}\n)\nwhere {condition}"
+    if span == TimeRange():
+        return windows
+    rows = f"select * from (\n{windows.spec.rows}\n)\nwhere {span.condition(EVENT_TIME)}"
+    return replace(windows, spec=replace(windows.spec, rows=rows))
 
 
 # -- windows over windows -----------------------------------------------------------------------------------
@@ -473,6 +452,25 @@ def _search_distances(window: Window) -> Iterable[int]:
         reach *= 4
 
 
+def _bounds_of_sessions(
+    window: Window,
+    low: int | None,
+    high: int | None,
+    asks: Callable[[int | None, int | None], tuple[int | None, ...]],
+) -> tuple[int | None, ...]:
+    """Returns first and last time of sessions, from `asks`, which looks for them in the part of the input between two
+    instants. Both begin at a bound, and move away from each other until no session reaches them."""
+    for reach in _search_distances(window):
+        since, until = _add_micros(low, -reach), _add_micros(high, reach)
+        first, last = found = asks(since, until)
+        if first is None or last is None:
+            break
+        before = since is None or first - _max_unread_distance(window) >= since
+        if before and (until is None or last + _max_clock_shift(window) < until):
+            break
+    return found
+
+
 def _is_key(carries: str) -> bool:
     """Whether a column carries a key of sessions, not a bound or a result."""
     return "." in carries and not carries.startswith("rank.")
@@ -480,12 +478,8 @@ def _is_key(carries: str) -> bool:
 
 def _crosses_edge(ends: WindowRange) -> str:
     """SQL predicate: a recomputed session (n) and the table's version (o) end on different sides of an edge."""
-    found = []
-    if ends.after is not None:
-        found.append(f"o.last_micros <= {ends.after} and n.last_micros > {ends.after}")
-    if ends.until is not None:
-        found.append(f"o.last_micros <= {ends.until} and n.last_micros > {ends.until}")
-    return " or ".join(found)
+    edges = [edge for edge in (ends.after, ends.until) if edge is not None]
+    return " or ".join(f"o.last_micros <= {edge} and n.last_micros > {edge}" for edge in edges)
 
 
 def _start(window: Window, newest: int, lookback: int) -> int:
