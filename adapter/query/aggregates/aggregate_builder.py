@@ -28,7 +28,7 @@ from ..sql.dialect import (
     unqualified,
 )
 from ..sql.names import ContentNames, digest
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.expansion import LEAVING_OUT, without_windows
 from ..windows.window_columns import FromRelation, window_column
@@ -203,7 +203,7 @@ class AggregateBuilder:
 
     def rows(self, also: Sequence[str] = ()) -> str:
         """SQL of the input rows, with the hidden columns `also`."""
-        query = self.select.copy()
+        query = copied(self.select)
         if self.window:
             query, also = _with_slices(query, self.window), slice_names(self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):

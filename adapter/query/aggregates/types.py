@@ -15,7 +15,7 @@ from ..sql.clauses import is_over
 from ..sql.dialect import arguments, correlated_columns, function_name, sql, walk_same_query, without_items
 from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
-from ..sql.nodes import every
+from ..sql.nodes import every, holds
 from .aggregates import TYPED, Types
 from .grouping import find_columns
 
@@ -124,14 +124,14 @@ def _field_with_map(row: str) -> str:
 
 def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
     """Whether the SELECT ranks its input rows and otherwise only selects values of single rows."""
-    items = tie_breaking.listed(select)
-    others = {item.alias.lower() for item in select.expressions if item.find(exp.Window)}
-    if not items or any(makes_rows(node) for item in items for node in item.walk()):
-        return False
-    if any(column.name.lower() in others for item in items for column in every(item, exp.Column)):
-        return False
     numbers = (window for window in every(select, exp.Window) if isinstance(window.this, kinds))
-    return any(window.parent_select is select for window in numbers)
+    if not any(window.parent_select is select for window in numbers):
+        return False
+    items = tie_breaking.listed(select)
+    others = {item.alias.lower() for item in select.expressions if holds(item, exp.Window)}
+    if not items or any(makes_rows(node) for item in items for node in every(item, exp.Func, exp.UDTF)):
+        return False
+    return not any(column.name.lower() in others for item in items for column in every(item, exp.Column))
 
 
 def _calls(select: exp.Select) -> Iterator[exp.Expr]:

@@ -16,7 +16,7 @@ from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..sql.dialect import canonical, from_clause, sql
 from ..sql.names import unmarked
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..sql.shortening import shortened
 from ..windows import window_arguments, windows
 from ..windows.expansion import INPUT, WINDOW_COLUMNS
@@ -56,7 +56,7 @@ def user_text(query: exp.Query) -> str:
 
 def user_tree(query: exp.Query) -> exp.Query:
     """A query's input as its author wrote it, as a new tree."""
-    holder = exp.Subquery(this=query.copy())
+    holder = exp.Subquery(this=copied(query))
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
     read = as_written(holder).this
@@ -80,7 +80,7 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
 
 def as_quoted(node: exp.Expr) -> exp.Expr:
     """Returns a copy of the tree with macro calls instead of their expansion."""
-    holder = exp.Paren(this=node.copy())
+    holder = exp.Paren(this=copied(node))
     for lateral in list(every(holder, exp.Lateral)):
         if (versions := versions_as_of(lateral)) is not None:
             call = exp.Var(this=f"as_of({versions.relation}, {sql(versions.time)})")
@@ -258,9 +258,9 @@ def mark_streams(tree: exp.Query) -> None:
 
 
 def _without_alias(table: exp.Table) -> exp.Table:
-    copy = table.copy()
+    copy = copied(table)
     copy.set("alias", None)
-    for node in copy.walk():
+    for node in every(copy, exp.Expr):
         node.comments = None
     return copy
 
@@ -298,6 +298,17 @@ def is_streamed(table: exp.Expr) -> bool:
 def reads_stream(node: exp.Expr) -> bool:
     """Whether a node holds a table that is read as a stream."""
     return any(map(is_stream, every(node, exp.Table)))
+
+
+def selects_over_streams(tree: exp.Expr) -> set[int]:
+    """Returns the ids of the SELECTs that hold a table which is read as a stream."""
+    found: set[int] = set()
+    for table in filter(is_stream, every(tree, exp.Table)):
+        around = table.find_ancestor(exp.Select)
+        while around is not None and id(around) not in found:
+            found.add(id(around))
+            around = around.find_ancestor(exp.Select)
+    return found
 
 
 def relation_name(table: exp.Table) -> str:

@@ -28,7 +28,7 @@ from sqlglot import exp
 from ..sql.clauses import aggregate, conjuncts, relations
 from ..sql.dialect import canonical, parse, sql, with_clause
 from ..sql.functions import makes_rows
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from . import hints
 
 _ALL = None
@@ -57,14 +57,14 @@ class SourceText:
         """
         wanted = None if columns is None else frozenset(columns)
         if wanted not in self._texts:
-            read = self._read.copy()
+            read = copied(self._read)
             _query(read, wanted, {}, 0)
             self._texts[wanted] = canonical(read)
         return self._texts[wanted]
 
     def expression(self, node: exp.Expr) -> str:
         """Text of an expression over the input rows. With several relations, columns are qualified by position."""
-        holder = exp.Paren(this=node.copy())
+        holder = exp.Paren(this=copied(node))
         if self._names is not None:
             _rename(holder, self._names, len(self._names) == 1, {}, 1)
         return canonical(holder.this)
@@ -78,7 +78,7 @@ def without_names(query: exp.Query) -> str:
     >>> without_names(one) == without_names(other)
     True
     """
-    read = query.copy()
+    read = copied(query)
     _query(read, _ALL, {}, 0)
     return canonical(read)
 
@@ -205,7 +205,13 @@ def _wanted_items(select: exp.Select, wanted: frozenset[str] | None) -> list[exp
 
 def _is_wanted(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
     name = item.output_name.lower()
-    return wanted is _ALL or item.is_star or not name or name in wanted or any(map(makes_rows, item.walk()))
+    return (
+        wanted is _ALL
+        or item.is_star
+        or not name
+        or name in wanted
+        or any(map(makes_rows, every(item, exp.Func, exp.UDTF)))
+    )
 
 
 def _has_star(select: exp.Select) -> bool:

@@ -148,7 +148,7 @@ class Streams:
 def _name_prefix(tree: exp.Query) -> str:
     """Returns a prefix for names of window operators that occurs nowhere in the query followed by a number, so that
     these can be renamed in text."""
-    said = " ".join(node.this.lower() for node in tree.walk() if isinstance(node.this, str))
+    said = " ".join(node.this.lower() for node in every(tree, exp.Expr) if isinstance(node.this, str))
     name = "stage"
     while re.search(rf"{name}_\d", said):
         name += "_x"

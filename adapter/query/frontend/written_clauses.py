@@ -23,7 +23,7 @@ from sqlglot import exp
 from ..sql.clauses import conjuncts, joined, without_queries
 from ..sql.dialect import DIALECT, sql
 from ..sql.names import unmarked
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from . import hints
 
 _LISTED = {"group": "GROUP BY", "order": "ORDER BY"}
@@ -80,7 +80,7 @@ def _select_clauses(select: exp.Select) -> Iterator[tuple[str, str]]:
 
 
 def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
-    alone = join.copy()
+    alone = copied(join)
     alone.set("on", None)
     text = _outline(alone)
     yield "JOIN", f"JOIN {text.removeprefix(',').strip()}" if text.startswith(",") else text
@@ -90,5 +90,5 @@ def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
 
 def _outline(node: exp.Expr) -> str:
     """Returns a node's text with each subquery replaced by ``…``."""
-    copy = without_queries(exp.Paren(this=node.copy())).this
+    copy = without_queries(exp.Paren(this=copied(node))).this
     return copy.sql(dialect=DIALECT, copy=False).strip()

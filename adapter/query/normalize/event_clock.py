@@ -119,7 +119,7 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
     Raises:
         QueryError: a predicate compares event time with a clock in a form that can't filter rows.
     """
-    if not any(is_clock(node) for node in tree.walk()):
+    if not any(map(is_clock, every(tree, exp.Func, exp.Column))):
         return
     _Marker(tree, known).mark()
 
@@ -328,7 +328,7 @@ def column_advice(relation: str, time: str) -> str:
 
 def replace_clocks(tree: exp.Expr) -> None:
     """Replaces the marked clocks by the watermark before the micro-batch. Changes the tree."""
-    for node in list(filter(is_watermark, tree.walk())):
+    for node in list(filter(is_watermark, every(tree, exp.Func, exp.Column))):
         made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
         hints.keep_original(made, node)
         node.replace(made)

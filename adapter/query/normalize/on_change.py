@@ -14,7 +14,7 @@ from ..frontend import hints
 from ..frontend.select_kind import is_grouped, write_distinct_as_group
 from ..sql.clauses import aggregate, is_semi_or_anti
 from ..sql.dialect import parse, sql
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..windows.windows import OPTIONS, Window
 from .names import ctes
 
@@ -37,7 +37,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     >>> sql(made.args["having"]).strip()
     'HAVING COUNT(CASE WHEN `__new_row` THEN 1 END) > 0'
     """
-    made = exp.Subquery(this=tree.copy())
+    made = exp.Subquery(this=copied(tree))
     if any(is_on_change(over) for over in hints.windows_under(made)):
         ctes.inline(made.this)
         # Innermost first, because outer ones copy inner ones.

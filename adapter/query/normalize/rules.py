@@ -46,7 +46,8 @@ class NormalizedQuery:
     @property
     def selects(self) -> list[exp.Select]:
         """Returns the author's SELECTs over streams, each before those below it."""
-        return [each for each in every(self.tree, exp.Select) if _is_over_stream(each)]
+        over = hints.selects_over_streams(self.tree)
+        return [each for each in every(self.tree, exp.Select) if id(each) in over and _is_written(each)]
 
 
 def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuery:

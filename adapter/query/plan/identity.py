@@ -15,6 +15,7 @@ from ..errors import MissingKeyError, QueryError
 from ..sql.clauses import conjuncts, filters, is_semi_or_anti, output_column_of
 from ..sql.dialect import arguments, canonical, unqualified
 from ..sql.functions import makes_rows
+from ..sql.nodes import every, holds
 from ..windows.window_columns import Columns, FromRelation
 
 Unique = frozenset[str] | None
@@ -104,7 +105,7 @@ def is_row_preserving(query: exp.Query) -> bool:
 
 def multiplies_rows(query: exp.Query) -> bool:
     """Whether the query may turn one row into several."""
-    return any(isinstance(node, exp.Lateral | exp.Pivot) or makes_rows(node) for node in query.walk())
+    return holds(query, exp.Lateral, exp.Pivot) or any(map(makes_rows, every(query, exp.Func, exp.UDTF)))
 
 
 def _is_grouping_id(item: exp.Expr) -> bool:

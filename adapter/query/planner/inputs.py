@@ -14,7 +14,7 @@ from ..plan import unbounded_state
 from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
 from ..sql.dialect import correlated_columns, sql
-from ..sql.nodes import every, temporarily_replaced
+from ..sql.nodes import copied, every, temporarily_replaced
 from .closing import closed
 from .context import Planner
 from .from_items import FromItem, check_relation, table_of
@@ -62,7 +62,7 @@ def with_inputs(
             inputs.append(each.operator)
     # Subtrees are planned already and may be most of the text, so they aren't copied.
     with temporarily_replaced(tables):
-        made = select.copy()
+        made = copied(select)
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
             # Its single row is stored, not all rows that it aggregates.

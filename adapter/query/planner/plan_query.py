@@ -47,7 +47,7 @@ from ..rewrites.stream_rewrites import Rewrites
 from ..sql import functions
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import windows
 from ..windows.emission import FINAL, PASSED_ON, Emission
@@ -388,7 +388,7 @@ class _Text:
 
     def copy(self) -> _Text:
         """Returns the text with a copy of the tree."""
-        return replace(self, query=replace(self.query, tree=self.tree.copy()))
+        return replace(self, query=replace(self.query, tree=copied(self.tree)))
 
     def check_names(self) -> None:
         """Raises unless all columns have names. Required if columns aren't computed as they are written.
@@ -428,7 +428,7 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     # Several rules ask which relation has a column.
     ask = None if ask is None else cache(ask)
     flinks_words.check(text, tree)
-    as_parsed = tree.copy()
+    as_parsed = copied(tree)
     hint = mini_batch.take_hint(tree, text)
     rewrites = Rewrites(tree, text)
     # Computed only if it is stored.
@@ -502,7 +502,7 @@ def _plan_within_windows(
 
 
 def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
-    copy = tree.copy()
+    copy = copied(tree)
     as_of_joins.write_as_joins(copy, known)
     for select in every(copy, exp.Select):
         break_ties(select)

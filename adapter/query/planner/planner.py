@@ -23,6 +23,7 @@ from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.upserts import replaced, state_root
 from ..rewrites.stream_rewrites import Rewrites
+from ..sql.nodes import copied
 from . import results
 from .context import Planner, PlannerSettings
 from .selects import plan_select
@@ -75,7 +76,7 @@ def dataflow(
             settings=settings,
         )
 
-    planner = planner_of(tree.copy() if ranked else tree)
+    planner = planner_of(copied(tree) if ranked else tree)
     flow = planner.plan(comes_once=ranked)
     alone = [
         each

@@ -47,7 +47,7 @@ from ..plan.window_specs import WindowBufferSpec
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
-from ..sql.nodes import every, shape
+from ..sql.nodes import copied, every, shape
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
@@ -116,7 +116,7 @@ class WindowPlanner:
             event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
-        written = sql(hints.as_written(exp.Subquery(this=query.copy())).this)
+        written = sql(hints.as_written(exp.Subquery(this=copied(query))).this)
         output = self.rewrites.output(query)
         kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
         self.streams_read = self.streams.read(kept_whole)

@@ -25,7 +25,7 @@ from ..plan.state import generations
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, parse
 from ..sql.names import digest
-from ..sql.nodes import every, shape
+from ..sql.nodes import copied, every, shape
 from ..windows import expansion
 from ..windows.windows import Window
 from .closing import closed, counting_late
@@ -74,7 +74,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_WINDOWS)
     at_once = changes and planner.under_windows > 0
-    found = planner.plan_windows(node.copy(), planner.streams, planner.windows_planned, changes, at_once)
+    found = planner.plan_windows(copied(node), planner.streams, planner.windows_planned, changes, at_once)
     if changes:
         return _changing(planner, node, found)
     planner.windows_planned += len(found.specs)

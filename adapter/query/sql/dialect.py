@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import QueryError
-from .nodes import every, shape
+from .nodes import copied, every, shape
 from .semicolons import without_semicolons
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
@@ -357,7 +357,7 @@ def sql(tree: exp.Expr, pretty: bool = False) -> str:
     >>> sql(parse("select k from t qualify row_number() over (order by v) = 1"))
     'SELECT k FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1'
     """
-    return tree.sql(dialect=DIALECT, pretty=pretty)
+    return copied(tree).sql(dialect=DIALECT, copy=False, pretty=pretty)
 
 
 def from_clause(select: exp.Select) -> exp.From | None:
@@ -433,10 +433,12 @@ def is_distinct(call: exp.Expr) -> bool:
 
 def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yields a node and its descendants, without subqueries."""
-    yield node
-    for child in node.iter_expressions():
-        if not isinstance(child, exp.Query):
-            yield from walk_same_query(child)
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        yield node
+        below = [child for child in node.iter_expressions() if not isinstance(child, exp.Query)]
+        todo += reversed(below)
 
 
 def relation_names(select: exp.Select) -> set[str]:
@@ -522,7 +524,7 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     said = shape(node, exact=True), frozenset(unqualified)
     text = _TEXTS.get(said)
     if text is None:
-        text = _canonical(node.copy(), said[1])
+        text = _canonical(copied(node), said[1])
         # dbt plans models in several threads, and any of them may clear the cache.
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()

@@ -10,6 +10,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 _T = TypeVar("_T", bound=exp.Expr)
+_NODE = exp.Expr
+_LEAVES = frozenset({exp.Identifier, exp.Literal})
 
 
 def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
@@ -20,20 +22,60 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
     ['a', 'b', 'c']
     """
     queue: list[exp.Expr] = [tree]
+    add = queue.append
     # The queue grows while it is iterated.
     for node in queue:
         if isinstance(node, kinds):
             yield node
+        if type(node) in _LEAVES:
+            continue
         for value in node.args.values():
+            if not value:
+                continue
             if type(value) is list:
-                queue += [each for each in value if isinstance(each, exp.Expr)]
-            elif isinstance(value, exp.Expr):
-                queue.append(value)
+                for each in value:
+                    if isinstance(each, _NODE):
+                        add(each)
+            elif isinstance(value, _NODE):
+                add(value)
 
 
 def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Whether a tree has a node of these types."""
     return next(every(tree, *kinds), None) is not None
+
+
+def copied(tree: _T) -> _T:
+    """Returns a copy of a tree, in half the time of sqlglot's. Values of its metadata are shared, and must not be changed.
+
+    >>> from .dialect import parse
+    >>> tree = parse("select a, b + c from t")
+    >>> copied(tree) == tree, copied(tree) is tree
+    (True, False)
+    """
+    copy = tree.__class__.__new__(tree.__class__)
+    args: dict[str, object] = {}
+    copy.args = args
+    copy.parent = copy.arg_key = copy.index = None
+    copy.comments = tree.comments and [*tree.comments]
+    copy._type = tree._type
+    copy._meta = tree._meta and {**tree._meta}
+    copy._hash = tree._hash
+    for name, value in tree.args.items():
+        if type(value) is list:
+            args[name] = [
+                _placed(copied(each), copy, name, place) if isinstance(each, _NODE) else each
+                for place, each in enumerate(value)
+            ]
+        else:
+            args[name] = _placed(copied(value), copy, name) if isinstance(value, _NODE) else value
+    return copy
+
+
+def _placed(node: exp.Expr, parent: exp.Expr, name: str, place: int | None = None) -> exp.Expr:
+    """Notes where a node is in its parent. Changes the node."""
+    node.parent, node.arg_key, node.index = parent, name, place
+    return node
 
 
 def with_notes_of(node: _T, item: exp.Expr) -> _T:
@@ -97,15 +139,12 @@ def shape(node: object, exact: bool = False) -> Hashable:
     """
     if isinstance(node, exp.Identifier):
         return exp.Identifier, node.this.lower()
-    if isinstance(node, exp.Expr):
-        if exact:
-            # Unsorted, because texts may be printed in the order of the arguments.
-            said = [(name, value) for name, value in node.args.items() if value is not None]
-        else:
-            said = [(name, value) for name, value in sorted(node.args.items()) if not _is_nothing(value)]
-        return (type(node), *((name, shape(value, exact)) for name, value in said))
-    return tuple(shape(each, exact) for each in node) if isinstance(node, list) else node
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or value is False or (type(value) is list and not value)
+    if not isinstance(node, _NODE):
+        return tuple([shape(each, exact) for each in node]) if isinstance(node, list) else node
+    found: list[object] = [type(node)]
+    # With `exact` unsorted, because texts may be printed in the order of the arguments.
+    for name, value in node.args.items() if exact else sorted(node.args.items()):
+        if value is None or (not exact and (value is False or (type(value) is list and not value))):
+            continue
+        found += [name, shape(value, exact) if isinstance(value, _NODE | list) else value]
+    return tuple(found)

@@ -15,7 +15,7 @@ from ...util import nested_types
 from ...util.quoting import quote
 from .dialect import DIALECT
 from .maps import has_map, orderable
-from .nodes import every, holds
+from .nodes import copied, every, holds
 
 _BROKEN, _FIELDS = "ties_broken", "fields_of_ties"
 _DECIDED, _ORDERED = "ties_decided", "ordered_value"
@@ -24,14 +24,15 @@ _EXTREMES = (exp.ArgMax, exp.ArgMin)
 
 def break_ties(select: exp.Select) -> None:
     """Adds the select list to the ORDER BY of each ROW_NUMBER. Changes the tree."""
-    row = tie_breaker(select)
-    if row is None or select.meta.get(_BROKEN):
+    if select.meta_get(_BROKEN) or not listed(select):
         return
     select.meta[_BROKEN] = True
-    for window in every(select, exp.Window):
-        order = window.args.get("order")
-        if isinstance(window.this, exp.RowNumber) and order and window.parent_select is select:
-            order.append("expressions", exp.Ordered(this=row.copy(), nulls_first=True))
+    numbers = (each for each in every(select, exp.Window) if isinstance(each.this, exp.RowNumber))
+    ranked = [each for each in numbers if each.args.get("order") and each.parent_select is select]
+    row = tie_breaker(select) if ranked else None
+    if row is not None:
+        for each in ranked:
+            each.args["order"].append("expressions", exp.Ordered(this=copied(row), nulls_first=True))
 
 
 def decide_extremes(query: exp.Expr) -> None:
@@ -80,7 +81,7 @@ def values(select: exp.Select) -> list[exp.Expr]:
     """Returns the tie-breaking values one by one."""
     if (fields := fields_of(select)) is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
-    return [item.unalias().copy() for item in listed(select)]
+    return [copied(item.unalias()) for item in listed(select)]
 
 
 def listed(select: exp.Select) -> list[exp.Expr]:
