@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
-from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, names
+from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, as_options, names
 from dbt.adapters.spark_streaming.util.text import did_you_mean, listed
 
 METHODS = ("session", "connect")
@@ -43,7 +42,7 @@ SETTINGS = (
         "streams. Thrift, HTTP and ODBC aren't supported ([From dbt-spark](../guides/from-dbt-spark.md))",
         "session",
     ),
-    SettingInfo("host", _TEXT, "`sc://host:port`, for `method: connect`", default_text="none"),
+    SettingInfo("host", _TEXT, "`sc://host:port`, for `method: connect`"),
     SettingInfo(
         "master",
         _TEXT,
@@ -62,13 +61,11 @@ SETTINGS = (
         _mapping("a mapping of the catalog's options to values"),
         "Iceberg's options of that catalog. With `type` or `catalog-impl` they define it (REST, Hive, Glue, Nessie …); "
         "without, they are added to those of the embedded one",
-        default_text="none",
     ),
     SettingInfo(
         "connections",
         _mapping("a mapping of names to Spark's options", "object"),
         "options for sources and lookup tables, by name: [secrets](sources.md#secrets)",
-        default_text="none",
     ),
     SettingInfo(
         "packages",
@@ -79,7 +76,6 @@ SETTINGS = (
             lambda value: isinstance(value, list),
         ),
         "more Maven coordinates (`group:artifact:version`), or [names](#packages-by-name) for some; fetched once",
-        default_text="none",
     ),
     SettingInfo(
         "cache_dir",
@@ -97,7 +93,6 @@ SETTINGS = (
         "server_side_parameters",
         _mapping("a mapping of Spark settings to values"),
         "any Spark setting; overrides ours",
-        default_text="none",
     ),
 )
 """Keys of a target of a profile, in addition to dbt's ``type`` and ``threads``. A test makes the reference and the
@@ -112,43 +107,18 @@ refused, because ignoring them would mislead the reader of a profile."""
 class SparkStreamingCredentials(SparkCredentials):
     """One target of a profile. Only ``type`` and ``schema`` are required."""
 
+    # `SETTINGS` says what they mean.
     method: Any = "session"
-    """Where Spark runs. ``session``: in a JVM that dbt starts and ends. ``connect``: on the Spark
-    Connect server at `host`."""
-
     host: str | None = "local"
-    """``sc://host:port`` for ``method: connect``. Not allowed with ``method: session``."""
-
     master: str = "local[*]"
-    """Spark's master URL for ``method: session``."""
-
     storage_root: str = "./.spark"
-    """The folder or Hadoop path of all persistent files: warehouse, catalog, checkpoints, state. A relative path starts at
-    the project."""
-
     catalog: str = "lakehouse"
-    """The name of the Iceberg catalog that models are in."""
-
     catalog_options: dict[str, Any] = field(default_factory=dict)
-    """Iceberg's options of that catalog. With ``type`` or ``catalog-impl`` they configure any catalog (REST, Hive, Glue,
-    Nessie …). Without, they are added to the options of the embedded catalog, a SQLite file in `storage_root`."""
-
     server_side_parameters: dict[str, Any] = field(default_factory=dict)
-    """Spark settings that override those of this adapter."""
-
     packages: list[str] = field(default_factory=list)
-    """Additional Maven coordinates (``group:artifact:version``), fetched once."""
-
     cache_dir: str | None = None
-    """Folder of fetched packages, shared by all projects of a user. Default: the environment variable
-    DBT_SPARK_STREAMING_CACHE, else ``~/.cache/dbt-spark-streaming``."""
-
     connections: dict[str, Any] = field(default_factory=dict)
-    """Options of sources and lookup tables that don't belong in the project, such as secrets, by name."""
-
     file_format: str = "iceberg"
-    """Default storage format of tables, seeds, snapshots and incremental models."""
-
     _ALIASES: ClassVar[dict[str, str]] = {}
 
     @classmethod
@@ -200,20 +170,13 @@ class SparkStreamingCredentials(SparkCredentials):
         # dbt-spark turns ANSI mode off, even if the profile turns it on. Off stays the default here (one row that can't be
         # cast should not stop a stream), but the profile can turn it on.
         ansi = self.server_side_parameters.get("spark.sql.ansi.enabled")
-        # Spark writes booleans in lower case, str() of YAML's booleans doesn't.
-        self.server_side_parameters = {
-            str(key): str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in self.server_side_parameters.items()
-        }
+        self.server_side_parameters = as_options(self.server_side_parameters)
         if self.server_side_parameters.get("spark.sql.caseSensitive", "false").lower() != "false":
             raise DbtRuntimeError(
                 "'spark.sql.caseSensitive' can't be true: names that differ in case only, such as the columns a and A, are "
                 "taken for one here, as in Spark by default, and their values would be mixed up. Leave it out."
             )
-        self.catalog_options = {
-            str(key): str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in self.catalog_options.items()
-        }
+        self.catalog_options = as_options(self.catalog_options)
         self.connections = profile_connections.checked(self.connections)
         remember(self.connections)
         remember({**self.server_side_parameters, **self.catalog_options, **dict(self._locations())})
@@ -222,13 +185,11 @@ class SparkStreamingCredentials(SparkCredentials):
         method, self.method = self.method, "connect"
         super().__post_init__()
         self.method = method
-        self.project_root = os.getcwd()
         if ansi is not None:
             self.server_side_parameters["spark.sql.ansi.enabled"] = str(ansi).lower()
 
     def start_at(self, project_root: str | Path) -> None:
         """Resolves relative paths against the project's folder."""
-        self.project_root = str(project_root)
         if not _URI_SCHEME.match(self.storage_root):
             root = Path(self.storage_root).expanduser()
             self.storage_root = str((Path(project_root) / root).resolve())

@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
 
 
 def default_of(setting: SettingInfo) -> str:
-    return setting.default_text or shown(setting.default)
+    return setting.default_text or ("none" if setting.default is None else shown(setting.default))
 
 
 def settings(rows: Iterable[SettingInfo], name: str = "key") -> str:

@@ -6,7 +6,8 @@ from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..stream.common.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC
 from ..util.settings import (
@@ -72,8 +73,16 @@ class ModelConfig(SettingInfo):
     runs: Runs = Runs()
 
 
+def _group(heading: str, *configs: ModelConfig, **shared: Any) -> tuple[ModelConfig, ...]:
+    """Returns the configs that are listed under a heading.
+
+    Args:
+        shared: fields that all of them have.
+    """
+    return tuple(replace(each, group=heading, **shared) for each in configs)
+
+
 _REBUILDS = Runs(changed=REBUILD)
-_ONCE_THERE = Runs(first=NOTHING, again=NOTHING, refresh=NOTHING)
 _OF_TABLE = Runs(again=NOTHING, changed=AFTER_REBUILD, edited=NOTHING)
 _WINDOWS = "with windows"
 _STATE = "with state, without windows"
@@ -81,231 +90,207 @@ _TEXTS = {"type": "array", "items": {"type": "string"}}
 _BUCKETS = ValueType("number \\| `false`", {"anyOf": [{"type": "integer", "minimum": 2}, {"enum": [False]}]})
 
 STREAMING: tuple[ModelConfig, ...] = (
-    ModelConfig(
-        "watermark",
-        INTERVAL,
-        "how far rows may be out of order ([Late data](../guides/late-data.md))",
-        "0 seconds",
-        group="Time",
-    ),
-    ModelConfig(
-        "idle_timeout",
-        INTERVAL,
-        "processing time after which a stream without rows no longer holds back the watermark. Must be positive",
-        default_text="none",
-        group="Time",
-    ),
-    ModelConfig(
-        "trigger",
-        interval_or(AVAILABLE_NOW),
-        "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there and "
-        "exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
-        AVAILABLE_NOW,
-        group="Time",
-    ),
-    ModelConfig(
-        "first_result_offset",
-        INTERVAL,
-        "first early firing, relative to `window_end`; before the on-time firing",
-        default_text="none",
-        group="Results of windows",
-        models=_WINDOWS,
-        runs=Runs(changed="holds from this run on if rows are updated anyway; otherwise " + REBUILD),
-    ),
-    ModelConfig(
-        "update_rate",
-        INTERVAL,
-        "time between early firings; needs `first_result_offset`",
-        default_text="none; there is one early firing",
-        group="Results of windows",
-        models=_WINDOWS,
-    ),
-    ModelConfig(
-        "complete_result_offset",
-        INTERVAL,
-        "on-time firing; not before `window_end`",
-        "0 seconds",
-        group="Results of windows",
-        models=_WINDOWS,
-        runs=_REBUILDS,
-    ),
-    ModelConfig(
-        "late_updates",
-        FLAG,
-        "late rows update the result; needs `last_result_offset`",
-        False,
-        group="Results of windows",
-        models=_WINDOWS,
-        runs=_REBUILDS,
-    ),
-    ModelConfig(
-        "last_result_offset",
-        INTERVAL,
-        "end of allowed lateness; needs `late_updates`",
-        default_text="the on-time firing",
-        group="Results of windows",
-        models=_WINDOWS,
-        runs=_REBUILDS,
-    ),
-    ModelConfig(
-        "state_ttl",
-        INTERVAL,
-        "event time after which an idle key expires. Must be positive ([State TTL](../guides/aggregations.md#state-ttl))",
-        default_text="none",
-        group="State",
-        models=_STATE,
-        runs=Runs(
-            changed=f"another length holds from this run on; with one where there was none, or none, {REBUILD}"
-        ),
-    ),
-    ModelConfig(
-        "constant_domains",
-        COLUMN_LIST,
-        "columns whose set of values doesn't grow",
-        [],
-        group="State",
-        models=_STATE,
-    ),
-    ModelConfig(
-        "allow_recompute",
-        FLAG,
-        "`false` refuses a query that can't be kept up to date from changes alone",
-        True,
-        group="State",
-    ),
-    ModelConfig(
-        "on_state_change",
-        one_of(MIGRATE, FAIL),
-        "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
-        MIGRATE,
-        group="State",
-        runs=Runs(
-            NOTHING,
-            NOTHING,
-            edited=f"`'{MIGRATE}'` continues where it can, `'{FAIL}'` stops the run",
-            refresh=NOTHING,
-        ),
-    ),
-    ModelConfig(
-        "on_new_metric",
-        one_of(FROM_NOW, BACKFILL),
-        "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
-        FROM_NOW,
-        group="State",
-        runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
-    ),
-    ModelConfig(
-        "enum_distinct",
-        FLAG,
-        "[rewrite](../guides/rewrites.md): a distinct set with a bit per value",
-        False,
-        group="State",
-        models="all; `table`, `incremental`",
-        runs=_REBUILDS,
-    ),
-    *(
+    *_group(
+        "Time",
         ModelConfig(
-            name,
-            _BUCKETS,
-            f"[rewrite](../guides/rewrites.md): the number of buckets, for {what}",
+            "watermark",
+            INTERVAL,
+            "how far rows may be out of order ([Late data](../guides/late-data.md))",
+            "0 seconds",
+        ),
+        ModelConfig(
+            "idle_timeout",
+            INTERVAL,
+            "processing time after which a stream without rows no longer holds back the watermark. Must be positive",
+        ),
+        ModelConfig(
+            "trigger",
+            interval_or(AVAILABLE_NOW),
+            "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there "
+            "and exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
+            AVAILABLE_NOW,
+        ),
+    ),
+    *_group(
+        "Results of windows",
+        ModelConfig(
+            "first_result_offset",
+            INTERVAL,
+            "first early firing, relative to `window_end`; before the on-time firing",
+            runs=Runs(changed="holds from this run on if rows are updated anyway; otherwise " + REBUILD),
+        ),
+        ModelConfig(
+            "update_rate",
+            INTERVAL,
+            "time between early firings; needs `first_result_offset`",
+            default_text="none; there is one early firing",
+        ),
+        ModelConfig(
+            "complete_result_offset",
+            INTERVAL,
+            "on-time firing; not before `window_end`",
+            "0 seconds",
+            runs=_REBUILDS,
+        ),
+        ModelConfig(
+            "late_updates",
+            FLAG,
+            "late rows update the result; needs `last_result_offset`",
             False,
-            group="State",
+            runs=_REBUILDS,
+        ),
+        ModelConfig(
+            "last_result_offset",
+            INTERVAL,
+            "end of allowed lateness; needs `late_updates`",
+            default_text="the on-time firing",
+            runs=_REBUILDS,
+        ),
+        models=_WINDOWS,
+    ),
+    *_group(
+        "State",
+        ModelConfig(
+            "state_ttl",
+            INTERVAL,
+            "event time after which an idle key expires. Must be positive "
+            "([State TTL](../guides/aggregations.md#state-ttl))",
+            models=_STATE,
+            runs=Runs(
+                changed=f"another length holds from this run on; with one where there was none, or none, {REBUILD}"
+            ),
+        ),
+        ModelConfig(
+            "constant_domains", COLUMN_LIST, "columns whose set of values doesn't grow", [], models=_STATE
+        ),
+        ModelConfig(
+            "allow_recompute",
+            FLAG,
+            "`false` refuses a query that can't be kept up to date from changes alone",
+            True,
+        ),
+        ModelConfig(
+            "on_state_change",
+            one_of(MIGRATE, FAIL),
+            "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
+            MIGRATE,
+            runs=Runs(
+                NOTHING,
+                NOTHING,
+                edited=f"`'{MIGRATE}'` continues where it can, `'{FAIL}'` stops the run",
+                refresh=NOTHING,
+            ),
+        ),
+        ModelConfig(
+            "on_new_metric",
+            one_of(FROM_NOW, BACKFILL),
+            "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
+            FROM_NOW,
+            runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
+        ),
+        ModelConfig(
+            "enum_distinct",
+            FLAG,
+            "[rewrite](../guides/rewrites.md): a distinct set with a bit per value",
+            False,
             models="all; `table`, `incremental`",
-        )
-        for name, what in (("split_distinct", "distinct counts"), ("split_topn", "rankings"))
-    ),
-    ModelConfig(
-        "output_mode",
-        one_of("append", "upsert"),
-        "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
-        default_text="by query",
-        group="Table and changelog",
-        runs=Runs(
-            changed=f"holds from this run on; if rows are to change that didn't, or no longer, {REBUILD}"
+            runs=_REBUILDS,
+        ),
+        *(
+            ModelConfig(
+                name,
+                _BUCKETS,
+                f"[rewrite](../guides/rewrites.md): the number of buckets, for {what}",
+                False,
+                models="all; `table`, `incremental`",
+            )
+            for name, what in (("split_distinct", "distinct counts"), ("split_topn", "rankings"))
         ),
     ),
-    ModelConfig(
-        "unique_key",
-        COLUMNS,
-        "columns that identify a row of an upsert table. Two rows with one key stop the run",
-        default_text="from the query",
-        group="Table and changelog",
-        models="whose rows change; `incremental`",
-        runs=_REBUILDS,
-    ),
-    ModelConfig(
-        "changelog",
-        FLAG,
-        "also keep `<model>__changes`. On automatically if a streaming model reads this upsert model",
-        False,
-        group="Table and changelog",
-    ),
-    ModelConfig(
-        "changelog_retention",
-        interval_or(FOREVER),
-        f"how long each change is kept; `'{FOREVER}'` keeps all",
-        "7 days",
-        group="Table and changelog",
-    ),
-    ModelConfig(
-        "on_schema_change",
-        one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
-        "what happens to the table if the query returns other columns (dbt's default for incremental models is `'ignore'`)",
-        APPEND_NEW,
-        group="Table and changelog",
-        models="all; `incremental`",
-        runs=Runs(
-            NOTHING,
-            "holds, for columns that a source gets",
-            edited="decides what happens to the table ([columns](../guides/evolve.md#columns-of-the-table))",
-            refresh="no effect: the table is recreated",
+    *_group(
+        "Table and changelog",
+        ModelConfig(
+            "output_mode",
+            one_of("append", "upsert"),
+            "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
+            default_text="by query",
+            runs=Runs(
+                changed=f"holds from this run on; if rows are to change that didn't, or no longer, {REBUILD}"
+            ),
         ),
+        ModelConfig(
+            "unique_key",
+            COLUMNS,
+            "columns that identify a row of an upsert table. Two rows with one key stop the run",
+            default_text="from the query",
+            models="whose rows change; `incremental`",
+            runs=_REBUILDS,
+        ),
+        ModelConfig(
+            "changelog",
+            FLAG,
+            "also keep `<model>__changes`. On automatically if a streaming model reads this upsert model",
+            False,
+        ),
+        ModelConfig(
+            "changelog_retention",
+            interval_or(FOREVER),
+            f"how long each change is kept; `'{FOREVER}'` keeps all",
+            "7 days",
+        ),
+        ModelConfig(
+            "on_schema_change",
+            one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
+            "what happens to the table if the query returns other columns (dbt's default for incremental models is "
+            "`'ignore'`)",
+            APPEND_NEW,
+            models="all; `incremental`",
+            runs=Runs(
+                NOTHING,
+                "holds, for columns that a source gets",
+                edited="decides what happens to the table ([columns](../guides/evolve.md#columns-of-the-table))",
+                refresh="no effect: the table is recreated",
+            ),
+        ),
+        ModelConfig(
+            "max_snapshot_age",
+            INTERVAL,
+            "older snapshots are expired ([Maintenance](../operate/state.md#maintenance))",
+            "1 day",
+        ),
+        ModelConfig(
+            "max_snapshots",
+            count("how many snapshots are kept at most, as in 200"),
+            "the number of snapshots that are kept at most",
+            500,
+        ),
+        ModelConfig("target_file_size", SIZE, "small files are compacted to this size", "64 MB"),
     ),
-    ModelConfig(
-        "max_snapshot_age",
-        INTERVAL,
-        "older snapshots are expired ([Maintenance](../operate/state.md#maintenance))",
-        "1 day",
-        group="Table and changelog",
-    ),
-    ModelConfig(
-        "max_snapshots",
-        count("how many snapshots are kept at most, as in 200"),
-        "the number of snapshots that are kept at most",
-        500,
-        group="Table and changelog",
-    ),
-    ModelConfig(
-        "target_file_size",
-        SIZE,
-        "small files are compacted to this size",
-        "64 MB",
-        group="Table and changelog",
-    ),
-    ModelConfig(
-        "on_running",
-        one_of(SKIP, FAIL),
-        "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
-        SKIP,
-        group="Running",
-        runs=Runs(
-            NOTHING,
-            "holds while `dbt-stream run` has the model",
-            edited="holds while `dbt-stream run` has the model",
-            refresh="no effect: while another process runs the model, the run stops",
+    *_group(
+        "Running",
+        ModelConfig(
+            "on_running",
+            one_of(SKIP, FAIL),
+            "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
+            SKIP,
+            runs=Runs(
+                NOTHING,
+                "holds while `dbt-stream run` has the model",
+                edited="holds while `dbt-stream run` has the model",
+                refresh="no effect: while another process runs the model, the run stops",
+            ),
         ),
     ),
 )
 """The configs of streaming models. dbt's own `event_time`, `contract`, `grants`, hooks … aren't among them."""
 
-TABLES: tuple[ModelConfig, ...] = (
+TABLES = _group(
+    "Tables",
     ModelConfig(
         "file_format",
         text("write the name of a format, as in 'iceberg'"),
         "format of the table",
         default_text="the profile's `file_format`",
-        group="Tables",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "partition_by",
@@ -317,51 +302,36 @@ TABLES: tuple[ModelConfig, ...] = (
         ),
         "columns, or functions of one: `days(at)`, `bucket(16, id)`",
         default_text="not partitioned",
-        group="Tables",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "tblproperties",
         mapping("{'write.format.default': 'orc'}"),
         "Iceberg's table properties",
-        default_text="none",
-        group="Tables",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "location_root",
         text("write a path"),
         "folder that the table's folder is made in",
         default_text="the catalog's warehouse",
-        group="Tables",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "clustered_by",
         COLUMNS,
         "columns that rows are put into `buckets` by",
-        default_text="none",
-        group="Tables",
         models="`table`, `incremental`",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "buckets",
         count("a whole number of at least 1"),
         "the number of buckets; needs `clustered_by`",
-        default_text="none",
-        group="Tables",
         models="`table`, `incremental`",
-        runs=_OF_TABLE,
     ),
     ModelConfig(
         "options",
         mapping("{'compression': 'zstd'}"),
         "Spark's `OPTIONS` of CREATE TABLE",
-        default_text="none",
-        group="Tables",
-        runs=_OF_TABLE,
     ),
+    runs=_OF_TABLE,
 )
 """Configs of any table, streaming or not."""
 
@@ -385,7 +355,8 @@ _CONDITIONS = ValueType(
     lambda value: isinstance(value, list | tuple) and all(map(is_name, value)),
 )
 
-INCREMENTAL: tuple[ModelConfig, ...] = (
+INCREMENTAL = _group(
+    "Incremental models",
     ModelConfig(
         "incremental_strategy",
         ValueType(
@@ -394,36 +365,20 @@ INCREMENTAL: tuple[ModelConfig, ...] = (
         ),
         "what a run does with the table's rows",
         default_text="`'append'`, or `'merge'` with `unique_key`",
-        group="Incremental models",
     ),
     ModelConfig(
         "lookback",
         count("how many windows, 0 or more", least=0),
         "batches of `microbatch`, or windows of `window_overwrite`, that are computed again before the newest one",
         1,
-        group="Incremental models",
     ),
     ModelConfig(
         "incremental_predicates",
         _CONDITIONS,
         "conditions on the table, `DBT_INTERNAL_DEST`, that limit what `merge` looks at",
-        default_text="none",
-        group="Incremental models",
     ),
-    ModelConfig(
-        "predicates",
-        _CONDITIONS,
-        "dbt's earlier name of `incremental_predicates`",
-        default_text="none",
-        group="Incremental models",
-    ),
-    ModelConfig(
-        "merge_update_columns",
-        COLUMNS,
-        "the columns that `merge` updates",
-        default_text="all",
-        group="Incremental models",
-    ),
+    ModelConfig("predicates", _CONDITIONS, "dbt's earlier name of `incremental_predicates`"),
+    ModelConfig("merge_update_columns", COLUMNS, "the columns that `merge` updates", default_text="all"),
     ModelConfig(
         "merge_exclude_columns",
         ValueType(
@@ -433,8 +388,6 @@ INCREMENTAL: tuple[ModelConfig, ...] = (
             lambda value: is_columns(value) or value in ([], ()),
         ),
         "the columns that `merge` doesn't update",
-        default_text="none",
-        group="Incremental models",
     ),
 )
 """Configs of incremental models, besides those in `STREAMING` that are for them, too."""

@@ -56,7 +56,7 @@ class StreamConfig:
     """Action of `dbt run` on a model that ``dbt-stream run`` keeps up to date: `SKIP`, or `FAIL`."""
 
 
-_KINDS = {each.name: each.kind for each in STREAMING}
+_CONFIGS = {each.name: each for each in STREAMING}
 _OF_TABLES = names(TABLES)
 
 # dbt's own configs that have no meaning for streams.
@@ -96,8 +96,8 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         trigger,
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
-        changelog=_configured_value(config, "changelog", False),
-        changelog_retention=_changelog_retention(config.get("changelog_retention")),
+        changelog=_value(config, "changelog"),
+        changelog_retention=_changelog_retention(_value(config, "changelog_retention")),
         idle_timeout=_positive(
             config,
             "idle_timeout",
@@ -109,22 +109,22 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "state_ttl",
             "longer than zero; write after how long without rows a key may be forgotten, as in '7 days'",
         ),
-        constant_domains=tuple(_configured_value(config, "constant_domains", ())),
+        constant_domains=tuple(_value(config, "constant_domains")),
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=_retention(config),
-        allow_recompute=_configured_value(config, "allow_recompute", True),
-        on_state_change=_configured_value(config, "on_state_change", MIGRATE),
-        on_new_metric=_configured_value(config, "on_new_metric", FROM_NOW),
-        on_running=_configured_value(config, "on_running", SKIP),
+        allow_recompute=_value(config, "allow_recompute"),
+        on_state_change=_value(config, "on_state_change"),
+        on_new_metric=_value(config, "on_new_metric"),
+        on_running=_value(config, "on_running"),
     )
 
 
 def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
     """Raises if a key is unknown, or its value is wrong for itself."""
     for key, value in config.items():
-        if key in _KINDS:
-            if problem := _KINDS[key].problem(value):
+        if key in _CONFIGS:
+            if problem := _CONFIGS[key].kind.problem(value):
                 raise QueryError(f"config '{key}' {problem}.")
         elif key in _OF_INCREMENTAL_MODELS:
             if value is not None:
@@ -134,14 +134,14 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
         elif key not in standard and key not in _OF_TABLES:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"
-                f"{did_you_mean(_FLINKS.get(key.lower(), key), _KINDS)} Its own are: "
-                f"{', '.join(sorted(_KINDS))}. What is only meant for readers goes under 'meta'."
+                f"{did_you_mean(_FLINKS.get(key.lower(), key), _CONFIGS)} Its own are: "
+                f"{', '.join(sorted(_CONFIGS))}. What is only meant for readers goes under 'meta'."
             )
 
 
 def _watermark(config: Mapping[str, Any]) -> int:
     """Returns the delay of the watermark, in microseconds."""
-    found = intervals.parse(_configured_value(config, "watermark", "0 seconds"), "config 'watermark':")
+    found = intervals.parse(_value(config, "watermark"), "config 'watermark':")
     if found < 0:
         raise QueryError(
             f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
@@ -151,7 +151,7 @@ def _watermark(config: Mapping[str, Any]) -> int:
 
 def _trigger(config: Mapping[str, Any]) -> str | None:
     """Returns the interval between micro-batches; None to read the available input once."""
-    found = _configured_value(config, "trigger", AVAILABLE_NOW)
+    found = _value(config, "trigger")
     if found == AVAILABLE_NOW:
         return None
     if intervals.parse(found, "config 'trigger':") <= 0:
@@ -159,13 +159,13 @@ def _trigger(config: Mapping[str, Any]) -> str | None:
     return str(found)
 
 
-def _positive(config: Mapping[str, Any], key: str, wanted: str) -> int | None:
-    """Returns the microseconds of an interval that must be positive; None if the config isn't given.
+def _positive(config: Mapping[str, Any], key: str, wanted: str) -> Any:
+    """Returns the microseconds of an interval that must be positive; None if there is none.
 
     Args:
         wanted: end of the message for other intervals: how long it must be, and what to write.
     """
-    value = config.get(key)
+    value = _value(config, key)
     if value is None:
         return None
     found = intervals.parse(value, f"config '{key}':")
@@ -175,29 +175,25 @@ def _positive(config: Mapping[str, Any], key: str, wanted: str) -> int | None:
 
 
 def _retention(config: Mapping[str, Any]) -> Retention:
-    defaults = Retention()
-    age = _positive(
-        config,
-        "max_snapshot_age",
-        "longer than zero; write how long readers of the table may take, as in '1 hour'",
-    )
     return Retention(
-        max_snapshot_age=defaults.max_snapshot_age if age is None else age,
-        max_snapshots=_configured_value(config, "max_snapshots", defaults.max_snapshots),
-        target_file_size=size(config.get("target_file_size")) or defaults.target_file_size,
+        max_snapshot_age=_positive(
+            config,
+            "max_snapshot_age",
+            "longer than zero; write how long readers of the table may take, as in '1 hour'",
+        ),
+        max_snapshots=_value(config, "max_snapshots"),
+        target_file_size=size(_value(config, "target_file_size")) or 0,
     )
 
 
-def _configured_value(config: Mapping[str, Any], key: str, default: Any) -> Any:
+def _value(config: Mapping[str, Any], key: str) -> Any:
     """Returns the value of a config, or its default if it is None. An empty value counts as given."""
     value = config.get(key)
-    return default if value is None else value
+    return _CONFIGS[key].default if value is None else value
 
 
 def _changelog_retention(value: Any) -> int | None:
     """Returns the microseconds for which a changelog keeps each change; None if it keeps all."""
-    if value is None:
-        return CHANGELOG_RETENTION
     if value == FOREVER:
         return None
     age = intervals.parse(value, "config 'changelog_retention' (other than 'forever'):")

@@ -14,6 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.redaction import has_secrets, kind_of, remember
+from ..util.settings import as_options
 
 logger = AdapterLogger("Spark")
 
@@ -37,11 +38,7 @@ def checked(value: Any) -> dict[str, dict[str, str]]:
                 f"The connection '{name}' in the profile must be a mapping of Spark's options to values, as in "
                 "{user: me, password: …}."
             )
-        found[str(name)] = {
-            str(key): str(each).lower() if isinstance(each, bool) else str(each)
-            for key, each in options.items()
-            if each is not None
-        }
+        found[str(name)] = as_options({key: each for key, each in options.items() if each is not None})
     return found
 
 

@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.quoting import quote
 from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
-from ..util.settings import COLUMNS, SettingInfo, ValueType, mapping, names, one_of, text
+from ..util.settings import COLUMNS, SettingInfo, ValueType, as_options, mapping, names, one_of, text
 from ..util.text import did_you_mean
 from . import file_options, messages, profile_connections, source_tables, unreadable
 from .limits import without_limits
@@ -56,9 +56,8 @@ SETTINGS = (
         "options",
         mapping("{path: data/orders}"),
         "Spark's options of the format. Files need `path`; a relative one starts at the project",
-        default_text="none",
     ),
-    SettingInfo("path", text("write a folder"), "another place for the option `path`", default_text="none"),
+    SettingInfo("path", text("write a folder"), "another place for the option `path`"),
     SettingInfo(
         "schema",
         ValueType("text, mapping, or list", _COLUMNS),
@@ -71,14 +70,12 @@ SETTINGS = (
         COLUMNS,
         "a row replaces the earlier one with the same key "
         "([Upsert sources](../guides/changelogs.md#sources-with-a-unique_key))",
-        default_text="none",
     ),
     SettingInfo(
         "value_format",
         one_of("json"),
         "Kafka: format of the messages' values, with a `schema`. Without it you get `key`, `value`, `topic`, `partition`, "
         "`offset`, `timestamp`",
-        default_text="none",
     ),
     SettingInfo(
         "on_error",
@@ -90,7 +87,6 @@ SETTINGS = (
         "connection",
         text("write the name of a connection"),
         "options from the profile under this name ([Secrets](#secrets))",
-        default_text="none",
     ),
 )
 """Keys of ``meta.stream`` of a source. A test makes the reference and the schemas for editors from it."""
@@ -220,7 +216,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
     profile_connections.warn_of_secrets(name, given)
     found = profile_connections.with_connection(
         profile_connections.options_of(name, config.get("connection")),
-        {str(key): _option_text(value) for key, value in given.items() if value is not None},
+        as_options({key: value for key, value in given.items() if value is not None}),
     )
     if (path := config.get("path")) is not None:
         found["path"] = str(path)
@@ -369,11 +365,6 @@ def _key_columns(name: str, value: Any) -> tuple[str, ...]:
             f"Source {name}: 'unique_key' is {without_secrets(repr(value))}; write a column or a list of columns."
         )
     return tuple(columns)
-
-
-def _option_text(value: Any) -> str:
-    """A value in the form of Spark's options."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Registry:

@@ -169,4 +169,9 @@ def text_literal(value: Any) -> str:
     >>> text_literal(True), text_literal(3), text_literal("a'b")
     ("'true'", "'3'", "'a\\\\'b'")
     """
-    return literal(str(value).lower() if isinstance(value, bool) else str(value))
+    return literal(option_text(value))
+
+
+def option_text(value: Any) -> str:
+    """Returns a value of YAML as Spark's options write it: booleans in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

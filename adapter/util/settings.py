@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .quoting import option_text
 from .sizes import size
 
 
@@ -42,7 +43,7 @@ class SettingInfo:
     meaning: str
     """Markdown; links start at ``docs/reference``."""
     default: Any = None
-    """The value that leaving it out means. None if `default_text` says what that means."""
+    """The value that leaving it out means. None if it means none, or what `default_text` says."""
     default_text: str = ""
 
 
@@ -149,6 +150,11 @@ def interval_or(*words: str) -> ValueType:
     """Returns the type of a setting that is an interval or one of a few words."""
     said = "".join(f" \\| `'{each}'`" for each in words)
     return ValueType(f"interval{said}", {"anyOf": [{"enum": [*words]}, _INTERVAL]}, unit=INTERVAL.unit)
+
+
+def as_options(values: Mapping[Any, Any]) -> dict[str, str]:
+    """Returns a mapping of YAML in the form of Spark's options."""
+    return {str(key): option_text(value) for key, value in values.items()}
 
 
 def names(settings: Sequence[SettingInfo]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import DeclaredSource
 from ...util.redaction import kind_of, remember
-from ...util.settings import INTERVAL, SettingInfo, count, mapping, names, text
+from ...util.settings import INTERVAL, SettingInfo, as_options, count, mapping, names, text
 from ...util.text import did_you_mean
 
 SETTINGS = (
@@ -40,13 +40,11 @@ SETTINGS = (
         "options",
         mapping("{fetchsize: 1000}"),
         "Spark's JDBC options and the driver's own",
-        default_text="none",
     ),
     SettingInfo(
         "connection",
         text("write the name of a connection"),
         "options from the profile, which may include `url` and `driver`",
-        default_text="none",
     ),
     SettingInfo(
         "cache_ttl",
@@ -147,11 +145,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
             raise DbtRuntimeError(
                 f"Source {name}: '{key}' doesn't belong under 'options' of 'lookup'; write {instead} next to it."
             )
-    return {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in options.items()
-        if value is not None
-    }
+    return as_options({key: value for key, value in options.items() if value is not None})
 
 
 def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
