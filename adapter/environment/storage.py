@@ -51,56 +51,29 @@ class Storage:
     def __init__(self, root: str, session: Callable[[], Any]) -> None:
         self.root = root.removeprefix("file://").rstrip("/") or "/"
         self._session = session
+        self.warehouse = self.path("warehouse")
+        """Folder of the tables' files."""
+        self.catalog = self.path("catalog.db")
+        """File of the embedded catalog."""
+        self.checkpoints = self.path("checkpoints")
+        """Folder of Structured Streaming's checkpoints."""
+        self.locks = self.path("locks")
+        """Folder with a file per running model."""
+        self.progress = self.path("progress")
+        """Folder of the models' last progress."""
+        self.savepoints = self.path("savepoints")
+        """Folder of the savepoints' metadata and checkpoints. Their rows are in snapshots of the models' tables."""
+        self.deployments = self.path("deployments")
+        """Folder with a file per blue/green deployment."""
+        self.tables = self.path("tables")
+        """Folder with a file per model that names the table its files belong to."""
+        self.cleaned = self.path("cleaned")
+        """Folder with a file per model whose sources move or delete files that were read (cleanSource)."""
 
     @property
     def is_local(self) -> bool:
         """Whether the root is on this machine's file system."""
         return is_local(self.root)
-
-    @property
-    def warehouse(self) -> str:
-        """Folder of the tables' files."""
-        return self.path("warehouse")
-
-    @property
-    def catalog(self) -> str:
-        """File of the embedded catalog."""
-        return self.path("catalog.db")
-
-    @property
-    def checkpoints(self) -> str:
-        """Folder of Structured Streaming's checkpoints."""
-        return self.path("checkpoints")
-
-    @property
-    def locks(self) -> str:
-        """Folder with a file per running model."""
-        return self.path("locks")
-
-    @property
-    def progress(self) -> str:
-        """Folder of the models' last progress."""
-        return self.path("progress")
-
-    @property
-    def savepoints(self) -> str:
-        """Folder of the savepoints' metadata and checkpoints. Their rows are in snapshots of the models' tables."""
-        return self.path("savepoints")
-
-    @property
-    def deployments(self) -> str:
-        """Folder with a file per blue/green deployment."""
-        return self.path("deployments")
-
-    @property
-    def tables(self) -> str:
-        """Folder with a file per model that names the table its files belong to."""
-        return self.path("tables")
-
-    @property
-    def cleaned(self) -> str:
-        """Folder with a file per model whose sources move or delete files that were read (cleanSource)."""
-        return self.path("cleaned")
 
     def path(self, *parts: str) -> str:
         """Returns a path under the root."""

@@ -90,16 +90,7 @@ class Health:
         }
 
 
-NEVER_RAN: Mapping[str, Any] = {
-    "state": STOPPED,
-    "since": None,
-    "last_error": None,
-    "restarts": 0,
-    "note": None,
-    "by": None,
-    "pid": None,
-    "host": None,
-}
+NEVER_RAN: Mapping[str, Any] = {**Health("", STOPPED, 0.0).shown(), "since": None, "by": None}
 """Health of a model without a file, as `Health.shown` returns it."""
 
 

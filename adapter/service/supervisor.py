@@ -26,10 +26,6 @@ class Attempt:
         """Set to request the end of the model."""
         self.phase = WAITING
         """`WAITING` until its stream has started, then `CATCHING_UP`, then `RUNNING`."""
-        self.busy_since: float | None = None
-        """Monotonic time at which the current work began. None while it waits for rows."""
-        self.busy_with: str | None = None
-        """Description of that work."""
         self.has_committed = False
         """Whether this attempt has committed a micro-batch."""
         self.is_over = False
@@ -151,14 +147,7 @@ class Supervisor:
 
     def health(self, name: str) -> Health:
         each = self.models[name]
-        return Health(
-            model=each.name,
-            state=each.state,
-            since=each.since,
-            last_error=each.last_error,
-            restarts=each.restarts,
-            note=each.note,
-        )
+        return Health(each.name, each.state, each.since, each.last_error, each.restarts, each.note)
 
     def _start(self, each: Supervised) -> None:
         each.attempt = attempt = Attempt()
