@@ -47,13 +47,12 @@ _CONFLICTS = (
 class Handle(SparkConnectionWrapper):
     """The handle of a dbt connection. Runs statements one after the other, and can be cancelled."""
 
-    def __init__(self, environment: Environment, name: str, project_root: str) -> None:
+    def __init__(self, environment: Environment, name: str) -> None:
         self.environment = environment
         self.group = f"dbt-{next(_numbers)}"
         self.cancelled = False
         self._running = False
         self._name = name
-        self._project_root = project_root
         self._frame: DataFrame | None = None
         self._rows: list[Row] | None = None
 
@@ -77,7 +76,7 @@ class Handle(SparkConnectionWrapper):
         may change the same file. A statement that Iceberg refused has changed nothing."""
         for pause in (*_PAUSES, None):
             try:
-                return self.environment.run(sql, self.group, self._name, self._project_root)
+                return self.environment.run(sql, self.group, self._name)
             except Exception as problem:
                 if pause is None or self.cancelled or not _is_commit_conflict(problem):
                     raise
@@ -89,7 +88,7 @@ class Handle(SparkConnectionWrapper):
         """Assigns the calling thread's work to this connection, and creates tables of the declared sources that `text`
         names."""
         self.environment.enter(self.group, self._name)
-        self.environment.declared.make_mentioned(text, self._project_root)
+        self.environment.declared.make_mentioned(text)
 
     def fetchall(self) -> list[Row] | None:
         """Returns all rows of the last statement."""
@@ -183,7 +182,7 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
         credentials: Any = connection.credentials
         environment = get_environment(credentials)
         environment.session()
-        connection.handle = Handle(environment, str(connection.name), credentials.project_root)
+        connection.handle = Handle(environment, str(connection.name))
         connection.state = ConnectionState.OPEN
         return connection
 

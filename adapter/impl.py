@@ -281,9 +281,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         with _errors_as_warnings(
             f"Node {node.name}: the unreadable values of its sources can't be counted ({{}})."
         ):
-            query, root = node.compiled_code or "", str(self.config.project_root)
+            query = node.compiled_code or ""
             streams = plan_query.stream_relations(query) if is_stream else ()
-            for source, columns in self.environment.declared.unreadable_in(query, streams, root):
+            for source, columns in self.environment.declared.unreadable_in(query, streams):
                 said = unreadable_rows.described({source.name: columns})
                 logger.warning(f"Node {node.name}: {said}; {_UNREADABLE[source.on_error]}.")
 

@@ -29,7 +29,7 @@ class Environment:
 
 def handle(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Handle:
     monkeypatch.setattr(connections, "_PAUSES", (0.0, 0.0, 0.0))
-    return Handle(environment, "model", ".")
+    return Handle(environment, "model")
 
 
 @pytest.mark.parametrize(("times", "tries"), [(0, 1), (2, 3)])

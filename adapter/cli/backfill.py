@@ -15,7 +15,7 @@ from ..stream.lifecycle import backfill
 from ..stream.sources.upstream import readers
 from ..util.text import counted
 from .planned import check_types
-from .project import DbtProject, owned_model, project_errors
+from .project import DbtProject, owned_model
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
     """Recomputes the closed windows of a time range and returns a sentence with the result."""
-    with project_errors():
-        span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
+    span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
@@ -48,16 +47,12 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         divided = overwriting.divided_files_query(model.target, ends)
         return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
 
-    with project_errors():
-        ask = streaming.query_runner(environment, str(project.folder))
-        program = streaming.program(
-            node, streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
-        )
-        model = stream_node.model(node, environment, program, str(project.folder))
-        session = environment.session()
-        environment.declared.make_mentioned(sql, str(project.folder))
-        check_types(session, model, streaming.columns_of(session, sql, ask))
-        rows = backfill.backfill(session, model, program, windows)
+    program = streaming.program(node, streaming.plan_as_in_run(node, sql, known, environment))
+    model = stream_node.model(node, environment, program)
+    session = environment.session()
+    environment.declared.make_mentioned(sql)
+    check_types(session, model, streaming.columns_of(session, sql, streaming.query_runner(environment)))
+    rows = backfill.backfill(session, model, program, windows)
     notes = _notes(found[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 

@@ -12,7 +12,7 @@ from ..stream.common.identifiers import joined_name, parts
 from ..stream.lifecycle import orphans
 from ..stream.run import runner
 from ..util.text import counted
-from .project import DbtProject, ProjectError, Selection, project_errors
+from .project import DbtProject, ProjectError, Selection
 
 
 def clean(
@@ -27,15 +27,14 @@ def clean(
         dry_run: whether to list files only, without removing any.
         yes: with `dropped`, whether to remove what is listed.
     """
-    with project_errors():
-        age = intervals.parse(older_than, "--older-than:")
+    age = intervals.parse(older_than, "--older-than:")
     if age <= 0:
         raise ProjectError(f"--older-than: '{older_than}' must be longer than zero; write '3 days'.")
     before = (time.time_ns() // 1000 - age) // 1000
     nodes = project.streaming_models(selection)
     environment = project.environment()
     would = "would be" if dry_run else "were"
-    with project_errors(), streaming.sentences():
+    with streaming.sentences():
         session, storage = environment.session(), environment.storage
         models = [stream_node.model(node, environment) for node in nodes]
         for model in models:

@@ -12,7 +12,7 @@ from ..stream.lifecycle import cloning
 from ..stream.run.lock import check_free
 from ..util.text import counted
 from .planned import planned
-from .project import DbtProject, ProjectError, project_errors
+from .project import DbtProject, ProjectError
 
 
 def clone(
@@ -33,15 +33,12 @@ def clone(
         )
     source = _original(project, original or name, target)
     session, model, program = planned(project, name)
-    with project_errors():
-        check_free(model)
-        cloning.check(session, model, program, source, savepoint)
-        there = session.catalog.tableExists(model.target)
-    if not there:
+    check_free(model)
+    cloning.check(session, model, program, source, savepoint)
+    if not session.catalog.tableExists(model.target):
         # The materialization creates the table; with --empty it reads no rows.
         project.run([name], "--empty")
-    with project_errors():
-        done = cloning.clone(session, model, program, source, savepoint)
+    done = cloning.clone(session, model, program, source, savepoint)
     of = f"savepoint '{savepoint}' of {source.name}" if savepoint else source.name
     where = f" in target {target}" if target else ""
     watermark = f"watermark {done.watermark}" if done.watermark else "no watermark yet"
@@ -59,18 +56,15 @@ def clone(
 def _original(project: DbtProject, name: str, target: str | None) -> StreamModel:
     """Returns the model to copy, as a model of this target's session."""
     if target is None:
-        node = project.streaming_model(name)
-        with project_errors():
-            return stream_node.model(node, project.environment())
+        return stream_node.model(project.streaming_model(name), project.environment())
     other = replace(project, target=target)
     node, credentials = other.streaming_model(name), other.credentials()
     here = project.environment()
-    with project_errors():
-        there = places(credentials, here.session)
-        if catalog_settings(credentials, there.storage) != catalog_settings(here.credentials, here.storage):
-            raise ProjectError(
-                f"The tables of target '{target}' are in another catalog than those of this one, so {name} can't be copied "
-                "from there. A clone is made within one catalog: give both targets the same 'catalog' and "
-                "'catalog_options'; 'schema' and 'storage_root' may differ."
-            )
-        return stream_node.model(node, there)
+    there = places(credentials, here.session)
+    if catalog_settings(credentials, there.storage) != catalog_settings(here.credentials, here.storage):
+        raise ProjectError(
+            f"The tables of target '{target}' are in another catalog than those of this one, so {name} can't be copied "
+            "from there. A clone is made within one catalog: give both targets the same 'catalog' and "
+            "'catalog_options'; 'schema' and 'storage_root' may differ."
+        )
+    return stream_node.model(node, there)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial, wraps
@@ -16,7 +15,7 @@ from typing import Any
 import click
 
 from ..__version__ import version
-from .interrupts import end_before_start, interrupts
+from .interrupts import interrupts, unless_stopped
 from .multi_word_option import MultiWordOption
 from .project import DbtProject, ProjectError, Selection
 from .project_options import Main
@@ -159,13 +158,9 @@ def run(
 ) -> None:
     """Keep models up to date until Ctrl-C. Each is started and restarted on its own."""
     with interrupts() as signals:
-        # The import takes seconds on a busy machine; a signal in that time ends the process at once.
-        imported = threading.Thread(target=import_module, args=(f"{__package__}.run",), daemon=True)
-        imported.start()
-        while imported.is_alive():
-            if signals:
-                end_before_start(project.logs_json, project.quiet)
-            imported.join(0.05)
+        # The import takes seconds on a busy machine.
+        imported = partial(import_module, f"{__package__}.run")
+        unless_stopped(imported, signals, project.logs_json, project.quiet)
         from ..service.restart_policy import RestartPolicy
         from .run import run_models
 

@@ -31,8 +31,7 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
         restart: whether an existing new version is dropped first.
     """
     model, environment = owned_model(project, name)
-    with project_errors():
-        found = promoting.stage(environment.session(), model, restart)
+    found = promoting.stage(environment.session(), model, restart)
     project.run([name], tables={name: found.new})
     return progress_sentences(status(project, name))
 
@@ -48,32 +47,27 @@ def wait(project: DbtProject, name: str) -> str:
         )
     nodes, graph = project.run([name], tables={name: standing.deployment.new})
     for node in nodes:
-        new, program = _model_and_program(project, environment, node, graph)
+        replan = partial(_model_and_program, environment, node, graph)
+        new, program = replan()
         # Input that the old version has read in the meantime; it may still be running.
         while (standing := _swap_progress(environment, model)).lags:
             print(progress_sentences(_progress_json(name, standing)))
-            with project_errors():
-                replan = partial(_model_and_program, project, environment, node, graph)
-                if run_stream(session, new, program, replan).stopped:
-                    break
+            if run_stream(session, new, program, replan).stopped:
+                break
     return progress_sentences(_progress_json(name, _swap_progress(environment, model)))
 
 
 def _model_and_program(
-    project: DbtProject, environment: Environment, node: Mapping[str, Any], graph: Any
+    environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
     sql = str(node["compiled_code"])
-    root = str(project.folder)
-    with project_errors():
-        program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph, root))
-        model = stream_node.model(node, environment, program, root, graph)
-    environment.declared.make_mentioned(sql, root)
-    return model, program
+    program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph))
+    environment.declared.make_mentioned(sql)
+    return stream_node.model(node, environment, program, graph), program
 
 
 def _swap_progress(environment: Environment, model: StreamModel) -> SwapProgress:
-    with project_errors():
-        return promoting.swap_progress(environment.session(), model)
+    return promoting.swap_progress(environment.session(), model)
 
 
 def status(project: DbtProject, name: str) -> dict[str, Any]:
@@ -88,8 +82,8 @@ def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | No
     if standing.deployment.phase == PROMOTED or not standing.begun or not standing.lags:
         return None
     try:
-        session, model, program = planned(project, name)
         with project_errors():
+            session, model, program = planned(project, name)
             return verdict(session, version(model, standing.new.target), program).refused
     except ProjectError as problem:
         return str(problem)
@@ -178,9 +172,8 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
 def roll_back(project: DbtProject, name: str) -> str:
     """Gives the version before a deployment its name again. Returns a description of the result."""
     model, environment = owned_model(project, name)
-    with project_errors():
-        check_free(model)
-        done = promoting.roll_back(environment.session(), model)
+    check_free(model)
+    done = promoting.roll_back(environment.session(), model)
     return "\n".join(
         [
             f"{name}: the version before the deployment has its name again; the new one is {done.deployment.new}. Put the "
@@ -202,14 +195,12 @@ def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
 def other_table(project: DbtProject, name: str) -> str | None:
     """Returns the table that `clean_up` drops; None if there is none. This doesn't start Spark."""
     model, _ = owned_model(project, name)
-    with project_errors():
-        found = deployments.read(model.storage, model.target)
+    found = deployments.read(model.storage, model.target)
     return None if found is None else found.other_table
 
 
 def clean_up(project: DbtProject, name: str) -> str:
     """Drops the version of a model that doesn't have its name. Returns a description of the result."""
     model, environment = owned_model(project, name)
-    with project_errors():
-        done = promoting.clean_up(environment.session(), model)
+    done = promoting.clean_up(environment.session(), model)
     return f"{name}: {done.other_table} is dropped, with its state, its changes and its checkpoint."

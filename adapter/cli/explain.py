@@ -33,7 +33,6 @@ from ..query.windows.emission import Emission
 from ..sources.stream_source import as_written
 from ..util.quoting import shown_time
 from ..util.text import counted
-from .project import ProjectError
 from .terminal import terminal
 
 _LONGEST = 300
@@ -52,11 +51,8 @@ class _Explained:
 
 
 def _explained_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
-    try:
-        plan = streaming.plan(node, node["compiled_code"], known)
-        program = streaming.program(node, plan)
-    except QueryError as problem:
-        raise ProjectError(str(problem)) from problem
+    plan = streaming.plan(node, node["compiled_code"], known)
+    program = streaming.program(node, plan)
     config = stream_node.config(node)
     return _Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
 
@@ -68,11 +64,8 @@ def check_relations(node: Mapping[str, Any], known: Mapping[str, Known]) -> None
         node: the compiled node of the model.
         known: relations that the project describes, by name.
     """
-    try:
-        with stream_node.errors_with_model_name(node):
-            unknown_relations.check(node["compiled_code"], known)
-    except QueryError as problem:
-        raise ProjectError(str(problem)) from problem
+    with stream_node.errors_with_model_name(node):
+        unknown_relations.check(node["compiled_code"], known)
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:

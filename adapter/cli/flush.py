@@ -12,28 +12,25 @@ from ..query.plan.plan import Plan
 from ..stream.run import runner
 from ..util.text import counted
 from .planned import check_types
-from .project import DbtProject, project_errors
+from .project import DbtProject
 
 
 def flush_model(project: DbtProject, name: str) -> str:
     """Closes a model's windows and returns a sentence with the result."""
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
-    with project_errors():
-        ask = streaming.query_runner(environment, str(project.folder))
-        folder = str(project.folder)
-        plan = streaming.plan_as_in_run(node, node["compiled_code"], known, environment, folder)
-        program = streaming.program(node, plan)
-        described = stream_node.model(node, environment, program, folder)
-        session, sql = environment.session(), str(node["compiled_code"])
-        gives = None
-        # A source may have been dropped; a flush doesn't read it.
-        with suppress(QueryError, DbtRuntimeError):
-            environment.declared.make_mentioned(sql, str(project.folder))
-            gives = streaming.columns_of(session, sql, ask)
-        if gives is not None:
-            check_types(session, described, gives)
-        result = runner.flush(session, described, program)
+    sql = str(node["compiled_code"])
+    plan = streaming.plan_as_in_run(node, sql, known, environment)
+    program = streaming.program(node, plan)
+    described = stream_node.model(node, environment, program)
+    session, gives = environment.session(), None
+    # A source may have been dropped; a flush doesn't read it.
+    with suppress(QueryError, DbtRuntimeError):
+        environment.declared.make_mentioned(sql)
+        gives = streaming.columns_of(session, sql, streaming.query_runner(environment))
+    if gives is not None:
+        check_types(session, described, gives)
+    result = runner.flush(session, described, program)
     return flushed(name, result.rows_out, plan)
 
 

@@ -9,10 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..util.log_lines import log_line
+
+_T = TypeVar("_T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -72,6 +75,21 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
     if os.read(reader, 1) == b"!":
         time.sleep(patience)
         end_now(signals.exit_code)
+
+
+def unless_stopped(work: Callable[[], _T], signals: Signals, as_json: bool, is_quiet: bool) -> _T:
+    """Does in a thread what has to be done before a start, and returns its result. A signal meanwhile ends the process.
+
+    Args:
+        as_json, is_quiet: as in `end_before_start`.
+    """
+    with ThreadPoolExecutor(1) as executor:
+        done = executor.submit(work)
+        while not done.done():
+            if signals:
+                end_before_start(as_json, is_quiet)
+            wait([done], 0.05)
+    return done.result()
 
 
 def end_before_start(as_json: bool, is_quiet: bool) -> NoReturn:

@@ -18,7 +18,6 @@ class MultiWordOption(click.Option):
         super().__init__(names, multiple=True, **settings)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """See `click.Option.add_to_parser`."""
         super().add_to_parser(parser, ctx)
         option = next(
             each[name] for name in self.opts for each in (parser._long_opt, parser._short_opt) if name in each

@@ -14,7 +14,7 @@ from ..query.sql.functions import QueryRunner
 from ..stream.common.model import StreamModel
 from ..stream.evolution.output_schema import check_table
 from ..util.types import column_types
-from .project import DbtProject, model_if_owned, project_errors
+from .project import DbtProject, model_if_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,16 +56,13 @@ def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     node, known = project.compiled_with_known(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
-    with project_errors():
-        ask = streaming.query_runner(environment, str(project.folder))
-        plan = streaming.plan_as_in_run(node, sql, known, environment, str(project.folder))
-        program = streaming.program(node, plan)
-        model = model_if_owned(
-            environment, stream_node.model(node, environment, program, str(project.folder))
-        )
-        environment.declared.make_mentioned(sql, str(project.folder))
-        session = environment.session()
-        gives = streaming.columns_of(session, sql, ask)
+    ask = streaming.query_runner(environment)
+    plan = streaming.plan_as_in_run(node, sql, known, environment)
+    program = streaming.program(node, plan)
+    model = model_if_owned(environment, stream_node.model(node, environment, program))
+    environment.declared.make_mentioned(sql)
+    session = environment.session()
+    gives = streaming.columns_of(session, sql, ask)
     return Planned(session, replace(model, columns=gives), program), Query(node, known, plan, ask)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..project import model_names
 from ..stream.common.identifiers import last, with_last
 from ..util.redaction import cause_of
@@ -92,9 +94,8 @@ class DbtProject:
             )
         graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
-        with project_errors():
-            ask = streaming.query_runner(self.environment(), str(self.folder)) if asking else None
-            return node, streaming.known(graph, [other for other in upstream if other is not node], ask, node)
+        ask = streaming.query_runner(self.environment()) if asking else None
+        return node, streaming.known(graph, [other for other in upstream if other is not node], ask, node)
 
     def run(
         self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None
@@ -257,8 +258,7 @@ class DbtProject:
         """Returns the target's credentials from the profile."""
         from dbt.config.runtime import load_profile
 
-        with project_errors():
-            profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
+        profile = load_profile(str(self.folder), self.parsed_variables(), self.profile, self.target)
         credentials: Any = profile.credentials
         if credentials.type != "spark_streaming":
             raise ProjectError(
@@ -393,27 +393,29 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 @contextmanager
 def project_errors() -> Iterator[None]:
     """Raises errors in queries, of dbt, of streams and of Spark as `ProjectError`."""
-    from dbt_common.exceptions import DbtBaseException
-
-    from ..environment.spark_errors import readable, spark_exceptions
-    from ..query.errors import QueryError
-
     try:
         yield
-    except (QueryError, DbtBaseException) as problem:
-        raise ProjectError(str(problem)) from problem
-    except spark_exceptions() as problem:
-        raise ProjectError(readable(problem)) from cause_of(problem)
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except Exception as problem:
+        from dbt_common.exceptions import DbtBaseException
+
+        from ..environment.spark_errors import readable, spark_exceptions
+        from ..query.errors import QueryError
+
+        if isinstance(problem, QueryError | DbtBaseException):
+            raise ProjectError(str(problem)) from problem
+        if isinstance(problem, spark_exceptions()):
+            raise ProjectError(readable(problem)) from cause_of(problem)
+        raise
 
 
 def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environment]:
     """Returns a streaming model whose files belong to this target, and the environment that it runs in."""
     from ..project import stream_node
 
-    node = project.streaming_model(name)
-    environment = project.environment()
-    with project_errors():
-        return model_if_owned(environment, stream_node.model(node, environment)), environment
+    node, environment = project.streaming_model(name), project.environment()
+    return model_if_owned(environment, stream_node.model(node, environment)), environment
 
 
 def model_if_owned(environment: Environment, model: StreamModel) -> StreamModel:

@@ -15,7 +15,7 @@ from ..util.log_lines import log_line
 from ..util.platforms import refusal
 from ..util.redaction import without_secrets
 from .interrupts import without_trace
-from .project import DbtProject, ProjectError
+from .project import DbtProject, ProjectError, project_errors
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
@@ -102,7 +102,6 @@ class ProjectCommand(click.Command):
         self.params += _options(self.is_first)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See `click.Command.parse_args`."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as problem:
@@ -119,7 +118,7 @@ class ProjectCommand(click.Command):
         try:
             if why := refusal():
                 raise ProjectError(why)
-            with without_trace():
+            with project_errors(), without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
             text = without_heading(without_secrets(problem))

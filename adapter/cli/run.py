@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from ..environment import Environment
@@ -34,9 +35,9 @@ from ..stream.common.stop_requests import stop_requests
 from ..util.log_lines import log_line
 from ..util.redaction import without_secrets
 from ..util.text import counted
-from .interrupts import Signals, end_before_start, end_now, interrupts
+from .interrupts import Signals, end_now, interrupts, unless_stopped
 from .progress_board import ProgressBoard
-from .project import DbtProject, ProjectError, Selection, project_errors
+from .project import DbtProject, ProjectError, Selection
 
 _LOOK = 0.2
 """Seconds between two checks of the models."""
@@ -70,51 +71,21 @@ def run_models(
     if signals is None:
         with interrupts() as signals:
             return run_models(project, selection, every, policy, fail_fast=fail_fast, signals=signals)
-    with project_errors():
-        interval = intervals.parse(every, "--every:")
+    interval = intervals.parse(every, "--every:")
     if interval <= 0:
         raise ProjectError(f"--every: '{every}' must be longer than zero; write '1 second'.")
-    loading = _Loading(project, selection)
-    while not loading.is_done:
-        if signals:
-            end_before_start(project.logs_json, project.quiet)
-        time.sleep(_LOOK / 4)
-    service = Service(
-        project, *loading.result(), intervals.format(interval), policy or RestartPolicy(), fail_fast
-    )
+    loaded = unless_stopped(partial(_loaded, project, selection), signals, project.logs_json, project.quiet)
+    service = Service(project, *loaded, intervals.format(interval), policy or RestartPolicy(), fail_fast)
     return service.run(signals)
 
 
-class _Loading:
-    """Reads the project in a thread, so that signals are handled meanwhile."""
-
-    def __init__(self, project: DbtProject, selection: Selection) -> None:
-        self._project, self._selection = project, selection
-        self._found: tuple[Any, list[Node], Environment] | None = None
-        self._problem: BaseException | None = None
-        self._thread = threading.Thread(target=self._load, name="load", daemon=True)
-        self._thread.start()
-
-    def _load(self) -> None:
-        try:
-            manifest = self._project.parsed()
-            nodes = self._project.streaming_models(self._selection, manifest)
-            if not nodes:
-                raise ProjectError(
-                    "No streaming model is selected; `dbt-stream status` lists those there are."
-                )
-            self._found = manifest, nodes, self._project.environment()
-        except BaseException as problem:
-            self._problem = problem
-
-    @property
-    def is_done(self) -> bool:
-        return not self._thread.is_alive()
-
-    def result(self) -> tuple[Any, list[Node], Environment]:
-        if self._found is None:
-            raise self._problem or ProjectError("The project can't be read.")
-        return self._found
+def _loaded(project: DbtProject, selection: Selection) -> tuple[Any, list[Node], Environment]:
+    """Returns dbt's manifest, the selected models, and the environment that they run in."""
+    manifest = project.parsed()
+    nodes = project.streaming_models(selection, manifest)
+    if not nodes:
+        raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
+    return manifest, nodes, project.environment()
 
 
 class Service:

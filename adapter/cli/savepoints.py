@@ -14,33 +14,30 @@ from ..stream.run import saving
 from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
-from .project import DbtProject, owned_model, project_errors
+from .project import DbtProject, owned_model
 from .terminal import terminal
 
 
 def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Takes a savepoint of a model, and returns a sentence with its micro-batch."""
     model, environment = owned_model(project, name)
-    with project_errors():
-        check_free(model)
-        made = saving.save(environment.session(), model, savepoint_name)
+    check_free(model)
+    made = saving.save(environment.session(), model, savepoint_name)
     return f"{name}: savepoint '{made.name}' is of {_step_text(made)}."
 
 
 def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Deletes a savepoint of a model."""
     model, environment = owned_model(project, name)
-    with project_errors():
-        check_free(model)
-        saving.delete(environment.session(), model, savepoint_name)
+    check_free(model)
+    saving.delete(environment.session(), model, savepoint_name)
     return f"{name}: savepoint '{savepoint_name}' is deleted."
 
 
 def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
     """Returns the savepoints of a model, the oldest first. This doesn't start Spark."""
     model, _ = owned_model(project, name)
-    with project_errors():
-        found = listed(model.storage, model.savepoints)
+    found = listed(model.storage, model.savepoints)
     return [
         {
             "name": each.name,
@@ -76,13 +73,12 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
         savepoint_name: the savepoint. Default: the newest one that was taken automatically, which is then deleted.
     """
     session, model, program = planned(project, name)
-    with project_errors():
-        check_free(model)
-        done = (
-            restoring.undo(session, model, program)
-            if savepoint_name is None
-            else restoring.restore(session, model, program, savepoint_name)
-        )
+    check_free(model)
+    done = (
+        restoring.undo(session, model, program)
+        if savepoint_name is None
+        else restoring.restore(session, model, program, savepoint_name)
+    )
     saved = done.savepoint
     told = [f"{name}: back at savepoint '{saved.name}', which is of {_step_text(saved)}."]
     if done.kept_as is not None:

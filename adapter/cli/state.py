@@ -22,7 +22,7 @@ from ..stream.run.lock import check_free
 from ..stream.state.inspect import Inspected, inspect
 from ..util.text import counted
 from .planned import planned
-from .project import DbtProject, ProjectError, project_errors
+from .project import DbtProject, ProjectError
 from .status import bytes_text
 from .terminal import terminal
 
@@ -44,9 +44,7 @@ def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> di
             )
         asked[column.strip()] = value.strip()
     environment = project.environment()
-    with project_errors():
-        model = stream_node.model(node, environment)
-        found = inspect(environment.session(), model, sample, asked)
+    found = inspect(environment.session(), stream_node.model(node, environment), sample, asked)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
     return _state_as_json(name, found)
@@ -72,10 +70,7 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
 
 def diff(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns how the next run of a model would migrate its state and its table, as a JSON object."""
-    session, model, program = planned(project, name)
-    with project_errors():
-        found = verdict(session, model, program)
-    return _diff_as_json(name, found)
+    return _diff_as_json(name, verdict(*planned(project, name)))
 
 
 def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
@@ -219,14 +214,12 @@ def edit(project: DbtProject, name: str, statement: str | None, source: str | No
         raise ProjectError(
             'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'
         )
-    with project_errors():
-        change = state_edit.edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
+    change = state_edit.edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
     session, model, program = planned(project, name)
-    with project_errors():
-        check_free(model)
-        if source is not None:
-            editing.show_rows(session, model, source)
-        done = editing.edit(session, model, program, change.rows, change.more, dry)
+    check_free(model)
+    if source is not None:
+        editing.show_rows(session, model, source)
+    done = editing.edit(session, model, program, change.rows, change.more, dry)
     if not done.removed and not done.added:
         return f"{name}: this changes no row of its state; nothing was written."
     told = [f"{name}: rows of its state that {'would be' if dry else 'were'} removed and added:"]

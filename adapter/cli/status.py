@@ -21,7 +21,7 @@ from ..stream.progress.report import lag_seconds, read_progress
 from ..stream.progress.unreadable_rows import in_progress
 from ..stream.progress.watermark import from_text
 from ..util.text import counted
-from .project import DbtProject, Selection, project_errors
+from .project import DbtProject, Selection
 from .terminal import terminal
 
 
@@ -32,8 +32,7 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     nodes, names = project.streaming_models(selection, manifest), project.names(manifest)
     environment = project.environment()
     for node in nodes:
-        with project_errors():
-            described = stream_node.place(node, environment)
+        described = stream_node.place(node, environment)
         others, is_others = _problem(described)
         progress, health = (None, None) if is_others else (read_progress(described), read_health(described))
         if progress is not None:

@@ -12,7 +12,7 @@ from ..stream.run.lock import check_free, is_held
 from ..stream.sources.cleaned_files import cleaned_folders
 from ..stream.storage.savepoints import TABLE
 from ..util.text import listed
-from .project import DbtProject, ProjectError, owned_model, project_errors
+from .project import DbtProject, ProjectError, owned_model
 
 _LOOK, _LOOK_AWAY = 0.2, 1.0
 
@@ -42,12 +42,11 @@ def stop_model(project: DbtProject, name: str, patience: float) -> str:
 def reset_model(project: DbtProject, name: str) -> str:
     """Drops a model's table, changelog, state and checkpoint, and returns a sentence with the result."""
     model, environment = owned_model(project, name)
-    with project_errors():
-        check_free(model)
-        session = environment.session()
-        ownership.check_droppable(session, model)
-        runner.reset(session, model)
-        ownership.drop(session, model, TABLE)
+    check_free(model)
+    session = environment.session()
+    ownership.check_droppable(session, model)
+    runner.reset(session, model)
+    ownership.drop(session, model, TABLE)
     said = f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
     if folders := cleaned_folders(model):
         said += (

@@ -18,18 +18,17 @@ from ..stream.lifecycle.verifying import SAMPLE, Verified, VerifyRequest
 from ..stream.progress.watermark import to_text
 from ..util.text import agreeing, counted
 from .planned import Query, planned_with_query
-from .project import DbtProject, project_errors
+from .project import DbtProject
 from .terminal import terminal
 
 
 def verify(project: DbtProject, name: str) -> dict[str, Any]:
     """Compares the table of a model with a batch run, and returns the result as a JSON object."""
     (session, model, program), query = planned_with_query(project, name)
-    with project_errors():
-        with stream_node.errors_with_model_name(query.node):
-            comparing.check(query.sql, query.plan, query.known)
-        request = _verify_request(query, program.upsert is None)
-        found = verifying.verify(session, model, program, request)
+    with stream_node.errors_with_model_name(query.node):
+        comparing.check(query.sql, query.plan, query.known)
+    request = _verify_request(query, program.upsert is None)
+    found = verifying.verify(session, model, program, request)
     told = _as_json(name, found)
     if request.static:
         told["notes"].append(

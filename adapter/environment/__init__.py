@@ -52,16 +52,16 @@ class Environment(ABC):
         """Spark's settings of the target, without starting a session. None if a server has them."""
         return None
 
-    def run(self, sql: str, group: str, description: str, project_root: str) -> DataFrame:
+    def run(self, sql: str, group: str, description: str) -> DataFrame:
         """Runs a statement in the calling thread, as part of a job group that can be cancelled."""
         self.enter(group, description)
-        self.declared.make_mentioned(sql, project_root)
+        self.declared.make_mentioned(sql)
         try:
             return self.session().sql(sql)
         except Exception as problem:
             # A view may read a declared source that the statement doesn't name.
-            if self.declared.make_mentioned(str(problem), project_root):
-                return self.run(sql, group, description, project_root)
+            if self.declared.make_mentioned(str(problem)):
+                return self.run(sql, group, description)
             if earlier := declared_earlier(str(problem)):
                 raise DbtRuntimeError(
                     f"A view that is read here reads source {earlier} as it was declared when the view was built. Build the "

@@ -34,7 +34,6 @@ class ConnectEnvironment(Environment):
         self._session: SparkSession | None = None
 
     def session(self) -> SparkSession:
-        """See `Environment.session`."""
         with self._lock:
             if self._session is None:
                 self._session = self._connect()
@@ -74,24 +73,20 @@ class ConnectEnvironment(Environment):
         return self.session().catalog.currentCatalog()
 
     def enter(self, group: str, description: str = "") -> None:
-        """See `Environment.enter`."""
         session = self.session()
         session.clearTags()
         session.addTag(group)
 
     def cancel(self, group: str) -> None:
-        """See `Environment.cancel`."""
         if self._session is not None:
             self.stop_streams()
             self._session.interruptTag(group)
 
     def versions(self) -> dict[str, str]:
-        """See `Environment.versions`."""
         session = self.session()
         return {"Spark": f"{session.version} (the server's)", "Iceberg": iceberg_version(session)}
 
     def close(self) -> None:
-        """See `Environment.close`."""
         with self._lock:
             session, self._session = self._session, None
             if session is not None:

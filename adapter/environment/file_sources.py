@@ -27,7 +27,6 @@ from dbt.adapters.spark_streaming.sources.stream_source import (
     KAFKA,
     DeclaredSource,
     all_sources,
-    at_project,
     sources_in,
 )
 from dbt.adapters.spark_streaming.sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
@@ -59,9 +58,9 @@ class DeclaredSources:
         self._counted: dict[str, DeclaredSource] = {}
         self._lock = threading.Lock()
 
-    def make_mentioned(self, sql: str, project_root: str) -> bool:
+    def make_mentioned(self, sql: str) -> bool:
         """Creates the tables of all declared sources that a text names. Returns whether any was new."""
-        return any([self.make(source, project_root) for source in sources_in(sql)])
+        return any([self.make(source) for source in sources_in(sql)])
 
     def look_again(self, sql: str) -> None:
         """Forgets the tables of all declared sources that a text names, so that the next read checks them again: new files
@@ -82,7 +81,7 @@ class DeclaredSources:
             )
 
     def unreadable_in(
-        self, query: str, streams: Iterable[str], project_root: str
+        self, query: str, streams: Iterable[str]
     ) -> list[tuple[DeclaredSource, dict[str, int]]]:
         """Counts the rows with unreadable values of the declared sources that a query reads, also through views.
 
@@ -102,26 +101,25 @@ class DeclaredSources:
                 # Compared by identity, as in `make`.
                 is_counted = self._counted.get(source.relation) is source
                 self._counted[source.relation] = source
-            if not is_counted and (counts := _count_unreadable(session, at_project(source, project_root))):
+            if not is_counted and (counts := _count_unreadable(session, source)):
                 found.append((source, counts))
         return found
 
-    def make(self, source: DeclaredSource, project_root: str) -> bool:
+    def make(self, source: DeclaredSource) -> bool:
         """Creates the table of a source. Returns whether it is new."""
-        located = at_project(source, project_root)
         with self._lock:
             # Compared by identity: each run registers a new object, and the files may have changed between runs.
             if self._made.get(source.relation) is source:
                 return False
             session = self._session()
-            path = without_secrets(located.options.get("path", ""))
+            path = without_secrets(source.options.get("path", ""))
             try:
-                if located.is_files and not _exists(session, source.name, located):
+                if source.is_files and not _exists(session, source):
                     raise DbtRuntimeError(
                         f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                         "sources.yml gives; a relative one starts at the project."
                     )
-                _create(session, located)
+                _create(session, source)
             except DbtRuntimeError:
                 raise
             except Exception as problem:
@@ -338,7 +336,7 @@ def _ownership_clause(made_by: str) -> str:
     return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
 
 
-def _exists(session: Any, name: str, source: DeclaredSource) -> bool:
+def _exists(session: Any, source: DeclaredSource) -> bool:
     """Returns whether the folder of a source exists, or one that matches its pattern.
 
     Raises:
@@ -351,7 +349,7 @@ def _exists(session: Any, name: str, source: DeclaredSource) -> bool:
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
     files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
     if is_pattern(path) and files.exists(hadoop_path):
-        raise DbtRuntimeError(f"Source {name}: {named_like_a_pattern(without_secrets(path))}")
+        raise DbtRuntimeError(f"Source {source.name}: {named_like_a_pattern(without_secrets(path))}")
     found = files.globStatus(hadoop_path)
     if found is None:
         return False
@@ -361,5 +359,5 @@ def _exists(session: Any, name: str, source: DeclaredSource) -> bool:
         matches = [(str(each.getPath()), bool(each.isDirectory())) for each in found]
         twice = matched_twice(matches, options.get("recursivefilelookup") == "true")
         if twice is not None:
-            raise DbtRuntimeError(f"Source {name}: {without_secrets(twice_text(twice, path))}")
+            raise DbtRuntimeError(f"Source {source.name}: {without_secrets(twice_text(twice, path))}")
     return len(found) > 0

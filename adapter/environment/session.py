@@ -66,11 +66,9 @@ class SessionEnvironment(Environment):
 
     @property
     def settings(self) -> dict[str, str]:
-        """See `Environment.settings`."""
         return settings(self.credentials, self.storage)
 
     def session(self) -> SparkSession:
-        """See `Environment.session`."""
         from pyspark.java_gateway import ensure_callback_server_started
 
         with self._lock:
@@ -152,12 +150,10 @@ class SessionEnvironment(Environment):
         return [*_garbage_collector_flag(memory, [*flags, *_java_environment_flags(os.environ)]), *flags]
 
     def enter(self, group: str, description: str = "") -> None:
-        """See `Environment.enter`."""
         # Interrupting is safe: it only affects tasks, whose output isn't committed.
         self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
-        """See `Environment.cancel`."""
         if self._session is None:
             return
         self.hurry()
@@ -165,7 +161,6 @@ class SessionEnvironment(Environment):
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def versions(self) -> dict[str, str]:
-        """See `Environment.versions`."""
         session = self.session()
         return {
             "Spark": session.version,
@@ -180,7 +175,6 @@ class SessionEnvironment(Environment):
             query.stop()
 
     def ended(self) -> str | None:
-        """See `Environment.ended`."""
         jvm = self._jvm
         return None if jvm is None else jvm.ended()
 
@@ -189,7 +183,6 @@ class SessionEnvironment(Environment):
         self._classes = None
 
     def close(self) -> None:
-        """See `Environment.close`."""
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 

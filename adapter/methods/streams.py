@@ -207,7 +207,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return ranks.with_windows_written_out(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
-        return streaming.query_runner(self.environment, self.config.credentials.project_root)  # type: ignore[attr-defined]
+        return streaming.query_runner(self.environment)
 
     def with_types_of_text(self, planned: str, sql: str) -> str:
         """Returns a planned text with its columns cast to the types of the model's text."""
@@ -283,16 +283,11 @@ class StreamingMethods(metaclass=AdapterMeta):
                 )
             found = self._plan(model, sql, graph)
             program = streaming.program(model, found)
-            described = stream_node.model(
-                model,
-                self.environment,
-                program,
-                self.config.credentials.project_root,  # type: ignore[attr-defined]
-            )
+            described = stream_node.model(model, self.environment, program)
             if is_new:
                 described = _bootstrapped(described, bootstrap, graph)
             check_cleaned(described, model, graph, is_new)
-            named = stream_node.model(model, self.environment, program, graph=graph)
+            named = stream_node.model(model, self.environment, program, graph)
             ownership.check_names(self.environment.session(), named, program.keeps_state)
             if is_new:
                 session = self.environment.session()
@@ -324,7 +319,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             return None
         with self._publishing_failure(model), streaming.sentences():
             program = streaming.program(model, self._plan(model, sql, graph))
-            described = stream_node.model(model, self.environment, program, graph=graph)
+            described = stream_node.model(model, self.environment, program, graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
             if not is_new:
@@ -399,7 +394,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
         def described(gives: Mapping[str, str] | None) -> tuple[StreamModel, Program]:
             program = streaming.program(model, self._plan(model, sql, graph))
-            found = stream_node.model(model, self.environment, program, project_root, graph)
+            found = stream_node.model(model, self.environment, program, graph)
             found = replace(found, keep_state=run.keep_state, columns=gives)
             found = _bootstrapped(found, run.bootstrap, graph)
             return found.at_once() if run.at_once else found, program
@@ -408,13 +403,12 @@ class StreamingMethods(metaclass=AdapterMeta):
             self.environment.declared.look_again(sql)
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
-        project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
         with self._publishing_failure(model), streaming.sentences():
             streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
             if preparation.hand_over(model["unique_id"], prepared):
-                self.environment.declared.make_mentioned(sql, project_root)
+                self.environment.declared.make_mentioned(sql)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
         with health.publishing_health(streamed):
             return self._ingest(sql, streamed, program, run.flush, replan)
@@ -481,8 +475,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         )
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
-        project_root = self.config.credentials.project_root  # type: ignore[attr-defined]
-        return streaming.plan_in_run(model, sql, self.environment, graph, project_root)
+        return streaming.plan_in_run(model, sql, self.environment, graph)
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]

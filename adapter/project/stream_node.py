@@ -12,7 +12,7 @@ from ..query.errors import QueryError
 from ..query.program import Lookup, Program, StreamInput
 from ..query.sql.names import unmarked
 from ..sources.limits import with_row_limit
-from ..sources.stream_source import at_project, stream_source
+from ..sources.stream_source import stream_source
 from ..stream.common.identifiers import joined_name, parts, with_suffix
 from ..stream.common.lookup_source import LookupSource, lookup_source
 from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
@@ -45,21 +45,18 @@ def model(
     node: Mapping[str, Any],
     environment: Environment,
     made: Program | None = None,
-    project_root: str = ".",
     graph: Any = None,
 ) -> StreamModel:
     """Returns the runtime description of a streaming model.
 
     Args:
         made: its program; None gives a model without sources, which can be inspected or reset, not run.
-        project_root: start of the sources' relative paths. An environment may serve several projects, so it can't
-            know it.
         graph: dbt's graph, which shows whether another model reads this model's changes.
     """
     settings = config(node)
     return replace(
         place(node, environment),
-        sources=_sources(made, environment, project_root) if made else (),
+        sources=_sources(made, environment) if made else (),
         lookups=_lookups(made) if made else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
@@ -175,16 +172,14 @@ def _lookups(made: Program) -> tuple[LookupSource, ...]:
     return tuple(source for source in found.values() if source is not None)
 
 
-def _sources(made: Program, environment: Environment, project_root: str) -> tuple[StreamSource, ...]:
+def _sources(made: Program, environment: Environment) -> tuple[StreamSource, ...]:
     rows = made.mini_batch.rows if made.mini_batch else None
     # A micro-batch reads all its streams at once, so they share its rows.
     share = None if rows is None else max(1, rows // len(made.inputs))
-    return tuple(_source(stream, environment, project_root, share) for stream in made.inputs)
+    return tuple(_source(stream, environment, share) for stream in made.inputs)
 
 
-def _source(
-    stream: StreamInput, environment: Environment, project_root: str, rows: int | None
-) -> StreamSource:
+def _source(stream: StreamInput, environment: Environment, rows: int | None) -> StreamSource:
     relation = stream.relation
     declared = stream_source(relation)
     if declared is None or declared.is_table:
@@ -193,16 +188,15 @@ def _source(
             options = with_row_limit(declared.format if declared else "iceberg", options, rows)
         table = in_catalog(relation, environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
-    located = at_project(declared, project_root)
-    options = {key: value for key, value in located.options.items() if key != "path"}
+    options = {key: value for key, value in declared.options.items() if key != "path"}
     if rows is not None:
-        options = with_row_limit(located.format, options, rows)
+        options = with_row_limit(declared.format, options, rows)
     return StreamSource(
         relation,
-        located.options.get("path", ""),
-        located.format,
-        located.schema,
+        declared.options.get("path", ""),
+        declared.format,
+        declared.schema,
         options,
-        name=located.name,
-        on_error=located.on_error,
+        name=declared.name,
+        on_error=declared.on_error,
     )

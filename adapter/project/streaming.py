@@ -169,35 +169,29 @@ def _digest(sql: str, config: Mapping[str, Any]) -> str:
     return digest(text, length=16)
 
 
-def plan_in_run(
-    node: Mapping[str, Any], sql: str, environment: Environment, graph: Any, project_root: str = "."
-) -> Plan:
+def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, graph: Any) -> Plan:
     """Plans a model with the changelogs of the tables that it reads, which exist already."""
     with errors_with_model_name(node):
         read = changelogs.with_changelogs(
             environment.session(), known(graph, node=node), tables(sql, environment)
         )
-    return plan(node, sql, read, query_runner(environment, project_root))
+    return plan(node, sql, read, query_runner(environment))
 
 
 def plan_as_in_run(
-    node: Mapping[str, Any],
-    sql: str,
-    known: Mapping[str, Known],
-    environment: Environment,
-    project_root: str,
+    node: Mapping[str, Any], sql: str, known: Mapping[str, Known], environment: Environment
 ) -> Plan:
     """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
         read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
-    return plan(node, sql, read, query_runner(environment, project_root))
+    return plan(node, sql, read, query_runner(environment))
 
 
-def query_runner(environment: Environment, project_root: str) -> QueryRunner:
+def query_runner(environment: Environment) -> QueryRunner:
     """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
     def ask(query: str) -> Sequence[object]:
-        environment.declared.make_mentioned(query, project_root)
+        environment.declared.make_mentioned(query)
         try:
             return tuple(environment.session().sql(query).first() or ())
         except spark_exceptions() as problem:

@@ -30,7 +30,7 @@ def test_a_database_without_a_driver_is_told_how_to_get_one() -> None:
 
     declared = DeclaredSources(lambda: SimpleNamespace(sql=sql, conf={}))
     with pytest.raises(DbtRuntimeError) as raised:
-        declared.make(source({"url": URL}).as_table, ".")
+        declared.make(source({"url": URL}).as_table)
     assert "Source crm.customers can't be read, for there is no JDBC driver for its 'url'." in str(
         raised.value
     )
@@ -65,7 +65,7 @@ class Session:
 @pytest.mark.parametrize("options", [{"url": URL}, {"url": "jdbc:postgresql://db/shop"}])
 def test_a_metastore_gets_no_secrets(catalog: str, options: dict[str, str]) -> None:
     session = Session(catalog)
-    DeclaredSources(lambda: session).make(source(options).as_table, ".")
+    DeclaredSources(lambda: session).make(source(options).as_table)
     (made,) = session.statements[1:]
     if catalog == "in-memory" or "@" not in options["url"]:
         assert made.startswith("create table") and options["url"] in made
@@ -86,5 +86,5 @@ def test_kafkas_secrets_neither() -> None:
         "kafka.sasl.jaas.config": "x password=geheim1;",
     }
     declared = DeclaredSource("raw.v", "`spark_catalog`.`raw`.`v`", "kafka", options)
-    DeclaredSources(lambda: session).make(declared, ".")
+    DeclaredSources(lambda: session).make(declared)
     assert "geheim1" not in "".join(session.statements) and session.statements[1].startswith("create view")

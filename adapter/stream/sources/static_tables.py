@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...sources.source_tables import without_read_digest
-from ...sources.stream_source import DeclaredSource, at_project, project_root, stream_source
+from ...sources.stream_source import DeclaredSource, stream_source
 from ..common.errors import TransientError
 from ..common.identifiers import parts
 from ..common.model import StreamModel
@@ -134,10 +134,8 @@ def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
 
 def _of_files(table: str) -> DeclaredSource | None:
     """Returns the declared source behind a table if Spark finds its columns in files."""
-    source, root = stream_source(table), project_root()
-    if source is None or root is None or not source.is_files or source.schema is not None:
-        return None
-    return at_project(source, root)
+    source = stream_source(table)
+    return None if source is None or not source.is_files or source.schema is not None else source
 
 
 def _stored_columns(model: StreamModel) -> Mapping[str, Columns]:

@@ -55,7 +55,7 @@ def test_the_jvm_takes_diagnostic_commands(spark: Any) -> None:
 
 
 def test_an_error_is_a_sentence(spark_environment: Any) -> None:
-    handle = Handle(spark_environment, "test", ".")
+    handle = Handle(spark_environment, "test")
     with pytest.raises(DbtRuntimeError) as refused:
         handle.execute("select nothing from range(1)")
     assert "A column, variable, or function parameter with name `nothing` cannot be resolved" in str(
@@ -72,7 +72,7 @@ def test_an_error_is_a_sentence(spark_environment: Any) -> None:
 
 @pytest.mark.thorough
 def test_cancel_stops_what_runs_and_what_comes(spark_environment: Any) -> None:
-    handle, other = Handle(spark_environment, "slow", "."), Handle(spark_environment, "other", ".")
+    handle, other = Handle(spark_environment, "slow"), Handle(spark_environment, "other")
     problems: list[str] = []
 
     def work() -> None:
@@ -109,7 +109,7 @@ def test_cancel_stops_streams(spark_environment: Any, spark: Any, tmp_path: Path
         .option("checkpointLocation", str(tmp_path))
         .start()
     )
-    Handle(spark_environment, "any", ".").cancel()
+    Handle(spark_environment, "any").cancel()
     assert not query.isActive
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.cli import deploy, savepoints, status, stop
-from dbt.adapters.spark_streaming.cli.project import ProjectError, Selection
+from dbt.adapters.spark_streaming.cli.project import Selection
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.service import health
@@ -201,6 +201,6 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
         lambda: savepoints.savepoints(project, "views"),
         lambda: deploy.status(project, "views"),
     ):
-        with pytest.raises(ProjectError, match="of another catalog"):
+        with pytest.raises(StreamError, match="of another catalog"):
             command()
     assert not model.storage.exists(model.stop_request)
