@@ -41,6 +41,7 @@ _RENAMED = {
     "format.null-literal": "csv.null-literal",
 }
 """Options of Flink before 1.11, and what they are called since."""
+_OF_VALUES = re.compile(r"^value\.(?=format$|csv\.|json\.)")
 _WITHOUT_MEANING = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
 _SINKS = ("print", "blackhole")
@@ -72,12 +73,15 @@ def described(table: CreateTable, line: int, is_looked_up: bool) -> Described:
 
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table with the names that they have since Flink 1.11.
+    """Returns the options of a table with the names that they have since Flink 1.11, and those of the format of values
+    without ``value.``.
 
     >>> current_options({"connector.type": "kafka", "connector.properties.zookeeper.connect": "z", "update-mode": "append"})
     {'connector': 'kafka', 'properties.zookeeper.connect': 'z'}
     >>> current_options({"connector.properties.0.key": "group.id", "connector.properties.0.value": "g"})
     {'properties.group.id': 'g'}
+    >>> current_options({"value.format": "json", "value.json.ignore-parse-errors": "true"})
+    {'format': 'json', 'json.ignore-parse-errors': 'true'}
     >>> current_options({"connector": "kafka-0.11", "format.ignore-parse-errors": "true", "format": "csv"})
     {'connector': 'kafka', 'csv.ignore-parse-errors': 'true', 'format': 'csv'}
     """
@@ -89,7 +93,7 @@ def current_options(options: Mapping[str, str]) -> dict[str, str]:
         elif name == "format.ignore-parse-errors":
             found[f"{format}.ignore-parse-errors"] = value
         elif name not in _WITHOUT_MEANING and not re.fullmatch(r"connector\.properties\.\d+\.value", name):
-            found[_RENAMED.get(name, name.removeprefix("connector."))] = value
+            found[_OF_VALUES.sub("", _RENAMED.get(name, name.removeprefix("connector.")))] = value
     if "connector" in found:
         found["connector"] = re.sub(r"^kafka-0\.1\d$", "kafka", found["connector"])
     return found
@@ -100,29 +104,22 @@ def needs_message(table: CreateTable) -> bool:
     connector = table.options.get("connector", "")
     if any(each.metadata for each in table.columns):
         return "kafka" in connector
-    return connector == "kafka" and _format_of(table) == "csv"
+    return connector == "kafka" and table.options.get("format") == "csv"
 
 
 def parsed_value(table: CreateTable) -> exp.Expr:
     """Returns the expression that parses the value of a message of Kafka."""
-    format, options = _format_of(table), table.options
-    ignored = options.get(
-        f"{format}.ignore-parse-errors", options.get(f"value.{format}.ignore-parse-errors", "")
-    )
+    options = table.options
+    format = options.get("format", "")
+    ignored = options.get(f"{format}.ignore-parse-errors", "")
     said = {} if ignored.lower() == "true" else {"mode": "FAILFAST"}
     if format == "csv":
-        for name, ours in _CSV.items():
-            if (given := options.get(name, options.get(f"value.{name}"))) is not None:
-                said[ours] = given
+        said |= {ours: options[name] for name, ours in _CSV.items() if name in options}
     arguments = [exp.cast(exp.column("value"), "string"), exp.Literal.string(schema_of(table))]
     if said:
         pairs = [exp.Literal.string(each) for pair in said.items() for each in pair]
         arguments.append(exp.Anonymous(this="map", expressions=pairs))
     return exp.Anonymous(this="from_csv" if format == "csv" else "from_json", expressions=arguments)
-
-
-def _format_of(table: CreateTable) -> str:
-    return table.options.get("format", table.options.get("value.format", ""))
 
 
 def schema_of(table: CreateTable) -> str:
@@ -190,7 +187,7 @@ class _Connector:
 
     def _format(self, known: Sequence[str] = _FORMATS) -> str:
         """Returns the format of the table's rows, with a note unless it is known."""
-        found = self._pop("format", self._pop("value.format"))
+        found = self._pop("format")
         self._pop("key.format")
         if found not in known:
             self._note(
@@ -201,9 +198,7 @@ class _Connector:
 
     def _errors(self, format: str) -> dict[str, str]:
         """Returns on_error: Flink stops at a record that it can't read, unless its format ignores errors."""
-        ignored = self._pop(
-            f"{format}.ignore-parse-errors", self._pop(f"value.{format}.ignore-parse-errors", "false")
-        )
+        ignored = self._pop(f"{format}.ignore-parse-errors", "false")
         for name in ("timestamp-format.standard", "fail-on-missing-field", "encode.decimal-as-plain-number"):
             self._pop(f"{format}.{name}")
         on_error = "warn" if ignored.lower() == "true" else "fail"
@@ -237,7 +232,6 @@ class _Connector:
         if is_message:
             for name in _CSV:
                 self._pop(name)
-                self._pop(f"value.{name}")
         elif format == "json":
             stream |= {"value_format": "json", **errors}
         if is_upsert:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from .functions import ColumnTypes
 from .queries import Writer, Written, last_rows
 from .relations import NamedRelation, Versions, columns_of, ctes_of
 from .script import (
+    Column,
     CreateTable,
     Function,
     Insert,
@@ -107,11 +108,9 @@ class _Translator:
         first: dict[str, str] = {}
         for name, model in self.models.items():
             if (other := first.setdefault(name.lower(), name)) != name:
-                note = Note(
-                    model.line, f"{name} and {other} are one name in Spark. Give one of them another name."
+                self._refuse(
+                    model, f"{name} and {other} are one name in Spark. Give one of them another name."
                 )
-                self.notes.append(note)
-                model.problems.append(note)
         for table, line in self.tables.values():
             names = [each.name.lower() for each in table.columns]
             if len(set(names)) < len(names):
@@ -122,6 +121,11 @@ class _Translator:
 
     def _note(self, line: int, text: str) -> None:
         self.notes.append(Note(line, text))
+
+    def _refuse(self, model: files.Model, text: str, line: int | None = None) -> None:
+        """Disables a model, with a note."""
+        self._note(line or model.line, text)
+        model.problems.append(self.notes[-1])
 
     # -- what the statements say ---------------------------------------------------------------------
 
@@ -286,8 +290,7 @@ class _Translator:
 
     def _needs_model(self, table: CreateTable) -> bool:
         """Whether a table has columns that its rows don't have."""
-        computed = any(each.computed is not None and not each.is_processing_time for each in table.columns)
-        return computed or connectors.needs_message(table)
+        return any(each.is_computed for each in table.columns) or connectors.needs_message(table)
 
     def _stage(self, table: CreateTable, line: int, relation: NamedRelation) -> None:
         """Adds the model that computes a table's columns."""
@@ -295,40 +298,19 @@ class _Translator:
         source = NamedRelation(
             table.name, f"source('{files.SOURCE}', '{table.name}')", event_time=relation.event_time
         )
-        columns: list[exp.Expr] = []
         is_message = connectors.needs_message(table)
-        computed = {each.name for each in table.columns if each.computed is not None}
-        for column in table.columns:
-            name = exp.to_identifier(column.name, quoted=True)
-            if column.metadata is not None:
-                columns.append(
-                    exp.alias_(
-                        exp.cast(exp.column(column.metadata), column.type or "string", dialect=DIALECT), name
-                    )
-                )
-            elif column.computed is None:
-                columns.append(exp.column(name.copy()))
-            elif not column.is_processing_time:
-                columns.append(exp.alias_(column.computed.copy(), name))
-        alias = exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
-        read: exp.Expr = exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=alias)
+        name = _quoted(table.name)
+        read: exp.Expr = exp.Table(this=name, alias=exp.TableAlias(this=name.copy()))
+        columns = [each for each in table.columns if not each.is_processing_time]
         if is_message:
             message = exp.select("*", exp.alias_(connectors.parsed_value(table), "message")).from_(read)
             fields = [exp.column(each.name, table="message", quoted=True) for each in table.physical]
-            inner = exp.Select(
-                expressions=[
-                    *fields,
-                    *(each for each in columns if isinstance(each, exp.Alias) and each.alias not in computed),
-                ],
-                from_=exp.From(this=exp.Subquery(this=message, alias=alias.copy())),
-            )
-            columns = [each for each in columns if isinstance(each, exp.Alias) and each.alias in computed]
-            read = exp.Subquery(this=inner, alias=alias.copy())
-        if is_message and not columns:
-            query = inner
+            metadata = [_item(each) for each in columns if each.metadata is not None]
+            query = exp.select(*fields, *metadata).from_(message.subquery(name))
+            if computed := [_item(each) for each in columns if each.is_computed]:
+                query = exp.select("*", *computed).from_(query.subquery(name))
         else:
-            listed = [exp.Star(), *columns] if is_message else columns
-            query = exp.Select(expressions=listed, from_=exp.From(this=read))
+            query = exp.select(*map(_item, columns)).from_(read)
         in_rows = not is_message and relation.event_time in {each.name for each in table.physical}
         is_timed = relation.event_time and not in_rows
         what = (
@@ -355,20 +337,15 @@ class _Translator:
         model = files.Model(view.name, statement.line, statement.comments)
         query = view.query
         if view.columns:
-            alias = exp.TableAlias(
-                this=exp.to_identifier(view.name, quoted=True),
-                columns=[exp.to_identifier(each, quoted=True) for each in view.columns],
-            )
-            query = exp.select("*").from_(exp.Subquery(this=query, alias=alias))
+            read = exp.alias_(exp.Subquery(this=query), view.name, view.columns, quoted=True, copy=False)
+            query = exp.select("*").from_(read)
         self._write(model, lambda: self.writer.written(query), None, statement)
-        if not statement.hints == ():
-            self._check_hints(statement, is_view=True)
+        self._check_hints(statement, is_view=True)
         if names is not None and relation.columns is not None:
             relation.columns = [each for each in names if each not in self.processing_times]
             relation.processing_times = frozenset(names) & self.processing_times
         relation.reads = model.reads
-        times = [each.delay for each in model.reads.values()]
-        relation.delay = max(times, key=lengths.parse, default=relation.delay)
+        relation.delay = _longest(each.delay for each in model.reads.values())
         self.models[view.name] = model
         self.relations[view.name] = relation
 
@@ -402,17 +379,8 @@ class _Translator:
                     one = exp.select("*").from_(one.subquery("rows_of", copy=False))
                 found = one if found is None else exp.union(found, one, distinct=False)
             assert found is not None
-            computed = [
-                exp.alias_(each.computed.copy(), exp.to_identifier(each.name, quoted=True))
-                for each in table.columns
-                if each.computed is not None and not each.is_processing_time
-            ]
-            if computed:
-                alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-                found = exp.Select(
-                    expressions=[exp.Star(), *computed],
-                    from_=exp.From(this=exp.Subquery(this=found, alias=alias)),
-                )
+            if computed := [_item(each) for each in table.columns if each.is_computed]:
+                found = exp.select("*", *computed).from_(found.subquery(_quoted(name), copy=False))
             return found
 
         self._model(name, given[0][1], query, [each for _, each in given])
@@ -441,8 +409,7 @@ class _Translator:
         model.key = table.key if table is not None else ()
         if name not in self.relations:
             self.relations[name] = NamedRelation(name, f"ref('{name}')", event_time=time)
-            delays = [each.delay for each in model.reads.values()]
-            self.relations[name].delay = max(delays, key=lengths.parse, default="0 seconds")
+            self.relations[name].delay = _longest(each.delay for each in model.reads.values())
 
     def _write(self, model: files.Model, written: Any, config: dict[str, Any] | None, *of: Statement) -> None:
         """Gives a model its text, or a comment that says why it has none.
@@ -457,32 +424,27 @@ class _Translator:
         try:
             found: Written = written()
         except Untranslatable as problem:
-            note = Note(problem.line or model.line, str(problem))
-            self.notes.append(note)
-            model.problems.append(note)
+            self._refuse(model, str(problem), problem.line)
             return
         model.text, model.reads = found.text, found.reads
         model.domains, model.group_keys = found.domains, found.group_keys
         self.looked_up |= found.looked_up
         model.notes = self.notes[before:]
         if f"ref('{model.name}')" in model.reads:
-            note = Note(model.line, f"{model.name} reads itself, and a model can't.")
-            self.notes.append(note)
-            model.problems.append(note)
+            self._refuse(model, f"{model.name} reads itself, and a model can't.")
         if config is None:
             model.config = {"materialized": "ephemeral"}
             return
         delays = {each.delay for each in found.reads.values() if each.name not in found.looked_up}
-        delay = max(delays, key=lengths.parse, default="0 seconds")
+        delay = _longest(delays)
         model.config = {"materialized": "streaming_table"}
         if lengths.parse(delay):
             model.config["watermark"] = delay
         if len(delays) > 1:
-            note = Note(
+            self._note(
                 model.line,
                 f"{model.name} reads tables with different watermarks; its own is the longest, {delay}.",
             )
-            self.notes.append(note)
         model.config |= config
         if (ttl := config.get("state_ttl") or self.settings.get(_TTL)) and "state_ttl" not in config:
             model.config |= self._duration("state_ttl", ttl, model.line)
@@ -561,3 +523,21 @@ class _Translator:
             table = self.tables.get(name, (CreateTable(name), 0))[0]
             types = {each.name: each.type for each in table.physical if each.type}
             yield files.Seed(name, rows, types, table.watermark[0] if table.watermark else None)
+
+
+def _longest(delays: Iterable[str]) -> str:
+    return max(delays, key=lengths.parse, default="0 seconds")
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _item(column: Column) -> exp.Expr:
+    """Returns a column of a table as an item of a select list over its rows."""
+    if column.metadata is not None:
+        read = exp.cast(exp.column(column.metadata), column.type or "string", dialect=DIALECT)
+        return exp.alias_(read, _quoted(column.name))
+    if column.computed is not None:
+        return exp.alias_(column.computed.copy(), _quoted(column.name))
+    return exp.column(_quoted(column.name))

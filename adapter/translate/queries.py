@@ -301,9 +301,7 @@ def _filter_below(select: exp.Select) -> None:
     relation = items[0]
     rows = exp.select("*").from_(relation.copy(), copy=False)
     rows.set("where", where.pop())
-    relation.replace(
-        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(relation.alias_or_name)))
-    )
+    relation.replace(rows.subquery(relation.alias_or_name, copy=False))
 
 
 def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
@@ -322,11 +320,7 @@ def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
     while alias in taken:
         alias += "_2"
     name = exp.to_identifier(alias, quoted=True)
-    added = exp.CTE(this=relation.this, alias=exp.TableAlias(this=name))
-    if (around := query.args.get("with_")) is None:
-        around = exp.With(expressions=[])
-        query.set("with_", around)
-    around.append("expressions", added)
+    query.with_(exp.TableAlias(this=name), relation.this, copy=False)
     table = exp.Table(this=name.copy(), alias=relation.args.get("alias"))
     relation.replace(table)
     return exp.Table(this=name.copy())

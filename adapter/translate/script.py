@@ -31,6 +31,11 @@ class Column:
         """Whether it is the time of the machine."""
         return self.computed is not None and is_processing_time(self.computed)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether an expression over its row gives it."""
+        return self.computed is not None and not self.is_processing_time
+
 
 def is_processing_time(node: exp.Expr | None) -> bool:
     """Returns whether an expression is PROCTIME()."""
