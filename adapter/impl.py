@@ -529,11 +529,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def quote_name(self, name: str, reserved: bool = False) -> str:
-        """Returns a user's name, quoted or not, as an identifier.
-
-        Args:
-            reserved: whether to always quote it, as dbt's column property `quote` says.
-        """
+        """Returns a user's name, quoted or not, as an identifier."""
         return quote_name(name, reserved)
 
     @available.parse_none
@@ -555,11 +551,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available.parse_none
     def check_table_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
-        """Raises if a query has a column with the name of one of Iceberg's metadata columns.
-
-        Args:
-            sql: the query that creates its table.
-        """
+        """Raises if a query has a column with the name of one of Iceberg's metadata columns."""
         text = sql.lower()
         # A query without a '*' and without such a name has no such column.
         if not _is_iceberg(config) or (

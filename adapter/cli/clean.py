@@ -18,15 +18,7 @@ from .project import DbtProject, ProjectError, Selection
 def clean(
     project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> Iterable[str]:
-    """Removes files that nothing refers to and yields a line for each.
-
-    Args:
-        selection: the models; an empty selection means all streaming models.
-        older_than: minimum age of files in the folders of tables, as an interval.
-        dropped: whether to list state and checkpoints of models whose table is gone.
-        dry_run: whether to list files only, without removing any.
-        yes: with `dropped`, whether to remove what is listed.
-    """
+    """Removes files that nothing refers to and yields a line for each."""
     age = intervals.parse(older_than, "--older-than:")
     if age <= 0:
         raise ProjectError(f"--older-than: '{older_than}' must be longer than zero; write '3 days'.")

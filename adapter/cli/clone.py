@@ -18,14 +18,7 @@ from .project import DbtProject, ProjectError
 def clone(
     project: DbtProject, name: str, original: str | None, target: str | None, savepoint: str | None
 ) -> str:
-    """Copies state, rows and offsets of another model into an empty one and returns sentences with the result.
-
-    Args:
-        name: the model to fill.
-        original: the model to copy. Default: the model called `name`.
-        target: the target of the model to copy. Default: the current target.
-        savepoint: the savepoint to copy. Default: the current state.
-    """
+    """Copies state, rows and offsets of another model into an empty one and returns sentences with the result."""
     if original is None and target is None:
         raise ProjectError(
             f"Say what {name} is to be a clone of: --from and a model of the project, or --from-target and a target of the "

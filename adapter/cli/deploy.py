@@ -25,11 +25,7 @@ from .project import DbtProject, ProjectError, owned_model, project_errors
 
 
 def init(project: DbtProject, name: str, restart: bool) -> str:
-    """Builds the new version of a model, or continues building it. Returns its status.
-
-    Args:
-        restart: whether an existing new version is dropped first.
-    """
+    """Builds the new version of a model, or continues building it. Returns its status."""
     model, environment = owned_model(project, name)
     found = promoting.stage(environment.session(), model, restart)
     project.run([name], tables={name: found.new})

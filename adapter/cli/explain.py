@@ -58,22 +58,13 @@ def _explained_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Exp
 
 
 def check_relations(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
-    """Raises if a model's query reads a name that the project doesn't know.
-
-    Args:
-        node: the compiled node of the model.
-        known: relations that the project describes, by name.
-    """
+    """Raises if a model's query reads a name that the project doesn't know."""
     with stream_node.errors_with_model_name(node):
         unknown_relations.check(node["compiled_code"], known)
 
 
 def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
-    """Returns a model's plan as a JSON object.
-
-    Args:
-        known: relations that the project describes, by name.
-    """
+    """Returns a model's plan as a JSON object."""
     found = _explained_node(node, known)
     return {
         "model": label(node),
@@ -104,12 +95,7 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
 
 
 def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = False) -> None:
-    """Prints a model's plan on the terminal.
-
-    Args:
-        known: relations that the project describes, by name.
-        sql: whether to print the SQL of a micro-batch.
-    """
+    """Prints a model's plan on the terminal."""
     found = _explained_node(node, known)
     console = terminal()
     console.print(

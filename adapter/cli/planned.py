@@ -67,10 +67,6 @@ def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
 
 
 def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:
-    """Raises unless the model's table can hold the values of the query, which may have been edited since the last run.
-
-    Args:
-        gives: the types of the query's columns, by name.
-    """
+    """Raises unless the model's table can hold the values of the query, which may have been edited since the last run."""
     if session.catalog.tableExists(model.target):
         check_table(model, gives, column_types(session.table(model.target).schema))

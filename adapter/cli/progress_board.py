@@ -25,11 +25,6 @@ class ProgressBoard:
     """Context manager that shows the progress of models while they run."""
 
     def __init__(self, console: Console | None = None, as_json: bool = False, is_quiet: bool = False) -> None:
-        """
-        Args:
-            as_json: whether each line is a JSON object of the form of dbt's.
-            is_quiet: whether only problems are printed.
-        """
         self._console, self._as_json, self._is_quiet = console or Console(), as_json, is_quiet
         self._last_printed: dict[str, Any] = {}
         """The micro-batch that was printed last, by model."""

@@ -103,8 +103,6 @@ class DbtProject:
         """Runs models as `dbt run` does.
 
         Args:
-            names: the models, as `streaming_model` takes them.
-            options: further options of `dbt run`.
             tables: full names of the tables to write instead of the models' own, by name of the model.
 
         Returns:
@@ -193,12 +191,7 @@ class DbtProject:
     def streaming_models(
         self, selection: Selection = Selection(), manifest: Any = None
     ) -> list[Mapping[str, Any]]:
-        """Returns the nodes of the selected streaming models, by depth in the graph and then by name.
-
-        Args:
-            selection: the selection. Default: all streaming models.
-            manifest: dbt's manifest. Default: the project is parsed.
-        """
+        """Returns the nodes of the selected streaming models, by depth in the graph and then by name."""
         from ..project.model_configs import MATERIALIZATIONS
 
         manifest = manifest or self.parsed()
@@ -227,11 +220,7 @@ class DbtProject:
         return sorted(nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.label(node)))
 
     def names(self, manifest: Any) -> Mapping[str, str]:
-        """Returns a name of each model, as `streaming_model` takes it, by unique id.
-
-        Args:
-            manifest: dbt's manifest.
-        """
+        """Returns a name of each model, as `streaming_model` takes it, by unique id."""
         return model_names.unambiguous(_models(manifest))
 
     def selected(self, selection: Selection) -> list[str]:

@@ -89,12 +89,7 @@ def _loaded(project: DbtProject, selection: Selection) -> tuple[Any, list[Node],
 
 
 class Service:
-    """The models that this process supervises.
-
-    Args:
-        every: the interval between micro-batches of models that don't configure one.
-        fail_fast: whether the first model that fails for good ends the others.
-    """
+    """The models that this process supervises."""
 
     def __init__(
         self,
@@ -222,11 +217,7 @@ class Service:
                 )
 
     def _show(self, header: str) -> None:
-        """Shows and publishes the health of the models.
-
-        Args:
-            header: the line above the table.
-        """
+        """Shows and publishes the health of the models."""
         found = []
         for name, stream in self._streams.items():
             health = self.supervisor.health(name)

@@ -28,12 +28,7 @@ from .terminal import terminal
 
 
 def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
-    """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object.
-
-    Args:
-        sample: the number of rows to return of each part.
-        keys: filters on these rows, as ``column=value``.
-    """
+    """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object."""
     node = project.streaming_model(name)
     asked = {}
     for each in keys:
@@ -203,13 +198,7 @@ def bootstrap(project: DbtProject, name: str, table: str) -> str:
 
 
 def edit(project: DbtProject, name: str, statement: str | None, source: str | None, dry: bool) -> str:
-    """Changes rows of a model's state, and returns sentences with the result.
-
-    Args:
-        statement: the change in SQL. Default: add the rows of `source`.
-        source: a file or a relation that the statement can read as ``new_rows``.
-        dry: whether to only report what would change.
-    """
+    """Changes rows of a model's state, and returns sentences with the result."""
     if statement is None and source is None:
         raise ProjectError(
             'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'

@@ -109,7 +109,6 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
 
     Args:
         found: the result of `collect`; entries of running models may have ``rows_per_second``.
-        width: width of the terminal in characters.
     """
     rows = [_row(entry) for entry in found]
     columns = [

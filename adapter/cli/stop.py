@@ -18,11 +18,7 @@ _LOOK, _LOOK_AWAY = 0.2, 1.0
 
 
 def stop_model(project: DbtProject, name: str, patience: float) -> str:
-    """Requests the run of a model to end, waits for it, and returns a sentence with the result.
-
-    Args:
-        patience: maximum seconds to wait.
-    """
+    """Requests the run of a model to end, waits for it, and returns a sentence with the result."""
     model, _ = owned_model(project, name)
     if not _is_going_on(model):
         return f"{name} isn't running."

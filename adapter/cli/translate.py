@@ -13,12 +13,7 @@ from .project import ProjectError
 
 
 def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str]:
-    """Translates a script, writes the project, and yields the lines to print.
-
-    Args:
-        folder: where the project goes. None for a folder with the script's name.
-        force: whether files in the folder are overwritten.
-    """
+    """Translates a script, writes the project, and yields the lines to print."""
     # dbt's names of projects don't begin with a digit.
     name = re.sub(r"^(?=\d|$)", "flink_", re.sub(r"\W", "_", file.stem))
     folder = folder or Path(name)

@@ -271,11 +271,7 @@ def _schema_of(session: Any, source: DeclaredSource) -> Any:
 
 
 def create_table(source: DeclaredSource, made_by: str) -> str:
-    """Returns the statement that creates the table of a declared source.
-
-    Args:
-        made_by: the value of the property `OURS`.
-    """
+    """Returns the statement that creates the table of a declared source."""
     given = with_checked_header(source.format, source.options)
     options = {key: value for key, value in given.items() if key != "path"}
     if source.format == KAFKA:

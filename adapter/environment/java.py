@@ -257,11 +257,7 @@ class Jvm:
         return self.process.poll() is None
 
     def ended(self, patience: float = 0.0) -> str | None:
-        """Returns how the JVM ended, or None if it is running or was closed.
-
-        Args:
-            patience: maximum seconds to wait for its end.
-        """
+        """Returns how the JVM ended, or None if it is running or was closed."""
         if self._closed:
             return None
         try:

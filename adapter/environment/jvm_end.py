@@ -23,11 +23,8 @@ def describe_end(
     """Returns how a JVM ended, in a sentence or two.
 
     Args:
-        pid: the id of its process.
         code: its exit code as Python reports it; negative for a signal.
-        last_lines: the last lines of its output.
         kills: the kernel's number of kills for lack of memory, when it started and when it had ended.
-        folder: its working directory.
 
     >>> describe_end(7, 1)
     "Spark's JVM (process 7) has ended with exit status 1."

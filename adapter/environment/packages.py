@@ -50,7 +50,6 @@ def jars(
     """Returns the jars of packages and of their dependencies. Only the first call for a set uses the network.
 
     Args:
-        coordinates: Maven coordinates of the packages.
         settings: Spark settings. ``spark.jars.excludes``, ``spark.jars.repositories`` and ``spark.jars.ivySettings`` are
             used. By default packages come from Spark's default repositories.
         fetch: downloads packages, given the other arguments, and returns all jars. By default Spark's Ivy does.

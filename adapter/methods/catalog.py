@@ -105,11 +105,7 @@ _STREAM = (
 
 
 def stream_figures(progress: Mapping[str, Any] | None) -> dict[str, str | int]:
-    """Returns the figures of a streaming model by name; none for another table.
-
-    Args:
-        progress: the last progress of the model; None if the table isn't a streaming model's.
-    """
+    """Returns the figures of a streaming model by name; none for another table."""
     if progress is None:
         return {}
     total, state = progress["total"], progress["state"]
@@ -132,11 +128,7 @@ def stream_figures(progress: Mapping[str, Any] | None) -> dict[str, str | int]:
 def catalog_entry(
     relation: BaseRelation, described: Description, progress: Mapping[str, Any] | None = None
 ) -> CatalogTable:
-    """Returns a relation's entry in dbt's catalog.
-
-    Args:
-        progress: the last progress of a streaming model.
-    """
+    """Returns a relation's entry in dbt's catalog."""
     figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}
     return CatalogTable(
         metadata=TableMetadata(

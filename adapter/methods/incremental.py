@@ -76,8 +76,6 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the query of a run, and the rows of the table that its result replaces.
 
         Args:
-            sql: the model's compiled text.
-            strategy: the strategy. `window_overwrite` and `microbatch` recompute a range of time.
             existing: the model's table. None if it doesn't exist or is rebuilt.
 
         Raises:
@@ -152,7 +150,6 @@ class BatchMethods(metaclass=AdapterMeta):
         table: Spark inserts structs by position.
 
         Args:
-            source: the relation with the rows.
             columns: the columns that both have, with the table's types.
 
         Raises:
@@ -208,8 +205,6 @@ class BatchMethods(metaclass=AdapterMeta):
 
         Args:
             source: a relation, or a query in brackets.
-            columns: the columns of both.
-            predicates: further conditions of the user.
             divided: a query that counts the table's files with some, but not all, rows meeting the condition, if known.
         """
         types = _types(columns)
@@ -280,10 +275,6 @@ class BatchMethods(metaclass=AdapterMeta):
     ) -> list[Column]:
         """Returns the columns of a `unique_key`.
 
-        Args:
-            keys: the value of the config.
-            columns: the columns that both the query and the table have.
-
         Raises:
             CompilationError: the config names something else.
         """
@@ -298,9 +289,6 @@ class BatchMethods(metaclass=AdapterMeta):
         columns: Sequence[Column],
     ) -> list[Column]:
         """Returns the columns that a MERGE updates in existing rows.
-
-        Args:
-            columns: the columns that both the query and the table have.
 
         Raises:
             CompilationError: both are given, or one names something else.
@@ -339,10 +327,6 @@ class BatchMethods(metaclass=AdapterMeta):
         self, model: Mapping[str, Any], columns: Sequence[Column], table: BaseRelation | None
     ) -> None:
         """Raises unless a query has all columns of `partition_by`, and the table is partitioned by them.
-
-        Args:
-            columns: the columns that both the query and the table have.
-            table: the model's table, if it is one of Iceberg.
 
         Raises:
             CompilationError: its rows would replace other partitions than the config says.

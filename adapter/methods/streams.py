@@ -109,7 +109,6 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the subquery of a window macro (tumble, hop, cumulate, session).
 
         Args:
-            lengths: the lengths that the macro takes, in its order.
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
         """
         with streaming.sentences():
@@ -223,11 +222,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse_list
     def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkStreamingColumn]:
-        """Returns the columns of a query.
-
-        Args:
-            order: names in the order to return them in. Default: the query's order.
-        """
+        """Returns the columns of a query."""
         handle = self.connections.get_thread_connection().handle
         try:
             handle.execute(sql)
@@ -306,9 +301,6 @@ class StreamingMethods(metaclass=AdapterMeta):
     ) -> dict[str, str] | None:
         """Raises unless the table of a streaming model can store the columns of its query. Changes nothing.
 
-        Args:
-            is_new: whether this run creates the table.
-
         Returns:
             The types of the query's columns by name, or None for `--empty`.
 
@@ -342,11 +334,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def stream_tblproperties(
         self, model: Mapping[str, Any], properties: Mapping[str, object] | None = None
     ) -> str:
-        """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership.
-
-        Args:
-            properties: those of the model's config.
-        """
+        """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership."""
         with streaming.sentences():
             described = stream_node.model(model, self.environment)
         made_as = ownership.properties(savepoints.TABLE, described.target)

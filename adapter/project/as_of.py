@@ -32,7 +32,6 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     Args:
         time: column of a relation before it in FROM.
         key: columns that identify what a row is a version of; None for the source's unique_key.
-        known: what the project declares of the relation.
 
     >>> make("rates", "o.at", None, Known("changed_at", ("currency",)))
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))

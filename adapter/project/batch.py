@@ -101,7 +101,6 @@ def overwrite(
     Args:
         asked: the requested range; None for the range from `lookback` windows before the newest one on.
         table: the model's table; None if it doesn't exist or is rebuilt.
-        ask: runs a query that returns one row.
         sample: dbt's sample, a time range that dbt has limited the model's inputs to, possibly within windows; None
             without one.
 
@@ -129,11 +128,8 @@ def microbatch(
     """Plans one batch of the strategy `microbatch`.
 
     Args:
-        sql: the model's text, compiled for the batch.
         whole: whether windows at the batch's edges get all their rows (not with a sample).
         table: the model's table; None if it doesn't exist or is rebuilt.
-        ask: runs a query that returns one row.
-        types: returns the types of a query's columns.
 
     Raises:
         QueryError: a window would span two batches.

@@ -17,11 +17,7 @@ _NOT_OF_MODELS = {"seed", "snapshot", "test", "unit", "clone", "function"}
 
 
 def check(nodes: Iterable[Any], macros: Iterable[Any]) -> None:
-    """Raises if no macro builds a model.
-
-    Args:
-        nodes: dbt's nodes, of all kinds.
-    """
+    """Raises if no macro builds a model."""
     known = {found[1] for macro in macros if (found := _MACRO.fullmatch(macro.name))} | {_WITHOUT_MACRO}
     for node in nodes:
         name = node.config.materialized

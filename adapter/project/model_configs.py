@@ -74,11 +74,7 @@ class ModelConfig(SettingInfo):
 
 
 def _group(heading: str, *configs: ModelConfig, **shared: Any) -> tuple[ModelConfig, ...]:
-    """Returns the configs that are listed under a heading.
-
-    Args:
-        shared: fields that all of them have.
-    """
+    """Returns the configs that are listed under a heading."""
     return tuple(replace(each, group=heading, **shared) for each in configs)
 
 

@@ -17,11 +17,7 @@ _KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
 
 
 def check(nodes: Iterable[Any]) -> None:
-    """Raises if a node's table is also the state or the changelog of a model.
-
-    Args:
-        nodes: dbt's nodes, of all kinds.
-    """
+    """Raises if a node's table is also the state or the changelog of a model."""
     named = {_name(node): node for node in nodes if getattr(node, "relation_name", None)}
     for name, node in named.items():
         for suffix in _suffixes(node):

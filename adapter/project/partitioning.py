@@ -10,11 +10,7 @@ from ..util.quoting import find_name, path_of, unquote
 
 
 def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
-    """Raises unless the rows have the columns that the table is partitioned by.
-
-    Args:
-        partition_by: the config: columns, and functions of one column, as in days(ts).
-    """
+    """Raises unless the rows have the columns that the table is partitioned by."""
     for each in _as_list(partition_by):
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
         # Skips a number, as in bucket(16, id). A name may be a field of a struct.

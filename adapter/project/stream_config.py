@@ -76,7 +76,6 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     """Returns a model's settings from its config.
 
     Args:
-        config: all keys and values of the model's config.
         standard: the keys that dbt itself knows.
 
     Raises:

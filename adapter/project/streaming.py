@@ -132,11 +132,7 @@ def plan(
     known: Mapping[str, Known] | None = None,
     ask: QueryRunner | None = None,
 ) -> Plan:
-    """Returns the plan of a streaming model, if the query matches its materialization.
-
-    Args:
-        ask: a query runner, as in `planner.plan`.
-    """
+    """Returns the plan of a streaming model, if the query matches its materialization."""
     settings = config(node)
     with errors_with_model_name(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
@@ -378,7 +374,6 @@ def known(
 
     Args:
         upstream: compiled streaming models in dependency order. Their tables may be updated.
-        ask: a query runner, as in `planner.plan`.
         node: the model that reads the relations. If several sources are one table, those that it names count.
 
     Raises:
@@ -538,9 +533,6 @@ def whole_input_text(
     as in the model's table, and omits the rows and steps that a stream omits; no macro can do that, since it knows no
     keys.
 
-    Args:
-        ask, known: as in `planner.plan`.
-
     Raises:
         QueryError: nothing says which steps are omitted.
     """
@@ -551,12 +543,7 @@ def whole_input_text(
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """Returns the text for batch. A text with windows is planned as for a stream, so that it has the same rows (also
-    for ties of a ranking) and computes each window from slices; any other text stays plain SQL.
-
-    Args:
-        sql: a model's compiled text.
-        ask, known: as in `planner.plan`.
-    """
+    for ties of a ranking) and computes each window from slices; any other text stays plain SQL."""
     mini_batch.check(sql)
     if not plan_query.reads_streams(sql):
         return sql

@@ -28,7 +28,6 @@ class RestartPolicy:
         """Returns the seconds before the next restart, or None if the model fails for good.
 
         Args:
-            restarts: the number of restarts in a row so far.
             chance: returns a random number from 0 to 1.
 
         >>> [RestartPolicy(jitter=0).pause(number) for number in (0, 1, 4, 40)]

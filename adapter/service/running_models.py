@@ -62,11 +62,7 @@ class RunningModel:
 
 
 class RunningModels:
-    """The streams of a service.
-
-    Args:
-        every: the interval between micro-batches of models that don't configure one.
-    """
+    """The streams of a service."""
 
     def __init__(
         self,
@@ -159,7 +155,6 @@ def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken:
     """Waits until the query ends. Returns whether it was stopped on request.
 
     Args:
-        attempt: records whether a micro-batch was committed.
         taken: the last micro-batch before this attempt.
     """
     while True:

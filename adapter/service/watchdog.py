@@ -28,7 +28,6 @@ class Watchdog:
     """Warns about activities that don't change for too long, and again each time the duration has doubled.
 
     Args:
-        say: prints a line.
         stalled: seconds of unchanged work before a warning.
     """
 

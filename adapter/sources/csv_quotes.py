@@ -36,12 +36,7 @@ def may_run_on(options: Mapping[str, str]) -> bool:
 
 
 def runs_on(text: str, options: Mapping[str, str]) -> str:
-    """Returns SQL for whether a record has a line break, and not each of its quotes is closed before a delimiter.
-
-    Args:
-        text: SQL for the text of the record.
-        options: the options of the source.
-    """
+    """Returns SQL for whether a record has a line break, and not each of its quotes is closed before a delimiter."""
     return rf"{text} rlike '[\\n\\r]' and not {text} rlike {literal(record(options))}"
 
 

@@ -151,11 +151,7 @@ class ExactValues:
         return " or ".join(each for each in found if each != "false") or "false"
 
     def whole(self, name: str, value: str, text: str) -> str:
-        """Returns SQL for a column in which a STRING that is an object or an array keeps its text.
-
-        Args:
-            text: SQL for the text of the record.
-        """
+        """Returns SQL for a column in which a STRING that is an object or an array keeps its text."""
         if self.types[name] != _TEXT:
             return value
         named = rf'(?s)"(?:{"|".join(spellings(name))})"\s*+:\s*+({_value(_DEPTH)})'
@@ -197,7 +193,6 @@ class ExactValues:
 
         Args:
             checked: the type with only the parts to check.
-            value: SQL for the parsed value.
             depth: how many arrays and maps it is in.
         """
         if kind.name == "struct" and kind.parts:

@@ -44,11 +44,7 @@ def _is_flat(text: str) -> str:
 
 
 def is_not_one_value(text: str, options: str) -> str:
-    """Returns SQL for whether a text isn't exactly one JSON value.
-
-    Args:
-        options: SQL for the map of Spark's options to parse with.
-    """
+    """Returns SQL for whether a text isn't exactly one JSON value."""
     # The closing bracket of one is an error in the other.
     in_array = f"size(from_json(concat('[', {text}, '\\n]'), 'array<string>', {options})) = 1"
     in_object = f"""size(from_json(concat('{{"x":', {text}, '\\n}}'), 'map<string,string>', {options})) = 1"""
@@ -60,11 +56,7 @@ def is_not_one_value(text: str, options: str) -> str:
 
 
 def elements(text: str, options: str) -> str:
-    """Returns SQL for the texts of an array's objects; NULL if an element isn't an object.
-
-    Args:
-        options: SQL for the map of Spark's options to parse with.
-    """
+    """Returns SQL for the texts of an array's objects; NULL if an element isn't an object."""
     # Spark's parser would reformat numbers.
     found = (
         f"if({text} rlike {literal(_ARRAY)}, regexp_extract_all({text}, {literal('(?s)' + _OBJECT)}, 0), "
@@ -79,8 +71,6 @@ def decoded_text(value: str, encoding: str | None, separator: str | None, is_fil
 
     Args:
         value: SQL for the value of the text reader, whose bytes are those of the file.
-        encoding: the source's option `encoding`.
-        separator: the source's option `lineSep`.
         is_file: whether it is the text of a whole file, which may begin with a byte order mark.
 
     >>> decoded_text("value", None, None, False), decoded_text("value", "Shift_JIS", None, False)

@@ -54,12 +54,7 @@ def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
 
 
 def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> str:
-    """Returns SQL for whether a value has another meaning than its text.
-
-    Args:
-        value: SQL for the parsed value.
-        guessed: types that are parsed without a format.
-    """
+    """Returns SQL for whether a value has another meaning than its text."""
     if kind in (DOUBLE, FLOAT):
         return rf"abs({value}) = double('infinity') and {text} rlike '\\d'"
     if kind == TINYINT:
@@ -116,9 +111,6 @@ def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_option
 
     Args:
         kind: its type, for which `is_element` is true.
-        text: SQL for the text.
-        options: the options of the source.
-        map_of_options: SQL for the map of them.
     """
     if kind in {DOUBLE, FLOAT} | guessed_types(options):
         return cast_text(kind, text, options)

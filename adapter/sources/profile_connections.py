@@ -53,10 +53,6 @@ def use(connections: Mapping[str, Mapping[str, str]]) -> None:
 def options_of(source: str, name: Any) -> Mapping[str, str]:
     """Returns the options of the connection that a source names; empty if it names none.
 
-    Args:
-        source: ``source.table``, for messages.
-        name: the connection's name.
-
     Raises:
         DbtRuntimeError: the profile has no such connection.
     """

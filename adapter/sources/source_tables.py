@@ -26,9 +26,7 @@ def schema_name(source: str, identity: str, reads: object) -> str:
     """Returns the schema that holds the table of a source.
 
     Args:
-        source: the name of the block in `sources.yml`.
         identity: identifies the source among all projects.
-        reads: what is read, as JSON.
 
     >>> schema_name("raw", "shop.raw.orders", {"path": "/eu"})
     'dbt_source_raw_b46e9032_b3e110bc'

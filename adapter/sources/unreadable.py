@@ -208,11 +208,7 @@ class Records:
         return _RECORD if self.are_texts else quoted(self.raw)
 
     def of_columns(self, wanted: Sequence[str] | None) -> Records:
-        """Returns the records without unneeded columns, which Spark then doesn't parse.
-
-        Args:
-            wanted: the columns that are read; None for all.
-        """
+        """Returns the records without unneeded columns, which Spark then doesn't parse."""
         if not self.are_texts or self.on_error != WARN or wanted is None or self.raw in wanted:
             return self
         some = [field for field in self.fields if field[0] in wanted]
@@ -272,11 +268,7 @@ class Records:
         return f"case when {self._unread} is not null then {found} end"
 
     def select(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
-        """The columns of a row, each as SQL.
-
-        Args:
-            wanted: the columns that are read; None for all.
-        """
+        """The columns of a row, each as SQL."""
         return [
             self._raw_item(unreadable) if name == self.raw else quoted(name)
             for name in (self.names if wanted is None else wanted)

@@ -31,7 +31,6 @@ def check(
 
     Args:
         models: the models. One that can't be planned is disabled.
-        note: adds a sentence to the list of what should be checked.
     """
     known = {
         f"source.{name}": Known(

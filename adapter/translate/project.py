@@ -415,9 +415,7 @@ class _Translator:
         """Gives a model its text, or a comment that says why it has none.
 
         Args:
-            written: makes its text.
             config: its configs; None for an ephemeral model.
-            of: the statements that it is made from.
         """
         before = len(self.notes)
         model.originals = [each.text for each in of]

@@ -23,13 +23,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 def inserted(
     insert: Insert, table: CreateTable, resolve: Resolve, types: ColumnTypes, notes: list[Note], line: int
 ) -> exp.Query:
-    """Returns the query of an INSERT with the names and types of the table's columns.
-
-    Args:
-        table: the table that it writes.
-        resolve: finds relations by name.
-        notes: what should be checked is added to it.
-    """
+    """Returns the query of an INSERT with the names and types of the table's columns."""
     query = insert.query
     columns = [each for each in table.columns if each.computed is None]
     by_name = {each.name: each for each in columns}

@@ -46,9 +46,6 @@ def unquote(name: str) -> str:
 def quote_name(name: str, reserved: bool = False) -> str:
     """Returns a user's name, quoted or not, as an identifier; quoted only if it needs quotes.
 
-    Args:
-        reserved: whether the name is a reserved word, which needs quotes.
-
     >>> quote_name("id"), quote_name("from", reserved=True), quote_name("/p"), quote_name("`/p`")
     ('id', '`from`', '`/p`', '`/p`')
     """

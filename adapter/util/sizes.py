@@ -13,7 +13,6 @@ def size(text: Any, plain: int = 1) -> int | None:
     """Returns a size in bytes, or None if the text isn't a size.
 
     Args:
-        text: a number with or without a unit.
         plain: the unit of a number without one, in bytes.
 
     >>> size("64 MB"), size("1g"), size(4096), size("16384", plain=1 << 20), size("large")

@@ -37,8 +37,6 @@ def did_you_mean(name: object, known: Iterable[str], end: str = ".") -> str:
     """Returns the end of a sentence about a name that isn't known: the known one that it may be a misspelling of.
 
     Args:
-        name: what was written.
-        known: the names that there are.
         end: what ends the sentence where none is like it.
 
     >>> did_you_mean("formt", ["format", "path"]), did_you_mean("x", ["format"])
