@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dbt_common.contracts.metadata import ColumnMetadata
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
-from dbt.adapters.spark_streaming.methods.catalog import DescribedColumn, Description
+from dbt.adapters.spark_streaming.methods.catalog import Description
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
 
@@ -40,7 +41,7 @@ class _Catalog(SparkStreamingAdapter):
     def _describe(self, relation: Any) -> Description | None:
         if relation.source_table or relation.identifier == "broken":
             raise DbtRuntimeError("No broker answers.")
-        return Description((DescribedColumn("id", "bigint", None),), {})
+        return Description((ColumnMetadata("bigint", 1, "id"),), {})
 
     def _progress_of(self, relation: Any) -> None:
         return None

@@ -19,19 +19,10 @@ _DETAILS = ("# Detailed Table Information", "# Detailed View Information")
 
 
 @dataclass(frozen=True)
-class DescribedColumn:
-    """A column of a described relation."""
-
-    name: str
-    type: str
-    comment: str | None
-
-
-@dataclass(frozen=True)
 class Description:
     """A described table or view."""
 
-    columns: tuple[DescribedColumn, ...]
+    columns: tuple[ColumnMetadata, ...]
     details: dict[str, str]
     """The details that follow the columns, by name: Owner, Comment, Statistics …"""
 
@@ -48,17 +39,17 @@ class Description:
             columns = [
                 SparkColumn(column=name, dtype=kind) for name, kind, _ in rows[: next(ends, len(rows))]
             ]
-        described = zip(columns, rows, strict=False)
+        described = (
+            ColumnMetadata(column.dtype, index, column.name, row[2] or None)
+            for index, (column, row) in enumerate(zip(columns, rows, strict=False), 1)
+        )
         after = rows[len(columns) :]
         headings = [place for place, (name, *_) in enumerate(after) if name.startswith(_DETAILS)]
         details: dict[str, str] = {}
         for name, value, _ in after[headings[0] + 1 :] if headings else ():
             if name and not name.startswith("#"):
                 details.setdefault(name, value)
-        return cls(
-            tuple(DescribedColumn(column.name, column.dtype, row[2] or None) for column, row in described),
-            details,
-        )
+        return cls(tuple(described), details)
 
     @property
     def comment(self) -> str | None:
@@ -138,10 +129,7 @@ def catalog_entry(
             comment=described.comment,
             owner=described.owner,
         ),
-        columns={
-            column.name: ColumnMetadata(column.type, index, column.name, column.comment)
-            for index, column in enumerate(described.columns, 1)
-        },
+        columns={column.name: column for column in described.columns},
         stats={
             name: StatsItem(id=name, label=name, value=value, include=True, description="")
             for name, value in figures.items()
@@ -153,32 +141,19 @@ def catalog_rows(
     relation: BaseRelation, described: Description, progress: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """Returns a relation as rows of dbt's catalog query, one per column. See `catalog_entry`."""
-    shared: dict[str, Any] = {
-        "table_database": None,
-        "table_schema": relation.schema,
-        "table_name": relation.identifier,
-        "table_type": _kind(relation, described),
-        "table_comment": described.comment,
-        "table_owner": described.owner,
-    }
-    figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}
+    entry = catalog_entry(relation, described, progress)
+    shared = {f"table_{name}": value for name, value in entry.metadata.to_dict(omit_none=False).items()}
     # All relations have the same columns, because they become one table.
     for name in ("bytes", "rows", *_STREAM):
         shared |= {
             f"stats:{name}:label": name,
-            f"stats:{name}:value": figures.get(name),
+            f"stats:{name}:value": entry.stats[name].value if name in entry.stats else None,
             f"stats:{name}:description": "",
-            f"stats:{name}:include": name in figures,
+            f"stats:{name}:include": name in entry.stats,
         }
     return [
-        {
-            **shared,
-            "column_name": column.name,
-            "column_index": index,
-            "column_type": column.type,
-            "column_comment": column.comment,
-        }
-        for index, column in enumerate(described.columns, 1)
+        shared | {f"column_{name}": value for name, value in column.to_dict(omit_none=False).items()}
+        for column in described.columns
     ]
 
 

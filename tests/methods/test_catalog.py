@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbt_common.contracts.metadata import ColumnMetadata
+
 from dbt.adapters.spark_streaming.methods.catalog import (
-    DescribedColumn,
     Description,
     catalog_entry,
     catalog_rows,
@@ -17,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, report
 
 RELATION = SparkStreamingRelation.create(schema="shop", identifier="orders_per_shop", type="table")
-DESCRIBED = Description((DescribedColumn("shop", "string", None),), {"Statistics": "900 bytes, 2 rows"})
+DESCRIBED = Description((ColumnMetadata("string", 1, "shop"),), {"Statistics": "900 bytes, 2 rows"})
 POSITION = Position(
     "m", query_id="q", batch=1, after=1_748_768_820_000_000, rows_in=6, late_rows=1, rows_out=2
 )
