@@ -105,17 +105,15 @@ def main() -> None:
 def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its operators and their state. Spark is not started."""
     from .explain import as_json as plan_as_json
-    from .explain import check_relations, print_plan
+    from .explain import explained, print_plan
 
-    compiled = [project.compiled_with_known(name) for name in names]
-    for each in compiled:
-        check_relations(*each)
+    plans = [explained(*project.compiled_with_known(name)) for name in names]
     if as_json:
-        found = [plan_as_json(*each) for each in compiled]
+        found = [plan_as_json(each) for each in plans]
         _print_json(found if has_several else found[0])
     else:
-        for node, known in compiled:
-            print_plan(node, known, sql)
+        for each in plans:
+            print_plan(each, sql)
 
 
 @main.command()

@@ -40,7 +40,7 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True)
-class _Explained:
+class Explained:
     """A planned model."""
 
     node: Mapping[str, Any]
@@ -50,26 +50,26 @@ class _Explained:
     tree: Explanation
 
 
-def _explained_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> _Explained:
+def explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explained:
+    """Plans a compiled model.
+
+    Raises:
+        QueryError: it can't be planned, or reads a name that the project doesn't know.
+    """
+    with stream_node.errors_with_model_name(node):
+        unknown_relations.check(node["compiled_code"], known)
     plan = streaming.plan(node, node["compiled_code"], known)
     program = streaming.program(node, plan)
     config = stream_node.config(node)
-    return _Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
+    return Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
 
 
-def check_relations(node: Mapping[str, Any], known: Mapping[str, Known]) -> None:
-    """Raises if a model's query reads a name that the project doesn't know."""
-    with stream_node.errors_with_model_name(node):
-        unknown_relations.check(node["compiled_code"], known)
-
-
-def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, Any]:
+def as_json(found: Explained) -> dict[str, Any]:
     """Returns a model's plan as a JSON object."""
-    found = _explained_node(node, known)
     return {
-        "model": label(node),
-        "materialized": node["config"]["materialized"],
-        "table": node["relation_name"],
+        "model": label(found.node),
+        "materialized": found.node["config"]["materialized"],
+        "table": found.node["relation_name"],
         "settings": asdict(found.settings),
         "streams": [
             {
@@ -94,10 +94,9 @@ def as_json(node: Mapping[str, Any], known: Mapping[str, Known]) -> dict[str, An
     }
 
 
-def print_plan(node: Mapping[str, Any], known: Mapping[str, Known], sql: bool = False) -> None:
-    """Prints a model's plan on the terminal."""
-    found = _explained_node(node, known)
-    console = terminal()
+def print_plan(found: Explained, sql: bool) -> None:
+    """Prints a model's plan on the terminal, and the SQL of a micro-batch if it is asked for."""
+    console, node = terminal(), found.node
     console.print(
         f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
     )
@@ -189,7 +188,7 @@ def _shortened(text: str) -> str:
 # -- streams and sentences -------------------------------------------------------------------------
 
 
-def _watermark(found: _Explained) -> str:
+def _watermark(found: Explained) -> str:
     text = f"newest − {intervals.format(found.settings.watermark)}"
     if len(found.plan.streams) > 1:
         text += ", the smallest of all streams"
@@ -198,7 +197,7 @@ def _watermark(found: _Explained) -> str:
     return text
 
 
-def _streams(found: _Explained) -> Table:
+def _streams(found: Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
     names = [as_written(relation(stream.relation)) for stream in found.plan.streams]
     table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
@@ -213,7 +212,7 @@ def _streams(found: _Explained) -> Table:
     return table
 
 
-def _sentences(found: _Explained) -> Iterator[str]:
+def _sentences(found: Explained) -> Iterator[str]:
     """Yields the sentences below the tree."""
     plan = found.plan
     yield ""
@@ -242,7 +241,7 @@ def _sentences(found: _Explained) -> Iterator[str]:
         )
 
 
-def _results(found: _Explained) -> Iterator[str]:
+def _results(found: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
     recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
     flow = found.plan.dataflow
@@ -298,7 +297,7 @@ def _firing(emission: Emission) -> Iterator[str]:
         yield "Allowed lateness: none. Then the state is cleared; later rows are dropped and counted."
 
 
-def _mini_batch(found: _Explained) -> str:
+def _mini_batch(found: Explained) -> str:
     """Returns a sentence with the configured interval and size of micro-batches, or an empty text."""
     limits = []
     if (interval := streaming.interval(found.settings, found.plan)) is not None:
