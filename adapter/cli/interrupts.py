@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
@@ -52,8 +52,7 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
         with suppress(OSError):
             os.write(writer, b"!" if number == signal.SIGTERM else b"?")
 
-    before = _handle(note)
-    hangup = _handle_hangup(lambda *_: None)
+    before = _handle(note) | _handle(lambda *_: None, (signal.SIGHUP,))
     # Started early: a signal handler must not wait for a lock, and starting a thread takes one.
     threading.Thread(target=_guard, args=(reader, patience, found), name="guard", daemon=True).start()
     try:
@@ -63,8 +62,6 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
         if not found:
             for each, handler in before.items():
                 signal.signal(each, handler)
-            if hangup is not None:
-                signal.signal(signal.SIGHUP, hangup)
             with suppress(OSError):
                 os.write(writer, b".")
 
@@ -145,16 +142,11 @@ def _end(number: int, _: object) -> NoReturn:
     os._exit(128 + number)
 
 
-def _handle(handler: Callable[[int, Any], object]) -> dict[signal.Signals, Any]:
-    """Installs a handler for SIGINT and SIGTERM and returns the previous handlers."""
+def _handle(
+    handler: Callable[[int, Any], object], signals: Sequence[signal.Signals] = _SIGNALS
+) -> dict[signal.Signals, Any]:
+    """Installs a handler of signals and returns the previous handlers."""
     try:
-        return {each: signal.signal(each, handler) for each in _SIGNALS}
+        return {each: signal.signal(each, handler) for each in signals}
     except ValueError:  # outside the main thread, which gets no signals
         return {}
-
-
-def _handle_hangup(handler: Callable[[int, Any], object]) -> Any:
-    try:
-        return signal.signal(signal.SIGHUP, handler)
-    except ValueError:
-        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..project import stream_node, streaming
 from ..query.frontend.streams import Known
@@ -18,14 +18,6 @@ from .project import DbtProject, model_if_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class Planned(NamedTuple):
-    """A planned model, and a session to inspect or change it in."""
-
-    session: SparkSession
-    model: StreamModel
-    program: Program
 
 
 @dataclass(frozen=True)
@@ -46,6 +38,10 @@ class Query:
         return str(self.node["compiled_code"])
 
 
+Planned: TypeAlias = tuple["SparkSession", StreamModel, Program]
+"""A session to inspect or change a model in, the model, and its program."""
+
+
 def planned(project: DbtProject, name: str) -> Planned:
     """Plans a model, in a Spark session in which its sources are declared."""
     return planned_with_query(project, name)[0]
@@ -63,7 +59,7 @@ def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     environment.declared.make_mentioned(sql)
     session = environment.session()
     gives = streaming.columns_of(session, sql, ask)
-    return Planned(session, replace(model, columns=gives), program), Query(node, known, plan, ask)
+    return (session, replace(model, columns=gives), program), Query(node, known, plan, ask)
 
 
 def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:

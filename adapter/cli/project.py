@@ -41,6 +41,18 @@ class Selection:
     select: Sequence[str] = ()
     exclude: Sequence[str] = ()
 
+    @property
+    def options(self) -> list[str]:
+        """The options of dbt's commands that say it."""
+        given = (("--select", self.select), ("--exclude", self.exclude))
+        return [word for option, words in given if words for word in (option, *words)]
+
+    @property
+    def nothing_selected(self) -> str:
+        """The message where it selects no streaming model."""
+        words = " ".join(self.options)
+        return f"No streaming model is selected by {words}; `dbt-stream status` lists those there are."
+
 
 @dataclass(frozen=True)
 class DbtProject:
@@ -203,8 +215,7 @@ class DbtProject:
         if selection != Selection():
             listed = self._dbt(
                 "ls",
-                *(["--select", *selection.select] if selection.select else []),
-                *(["--exclude", *selection.exclude] if selection.exclude else []),
+                *selection.options,
                 "--resource-type",
                 "model",
                 "--output",
@@ -229,12 +240,7 @@ class DbtProject:
         names = self.names(manifest)
         found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
         if not found:
-            words = " ".join(
-                [*selection.select, *(["--exclude", *selection.exclude] if selection.exclude else [])]
-            )
-            raise ProjectError(
-                f"No streaming model is selected by {words}; `dbt-stream status` lists those there are."
-            )
+            raise ProjectError(selection.nothing_selected)
         return found
 
     def environment(self) -> Environment:

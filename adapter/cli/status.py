@@ -59,7 +59,8 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
-        click.echo(_nothing_to_show(selection))
+        is_selected = selection != Selection()
+        click.echo(selection.nothing_selected if is_selected else "The project has no streaming models.")
         return
     console = terminal()
     console.print(table_of(found, console.width))
@@ -85,18 +86,6 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
     if progress is not None and (unreadable := in_progress(progress, "total")):
         lines.append(f"{unreadable}, since its stream began")
     return lines
-
-
-def _nothing_to_show(selection: Selection) -> str:
-    """Returns a sentence that says why there is nothing to show."""
-    asked = [
-        f"{option} {' '.join(words)}"
-        for option, words in (("--select", selection.select), ("--exclude", selection.exclude))
-        if words
-    ]
-    if not asked:
-        return "The project has no streaming models."
-    return f"No streaming model is selected by {' '.join(asked)}; `dbt-stream status` lists those there are."
 
 
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")

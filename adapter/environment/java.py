@@ -322,12 +322,8 @@ def to_properties(conf: Mapping[str, str]) -> str:
     >>> to_properties({"a": "x\\y z"})
     'a= x\\\\y z\n'
     """
-    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    lines = []
-    for key, value in conf.items():
-        escaped = "".join(escapes.get(character, character) for character in value)
-        lines.append(f"{key}= {escaped}\n")
-    return "".join(lines)
+    escapes = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+    return "".join(f"{key}= {value.translate(escapes)}\n" for key, value in conf.items())
 
 
 def write_truststore(path: Path) -> None:

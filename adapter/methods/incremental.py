@@ -211,14 +211,11 @@ class BatchMethods(metaclass=AdapterMeta):
         if (
             divided
             and not predicates
-            and list(types) == self._names_of(target)
+            and [*types] == [*_types(self.get_columns_in_relation(target))]  # type: ignore[attr-defined]
             and self._query_row(divided) == (0,)
         ):
             return replace_rows.replace_files(target.render(), source, types, condition)
         return replace_rows.replace_where(target.render(), source, types, condition, predicates or ())
-
-    def _names_of(self, relation: BaseRelation) -> list[str]:
-        return [column.name for column in self.get_columns_in_relation(relation)]  # type: ignore[attr-defined]
 
     @available.parse(lambda *arguments, **named: "")
     def replace_keys_sql(

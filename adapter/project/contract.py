@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..stream.common.model import Constraint
@@ -18,32 +18,24 @@ def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
     contract = (node.get("config") or {}).get("contract") or {}
     if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):
         return ()
-    return tuple(_column_constraints(node)) + tuple(_model_constraints(node))
+    return tuple(_constraints(node))
 
 
-def _column_constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
+def _constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
     for name, column in (node.get("columns") or {}).items():
         for each in column.get("constraints") or ():
-            if each["type"] == "not_null":
-                yield _not_null_constraint(name, bool(column.get("quote")))
-            elif each["type"] == "check":
-                yield _check_constraint(each)
-
-
-def _model_constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
+            yield from _constraints_of(each, [name], bool(column.get("quote")))
     for each in node.get("constraints") or ():
-        if each["type"] == "check":
-            yield _check_constraint(each)
-        elif each["type"] == "not_null":
-            yield from map(_not_null_constraint, each.get("columns") or ())
+        yield from _constraints_of(each, each.get("columns") or ())
 
 
-def _not_null_constraint(name: str, reserved: bool = False) -> Constraint:
-    return Constraint(f"{quote_name(name, reserved)} is null", f"Column {name} must not be null")
-
-
-def _check_constraint(constraint: Mapping[str, Any]) -> Constraint:
-    name = f"{constraint['name']} " if constraint.get("name") else ""
-    expression = constraint["expression"]
-    # The expression may end with a comment.
-    return Constraint(f"not ({expression}\n)", f"Constraint {name}is broken: {expression}")
+def _constraints_of(
+    said: Mapping[str, Any], columns: Iterable[str], reserved: bool = False
+) -> Iterator[Constraint]:
+    if said["type"] == "check":
+        name = f"{said['name']} " if said.get("name") else ""
+        # The expression may end with a comment.
+        yield Constraint(f"not ({said['expression']}\n)", f"Constraint {name}is broken: {said['expression']}")
+    elif said["type"] == "not_null":
+        for column in columns:
+            yield Constraint(f"{quote_name(column, reserved)} is null", f"Column {column} must not be null")

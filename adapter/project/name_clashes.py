@@ -3,7 +3,7 @@ parsed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -14,26 +14,21 @@ from ..stream.common.model import STATE
 from .model_configs import MATERIALIZATIONS
 
 _KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
+"""Suffixes of the tables that a streaming model has in addition to its own."""
 
 
 def check(nodes: Iterable[Any]) -> None:
     """Raises if a node's table is also the state or the changelog of a model."""
     named = {_name(node): node for node in nodes if getattr(node, "relation_name", None)}
     for name, node in named.items():
-        for suffix in _suffixes(node):
+        for suffix, what in _KEPT.items() if node.config.materialized in MATERIALIZATIONS else ():
             other = named.get((*name[:-1], name[-1] + suffix))
             if other is not None and other is not node:
                 kept = joined_name([*parts(node.relation_name)[:-1], parts(node.relation_name)[-1] + suffix])
                 raise DbtRuntimeError(
                     f"{_describe(other)} would be built as {other.relation_name}, and Model {node.name} keeps its "
-                    f"{_KEPT[suffix]} in {kept}. Give one of the two another name, or another 'alias' or 'schema'."
+                    f"{what} in {kept}. Give one of the two another name, or another 'alias' or 'schema'."
                 )
-
-
-def _suffixes(node: Any) -> Iterator[str]:
-    """Suffixes of the tables that a node has in addition to its own."""
-    if node.config.materialized in MATERIALIZATIONS:
-        yield from (STATE, CHANGES)
 
 
 def _name(node: Any) -> tuple[str, ...]:

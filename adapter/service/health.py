@@ -18,6 +18,7 @@ from ..stream.common.errors import StreamError
 from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress.watermark import to_text
+from ..stream.run.lock import alive
 from ..util.redaction import without_secrets
 from .preparation import message_of_dbt
 
@@ -70,7 +71,7 @@ class Health:
         if not self.is_alive:
             return self
         here = self.host == socket.gethostname()
-        if (not here or _process_exists(self.pid)) and now - self.heartbeat <= _MISSED * self.every:
+        if (not here or alive(self.pid)) and now - self.heartbeat <= _MISSED * self.every:
             return self
         ended = f"Process {self.pid} on {self.host}, which ran it, ended without a word; it was {self.state} then."
         error = f"{ended} The error before that: {self.last_error}" if self.last_error else ended
@@ -230,13 +231,3 @@ def _is_running(model: StreamModel) -> bool:
     """Returns whether another run of a model is in progress, in this process or another one."""
     found = read_health(model)
     return found is not None and found.is_alive
-
-
-def _process_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -12,23 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LIMITS = frozenset(
-    name.lower()
-    for name in (
-        # files
-        "maxFilesPerTrigger",
-        "maxBytesPerTrigger",
-        # Iceberg
-        "streaming-max-files-per-micro-batch",
-        "streaming-max-rows-per-micro-batch",
-        # Kafka; the last two delay a micro-batch until it is large enough
-        "maxOffsetsPerTrigger",
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-    )
-)
-"""The options in lower case: Spark ignores case."""
-
 ROWS: Mapping[str, str] = {
     "iceberg": "streaming-max-rows-per-micro-batch",
     "kafka": "maxOffsetsPerTrigger",
@@ -37,6 +20,11 @@ ROWS: Mapping[str, str] = {
 
 FILES = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 """Options that limit the other formats, which are files."""
+
+# The last two are Kafka's, and delay a micro-batch until it is large enough.
+_OTHERS = ("streaming-max-files-per-micro-batch", "minOffsetsPerTrigger", "maxTriggerDelay")
+LIMITS = frozenset(map(str.lower, (*ROWS.values(), *FILES, *_OTHERS)))
+"""All of these options in lower case: Spark ignores case."""
 
 
 def without_limits(options: Mapping[str, str]) -> dict[str, str]:

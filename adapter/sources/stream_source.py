@@ -392,14 +392,8 @@ class _Registry:
 
 def _conflict(one: DeclaredSource, other: DeclaredSource) -> str | None:
     """Returns why two sources that are one table can't both be streams; None if they agree."""
-    said = {
-        "event_time": one.event_time == other.event_time,
-        "unique_key": one.unique_key == other.unique_key,
-        "options": one.options == other.options,
-        "format": one.format == other.format,
-        "schema": one.schema == other.schema,
-    }
-    if not (differ := [key for key, same in said.items() if not same]):
+    keys = ("event_time", "unique_key", "options", "format", "schema")
+    if not (differ := [key for key in keys if getattr(one, key) != getattr(other, key)]):
         return None
     return (
         f"Sources {one.name} and {other.name} are the same table {one.relation}, and sources.yml says different things of "

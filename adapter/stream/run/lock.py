@@ -90,7 +90,7 @@ def _wait(model: StreamModel, channel: object) -> None:
     deadline = time.monotonic() + _PATIENCE
     while channel.tryLock() is None:  # type: ignore[attr-defined]
         holder = _holder(model)
-        if holder is None or _alive(holder) or time.monotonic() > deadline:
+        if holder is None or alive(holder) or time.monotonic() > deadline:
             raise _locked_error(model, holder)
         time.sleep(0.1)
 
@@ -102,7 +102,8 @@ def _holder(model: StreamModel) -> int | None:
         return None
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Returns whether a process of this machine exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
