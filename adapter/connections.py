@@ -42,6 +42,7 @@ _CONFLICTS = (
     "Missing required files to delete",
     "Found new conflicting delete files",
 )
+"""What Iceberg says of a commit that it refuses because of another one."""
 
 
 class Handle(SparkConnectionWrapper):
@@ -78,7 +79,8 @@ class Handle(SparkConnectionWrapper):
             try:
                 return self.environment.run(sql, self.group, self._name)
             except Exception as problem:
-                if pause is None or self.cancelled or not _is_commit_conflict(problem):
+                text = exception_text(problem)
+                if pause is None or self.cancelled or not any(each in text for each in _CONFLICTS):
                     raise
                 logger.debug(f"The commit conflicts with another one; trying again in {pause} s")
                 time.sleep(pause)
@@ -161,12 +163,6 @@ class Handle(SparkConnectionWrapper):
             raise DbtDatabaseError(readable(problem)) from cause_of(problem)
         finally:
             self._running = False
-
-
-def _is_commit_conflict(problem: Exception) -> bool:
-    """Returns whether Iceberg refused a commit because of a conflicting one."""
-    text = exception_text(problem)
-    return any(conflict in text for conflict in _CONFLICTS)
 
 
 class SparkStreamingConnectionManager(SparkConnectionManager):

@@ -179,7 +179,8 @@ class SparkStreamingCredentials(SparkCredentials):
         self.catalog_options = as_options(self.catalog_options)
         self.connections = profile_connections.checked(self.connections)
         remember(self.connections)
-        remember({**self.server_side_parameters, **self.catalog_options, **dict(self._locations())})
+        locations = {key: getattr(self, key) for key in ("host", "master", "storage_root")}
+        remember({**self.server_side_parameters, **self.catalog_options, **locations})
         # For `session` dbt-spark imports PySpark to check that it is installed. This package depends on it, and the import
         # takes a second.
         method, self.method = self.method, "connect"
@@ -208,9 +209,6 @@ class SparkStreamingCredentials(SparkCredentials):
     def unique_field(self) -> str:
         """The field that dbt hashes to count installations."""
         return str(self.host)
-
-    def _locations(self) -> Iterable[tuple[str, Any]]:
-        return ((key, getattr(self, key)) for key in ("host", "master", "storage_root"))
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[tuple[str, Any]]:
         """Yields the keys and redacted values that `dbt debug` shows."""

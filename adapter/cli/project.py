@@ -72,10 +72,6 @@ class DbtProject:
         """Whether lines of a run are JSON objects, as dbt's ``--log-format json`` asks."""
         return self.log_format == "json"
 
-    def compiled(self, name: str) -> Mapping[str, Any]:
-        """Returns the compiled node of a streaming model."""
-        return self.compiled_with_known(name)[0]
-
     def compiled_with_known(
         self, name: str, asking: bool = False
     ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:

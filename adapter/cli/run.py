@@ -162,7 +162,10 @@ class Service:
         failed = self.supervisor.failed
         signals.exit_code = 1 if failed else 0
         if end is not None:
-            _print_problem(log_line(without_secrets(end), self._project.logs_json, "error"))
+            # The terminal may be gone.
+            with suppress(OSError, ValueError):
+                line = log_line(without_secrets(end), self._project.logs_json, "error")
+                print(line, file=sys.stderr, flush=True)
         self._board.inform(self._closing_line())
         if end is not None or (signals and (self._is_abandoned or self._preparer.is_busy)):
             # Threads that are still busy would delay the exit, perhaps without end.
@@ -412,9 +415,3 @@ def looks_in(trigger: str, now: float) -> tuple[float, str]:
     if interval <= 2:
         return left, f"looks for new rows every {trigger}"
     return left, f"next look for new rows in {math.ceil(left)} s"
-
-
-def _print_problem(line: str) -> None:
-    # The terminal may be gone.
-    with suppress(OSError, ValueError):
-        print(line, file=sys.stderr, flush=True)

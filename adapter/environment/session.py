@@ -161,12 +161,9 @@ class SessionEnvironment(Environment):
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def versions(self) -> dict[str, str]:
-        session = self.session()
-        return {
-            "Spark": session.version,
-            "Iceberg": iceberg_version(session),
-            "Java": str(self._java) if self._java else _java_of(session),
-        }
+        session: Any = self.session()
+        java = self._java or session._jvm.java.lang.System.getProperty("java.version")
+        return {"Spark": session.version, "Iceberg": iceberg_version(session), "Java": str(java)}
 
     def stop_streams(self) -> None:
         """See `Environment.stop_streams`. Each stream runs in its own session, so the shared state has to be read."""
@@ -233,7 +230,6 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
     Raises:
         DbtRuntimeError: the target has the embedded catalog on remote storage.
     """
-    cores = _cores(credentials.master)
     conf = {
         "spark.master": credentials.master,
         "spark.app.name": "dbt-spark-streaming",
@@ -263,6 +259,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.sql.codegen.cache.maxEntries": "2000",
     }
     if credentials.is_local:
+        named = re.match(r"local\[(\d+)", credentials.master)
+        cores = int(named[1]) if named else len(os.sched_getaffinity(0))
         conf |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -385,16 +383,6 @@ def iceberg_version(session: Any) -> str:
         return str(session.sql("select system.iceberg_version()").head()[0])
     except Exception:
         return f"not found ({ICEBERG_VERSION} is expected)"
-
-
-def _java_of(session: SparkSession) -> str:
-    jvm: Any = session._jvm
-    return str(jvm.java.lang.System.getProperty("java.version"))
-
-
-def _cores(master: str) -> int:
-    found = re.match(r"local\[(\d+)", master)
-    return int(found.group(1)) if found else len(os.sched_getaffinity(0))
 
 
 def _split(text: str, separator: str) -> list[str]:

@@ -11,7 +11,7 @@ from ..util.quoting import quote
 from ..util.types import type_text
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 _DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """The key of a field's metadata that has the declared type of CHAR and VARCHAR columns, which are STRING in queries."""
@@ -28,8 +28,10 @@ class SparkStreamingColumn(SparkColumn):
 
 
 def columns_of(schema: StructType) -> list[SparkStreamingColumn]:
-    return [SparkStreamingColumn(column=field.name, dtype=_type_of(field)) for field in schema.fields]
-
-
-def _type_of(field: StructField) -> str:
-    return str((field.metadata or {}).get(_DECLARED_TYPE) or type_text(field.dataType))
+    return [
+        SparkStreamingColumn(
+            column=field.name,
+            dtype=(field.metadata or {}).get(_DECLARED_TYPE) or type_text(field.dataType),
+        )
+        for field in schema.fields
+    ]

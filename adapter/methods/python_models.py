@@ -42,10 +42,6 @@ def _pandas_api_problem() -> ImportError | None:
     return None
 
 
-def _is_of_pandas_api(module: str | None) -> bool:
-    return module is not None and (module + ".").startswith(_PANDAS_API + ".")
-
-
 def _check_column_names(name: str, columns: Sequence[str]) -> None:
     if (reserved := reserved_name(columns)) is not None:
         raise DbtRuntimeError(f"Model {name}: {reserved}")
@@ -79,7 +75,8 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
         if lines and lines[-1]:
             text = f", at: {linecache.getline(file, lines[-1]).strip()}"
         reason = readable(problem)
-        if pandas_api_problem and isinstance(problem, ImportError) and _is_of_pandas_api(problem.name):
+        is_import = isinstance(problem, ImportError) and f"{problem.name}.".startswith(f"{_PANDAS_API}.")
+        if pandas_api_problem and is_import:
             reason = (
                 f"Spark's pandas API can't be used with the pandas that is installed: {pandas_api_problem}"
             )

@@ -19,10 +19,12 @@ from .model_configs import AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """The settings of a streaming model."""
+    """The settings of a streaming model, as `model_configs.STREAMING` describes them.
+
+    Lengths of time are in microseconds. None is what leaving a config out means: no limit, or what the query needs.
+    """
 
     watermark: int = 0
-    """Microseconds by which rows may be out of order."""
     trigger: str | None = None
     """Interval between micro-batches; None to read all available input and stop."""
     emission: Emission = FINAL
@@ -30,30 +32,16 @@ class StreamConfig:
     """Whether rows of the table are replaced by those with the same key."""
     changelog: bool = False
     changelog_retention: int | None = CHANGELOG_RETENTION
-    """Microseconds for which the changelog keeps each change; None if it keeps all."""
     idle_timeout: int | None = None
-    """Microseconds without rows after which a stream is idle and no longer holds back the watermark; None if it never
-    is."""
     state_ttl: int | None = None
-    """Microseconds of event time after which an idle key of a query without windows expires; None if keys never
-    expire."""
     constant_domains: tuple[str, ...] = ()
-    """Columns whose set of values doesn't grow."""
     output_mode: str | None = None
-    """The requested output mode; None for the one that the query needs."""
     unique_key: tuple[str, ...] = ()
-    """Key columns that the author names; empty for the key of the query."""
     retention: Retention = field(default_factory=Retention)
-    """Snapshot retention and file size of the table and its changelog."""
     allow_recompute: bool = True
-    """Whether results without an incremental rule may be recomputed from stored rows."""
     on_state_change: str = MIGRATE
-    """Whether an edited query continues with the state where possible (`MIGRATE`)."""
     on_new_metric: str = FROM_NOW
-    """Rows that an aggregate added to an existing state starts from: only new ones (`FROM_NOW`), or its sources'
-    history (`BACKFILL`)."""
     on_running: str = SKIP
-    """Action of `dbt run` on a model that ``dbt-stream run`` keeps up to date: `SKIP`, or `FAIL`."""
 
 
 _CONFIGS = {each.name: each for each in STREAMING}

@@ -38,7 +38,3 @@ class RestartPolicy:
         # The exponent is bounded, because the power overflows after years of restarts.
         plain = min(self.longest, self.first * self.factor ** min(restarts, 64))
         return plain * (1 + self.jitter * (2 * chance() - 1))
-
-    def is_reset(self, seconds: float) -> bool:
-        """Returns whether a model that ran for `seconds` without a failure counts as recovered."""
-        return seconds >= self.reset_after

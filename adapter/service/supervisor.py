@@ -170,7 +170,7 @@ class Supervisor:
             # A restarted model stays `RESTARTING` until it has committed or caught up: it may fail again.
             if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
                 self._set_state(each, attempt.phase)
-        if attempt.phase == RUNNING and self.policy.is_reset(self.clock.elapsed() - each.started):
+        if attempt.phase == RUNNING and self.clock.elapsed() - each.started >= self.policy.reset_after:
             each.in_a_row, each.last_error = 0, None
         if not is_over:
             return

@@ -44,7 +44,8 @@ _RENAMED = {
 _OF_VALUES = re.compile(r"^value\.(?=format$|csv\.|json\.)")
 _WITHOUT_MEANING = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
-_SINKS = ("print", "blackhole")
+SINKS = ("print", "blackhole")
+"""Connectors that take rows and give none."""
 _GENERATORS = ("datagen", "faker", "nexmark")
 _SECRET = re.compile(r"security|sasl|ssl|password|username|secret|token")
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
@@ -274,8 +275,3 @@ def _duration(text: str) -> str:
         return duration(text)
     except Untranslatable:
         return text
-
-
-def is_only_sink(options: Mapping[str, str]) -> bool:
-    """Returns whether a connector takes rows and gives none."""
-    return options.get("connector") in _SINKS

@@ -263,7 +263,7 @@ class _Translator:
         )
         if name in self.inserts or name in self.seeds or table.query is not None:
             found.call, found.connector = f"ref('{name}')", ""
-        elif self._needs_model(table):
+        elif any(each.is_computed for each in table.columns) or connectors.needs_message(table):
             found.call = f"ref('{name}')"
             self._stage(table, line, found)
         else:
@@ -287,10 +287,6 @@ class _Translator:
             f"the WATERMARK of {table.name} isn't a column minus an interval. Write config watermark in the models.",
         )
         return "0 seconds"
-
-    def _needs_model(self, table: CreateTable) -> bool:
-        """Whether a table has columns that its rows don't have."""
-        return any(each.is_computed for each in table.columns) or connectors.needs_message(table)
 
     def _stage(self, table: CreateTable, line: int, relation: NamedRelation) -> None:
         """Adds the model that computes a table's columns."""
@@ -364,7 +360,7 @@ class _Translator:
             self._note(
                 given[0][1].line, f"the script doesn't create {name}, so its columns are named by the query."
             )
-        if connector and not connectors.is_only_sink(table.options):
+        if connector and connector not in connectors.SINKS:
             self._note(
                 line,
                 f"the connector {connector} isn't written: the rows are in the table {name}. With config changelog=true, "

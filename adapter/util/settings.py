@@ -64,13 +64,13 @@ def is_plain_mapping(value: Any) -> bool:
     )
 
 
-def is_count(value: Any, least: int = 1, most: int = (1 << 31) - 1) -> bool:
+def is_count(value: Any, least: int = 1) -> bool:
     """Returns whether a value is a whole number within limits.
 
     >>> is_count(5), is_count(0), is_count(True), is_count(0, least=0)
     (True, False, False, True)
     """
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31
 
 
 def one_of(*values: str) -> ValueType:

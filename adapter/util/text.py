@@ -33,14 +33,11 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def did_you_mean(name: object, known: Iterable[str], end: str = ".") -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns the end of a sentence about a name that isn't known: the known one that it may be a misspelling of.
-
-    Args:
-        end: what ends the sentence where none is like it.
 
     >>> did_you_mean("formt", ["format", "path"]), did_you_mean("x", ["format"])
     ("; did you mean 'format'?", '.')
     """
     like = get_close_matches(str(name).lower(), {each.lower(): each for each in known}, n=1, cutoff=0.7)
-    return f"; did you mean '{like[0]}'?" if like else end
+    return f"; did you mean '{like[0]}'?" if like else "."
