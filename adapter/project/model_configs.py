@@ -6,6 +6,7 @@ from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,7 +74,7 @@ class ModelConfig(SettingInfo):
     runs: Runs = Runs()
 
 
-def _group(heading: str, *configs: ModelConfig, **shared: Any) -> tuple[ModelConfig, ...]:
+def _group(heading: str, configs: Sequence[ModelConfig], **shared: Any) -> tuple[ModelConfig, ...]:
     """Returns the configs that are listed under a heading."""
     return tuple(replace(each, group=heading, **shared) for each in configs)
 
@@ -85,203 +86,201 @@ _STATE = "with state, without windows"
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _BUCKETS = ValueType("number \\| `false`", {"anyOf": [{"type": "integer", "minimum": 2}, {"enum": [False]}]})
 
-STREAMING: tuple[ModelConfig, ...] = (
-    *_group(
-        "Time",
-        ModelConfig(
-            "watermark",
-            INTERVAL,
-            "how far rows may be out of order ([Late data](../guides/late-data.md))",
-            "0 seconds",
-        ),
-        ModelConfig(
-            "idle_timeout",
-            INTERVAL,
-            "processing time after which a stream without rows no longer holds back the watermark. Must be positive",
-        ),
-        ModelConfig(
-            "trigger",
-            interval_or(AVAILABLE_NOW),
-            "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there "
-            "and exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
-            AVAILABLE_NOW,
+_TIME = (
+    ModelConfig(
+        "watermark",
+        INTERVAL,
+        "how far rows may be out of order ([Late data](../guides/late-data.md))",
+        "0 seconds",
+    ),
+    ModelConfig(
+        "idle_timeout",
+        INTERVAL,
+        "processing time after which a stream without rows no longer holds back the watermark. Must be positive",
+    ),
+    ModelConfig(
+        "trigger",
+        interval_or(AVAILABLE_NOW),
+        "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there "
+        "and exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
+        AVAILABLE_NOW,
+    ),
+)
+_RESULTS = (
+    ModelConfig(
+        "first_result_offset",
+        INTERVAL,
+        "first early firing, relative to `window_end`; before the on-time firing",
+        runs=Runs(changed="holds from this run on if rows are updated anyway; otherwise " + REBUILD),
+    ),
+    ModelConfig(
+        "update_rate",
+        INTERVAL,
+        "time between early firings; needs `first_result_offset`",
+        default_text="none; there is one early firing",
+    ),
+    ModelConfig(
+        "complete_result_offset",
+        INTERVAL,
+        "on-time firing; not before `window_end`",
+        "0 seconds",
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "late_updates",
+        FLAG,
+        "late rows update the result; needs `last_result_offset`",
+        False,
+        runs=_REBUILDS,
+    ),
+    ModelConfig(
+        "last_result_offset",
+        INTERVAL,
+        "end of allowed lateness; needs `late_updates`",
+        default_text="the on-time firing",
+        runs=_REBUILDS,
+    ),
+)
+_KEPT = (
+    ModelConfig(
+        "state_ttl",
+        INTERVAL,
+        "event time after which an idle key expires. Must be positive "
+        "([State TTL](../guides/aggregations.md#state-ttl))",
+        models=_STATE,
+        runs=Runs(
+            changed=f"another length holds from this run on; with one where there was none, or none, {REBUILD}"
         ),
     ),
-    *_group(
-        "Results of windows",
-        ModelConfig(
-            "first_result_offset",
-            INTERVAL,
-            "first early firing, relative to `window_end`; before the on-time firing",
-            runs=Runs(changed="holds from this run on if rows are updated anyway; otherwise " + REBUILD),
-        ),
-        ModelConfig(
-            "update_rate",
-            INTERVAL,
-            "time between early firings; needs `first_result_offset`",
-            default_text="none; there is one early firing",
-        ),
-        ModelConfig(
-            "complete_result_offset",
-            INTERVAL,
-            "on-time firing; not before `window_end`",
-            "0 seconds",
-            runs=_REBUILDS,
-        ),
-        ModelConfig(
-            "late_updates",
-            FLAG,
-            "late rows update the result; needs `last_result_offset`",
-            False,
-            runs=_REBUILDS,
-        ),
-        ModelConfig(
-            "last_result_offset",
-            INTERVAL,
-            "end of allowed lateness; needs `late_updates`",
-            default_text="the on-time firing",
-            runs=_REBUILDS,
-        ),
-        models=_WINDOWS,
+    ModelConfig(
+        "constant_domains", COLUMN_LIST, "columns whose set of values doesn't grow", [], models=_STATE
     ),
-    *_group(
-        "State",
-        ModelConfig(
-            "state_ttl",
-            INTERVAL,
-            "event time after which an idle key expires. Must be positive "
-            "([State TTL](../guides/aggregations.md#state-ttl))",
-            models=_STATE,
-            runs=Runs(
-                changed=f"another length holds from this run on; with one where there was none, or none, {REBUILD}"
-            ),
+    ModelConfig(
+        "allow_recompute",
+        FLAG,
+        "`false` refuses a query that can't be kept up to date from changes alone",
+        True,
+    ),
+    ModelConfig(
+        "on_state_change",
+        one_of(MIGRATE, FAIL),
+        "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
+        MIGRATE,
+        runs=Runs(
+            NOTHING,
+            NOTHING,
+            edited=f"`'{MIGRATE}'` continues where it can, `'{FAIL}'` stops the run",
+            refresh=NOTHING,
         ),
+    ),
+    ModelConfig(
+        "on_new_metric",
+        one_of(FROM_NOW, BACKFILL),
+        "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
+        FROM_NOW,
+        runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
+    ),
+    ModelConfig(
+        "enum_distinct",
+        FLAG,
+        "[rewrite](../guides/rewrites.md): a distinct set with a bit per value",
+        False,
+        models="all; `table`, `incremental`",
+        runs=_REBUILDS,
+    ),
+    *(
         ModelConfig(
-            "constant_domains", COLUMN_LIST, "columns whose set of values doesn't grow", [], models=_STATE
-        ),
-        ModelConfig(
-            "allow_recompute",
-            FLAG,
-            "`false` refuses a query that can't be kept up to date from changes alone",
-            True,
-        ),
-        ModelConfig(
-            "on_state_change",
-            one_of(MIGRATE, FAIL),
-            "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
-            MIGRATE,
-            runs=Runs(
-                NOTHING,
-                NOTHING,
-                edited=f"`'{MIGRATE}'` continues where it can, `'{FAIL}'` stops the run",
-                refresh=NOTHING,
-            ),
-        ),
-        ModelConfig(
-            "on_new_metric",
-            one_of(FROM_NOW, BACKFILL),
-            "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
-            FROM_NOW,
-            runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
-        ),
-        ModelConfig(
-            "enum_distinct",
-            FLAG,
-            "[rewrite](../guides/rewrites.md): a distinct set with a bit per value",
+            name,
+            _BUCKETS,
+            f"[rewrite](../guides/rewrites.md): the number of buckets, for {what}",
             False,
             models="all; `table`, `incremental`",
-            runs=_REBUILDS,
-        ),
-        *(
-            ModelConfig(
-                name,
-                _BUCKETS,
-                f"[rewrite](../guides/rewrites.md): the number of buckets, for {what}",
-                False,
-                models="all; `table`, `incremental`",
-            )
-            for name, what in (("split_distinct", "distinct counts"), ("split_topn", "rankings"))
+        )
+        for name, what in (("split_distinct", "distinct counts"), ("split_topn", "rankings"))
+    ),
+)
+_WRITTEN = (
+    ModelConfig(
+        "output_mode",
+        one_of("append", "upsert"),
+        "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
+        default_text="by query",
+        runs=Runs(
+            changed=f"holds from this run on; if rows are to change that didn't, or no longer, {REBUILD}"
         ),
     ),
-    *_group(
-        "Table and changelog",
-        ModelConfig(
-            "output_mode",
-            one_of("append", "upsert"),
-            "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
-            default_text="by query",
-            runs=Runs(
-                changed=f"holds from this run on; if rows are to change that didn't, or no longer, {REBUILD}"
-            ),
-        ),
-        ModelConfig(
-            "unique_key",
-            COLUMNS,
-            "columns that identify a row of an upsert table. Two rows with one key stop the run",
-            default_text="from the query",
-            models="whose rows change; `incremental`",
-            runs=_REBUILDS,
-        ),
-        ModelConfig(
-            "changelog",
-            FLAG,
-            "also keep `<model>__changes`. On automatically if a streaming model reads this upsert model",
-            False,
-        ),
-        ModelConfig(
-            "changelog_retention",
-            interval_or(FOREVER),
-            f"how long each change is kept; `'{FOREVER}'` keeps all",
-            "7 days",
-        ),
-        ModelConfig(
-            "on_schema_change",
-            one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
-            "what happens to the table if the query returns other columns (dbt's default for incremental models is "
-            "`'ignore'`)",
-            APPEND_NEW,
-            models="all; `incremental`",
-            runs=Runs(
-                NOTHING,
-                "holds, for columns that a source gets",
-                edited="decides what happens to the table ([columns](../guides/evolve.md#columns-of-the-table))",
-                refresh="no effect: the table is recreated",
-            ),
-        ),
-        ModelConfig(
-            "max_snapshot_age",
-            INTERVAL,
-            "older snapshots are expired ([Maintenance](../operate/state.md#maintenance))",
-            "1 day",
-        ),
-        ModelConfig(
-            "max_snapshots",
-            count("how many snapshots are kept at most, as in 200"),
-            "the number of snapshots that are kept at most",
-            500,
-        ),
-        ModelConfig("target_file_size", SIZE, "small files are compacted to this size", "64 MB"),
+    ModelConfig(
+        "unique_key",
+        COLUMNS,
+        "columns that identify a row of an upsert table. Two rows with one key stop the run",
+        default_text="from the query",
+        models="whose rows change; `incremental`",
+        runs=_REBUILDS,
     ),
-    *_group(
-        "Running",
-        ModelConfig(
-            "on_running",
-            one_of(SKIP, FAIL),
-            "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
-            SKIP,
-            runs=Runs(
-                NOTHING,
-                "holds while `dbt-stream run` has the model",
-                edited="holds while `dbt-stream run` has the model",
-                refresh="no effect: while another process runs the model, the run stops",
-            ),
+    ModelConfig(
+        "changelog",
+        FLAG,
+        "also keep `<model>__changes`. On automatically if a streaming model reads this upsert model",
+        False,
+    ),
+    ModelConfig(
+        "changelog_retention",
+        interval_or(FOREVER),
+        f"how long each change is kept; `'{FOREVER}'` keeps all",
+        "7 days",
+    ),
+    ModelConfig(
+        "on_schema_change",
+        one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
+        "what happens to the table if the query returns other columns (dbt's default for incremental models is "
+        "`'ignore'`)",
+        APPEND_NEW,
+        models="all; `incremental`",
+        runs=Runs(
+            NOTHING,
+            "holds, for columns that a source gets",
+            edited="decides what happens to the table ([columns](../guides/evolve.md#columns-of-the-table))",
+            refresh="no effect: the table is recreated",
+        ),
+    ),
+    ModelConfig(
+        "max_snapshot_age",
+        INTERVAL,
+        "older snapshots are expired ([Maintenance](../operate/state.md#maintenance))",
+        "1 day",
+    ),
+    ModelConfig(
+        "max_snapshots",
+        count("how many snapshots are kept at most, as in 200"),
+        "the number of snapshots that are kept at most",
+        500,
+    ),
+    ModelConfig("target_file_size", SIZE, "small files are compacted to this size", "64 MB"),
+)
+_RUNNING = (
+    ModelConfig(
+        "on_running",
+        one_of(SKIP, FAIL),
+        "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
+        SKIP,
+        runs=Runs(
+            NOTHING,
+            "holds while `dbt-stream run` has the model",
+            edited="holds while `dbt-stream run` has the model",
+            refresh="no effect: while another process runs the model, the run stops",
         ),
     ),
 )
+STREAMING: tuple[ModelConfig, ...] = (
+    *_group("Time", _TIME),
+    *_group("Results of windows", _RESULTS, models=_WINDOWS),
+    *_group("State", _KEPT),
+    *_group("Table and changelog", _WRITTEN),
+    *_group("Running", _RUNNING),
+)
 """The configs of streaming models. dbt's own `event_time`, `contract`, `grants`, hooks … aren't among them."""
 
-TABLES = _group(
-    "Tables",
+_TABLES = (
     ModelConfig(
         "file_format",
         text("write the name of a format, as in 'iceberg'"),
@@ -327,8 +326,8 @@ TABLES = _group(
         mapping("{'compression': 'zstd'}"),
         "Spark's `OPTIONS` of CREATE TABLE",
     ),
-    runs=_OF_TABLE,
 )
+TABLES = _group("Tables", _TABLES, runs=_OF_TABLE)
 """Configs of any table, streaming or not."""
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
@@ -351,8 +350,7 @@ _CONDITIONS = ValueType(
     lambda value: isinstance(value, list | tuple) and all(map(is_name, value)),
 )
 
-INCREMENTAL = _group(
-    "Incremental models",
+_INCREMENTAL = (
     ModelConfig(
         "incremental_strategy",
         ValueType(
@@ -386,4 +384,5 @@ INCREMENTAL = _group(
         "the columns that `merge` doesn't update",
     ),
 )
+INCREMENTAL = _group("Incremental models", _INCREMENTAL)
 """Configs of incremental models, besides those in `STREAMING` that are for them, too."""

@@ -147,7 +147,7 @@ class Supervisor:
 
     def health(self, name: str) -> Health:
         each = self.models[name]
-        return Health(each.name, each.state, each.since, each.last_error, each.restarts, each.note)
+        return Health(each.name, each.state, each.since, each.last_error, each.restarts, note=each.note)
 
     def _start(self, each: Supervised) -> None:
         each.attempt = attempt = Attempt()
