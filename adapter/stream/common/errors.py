@@ -234,8 +234,7 @@ def _explain_tables(model: StreamModel, text: str) -> str | None:
     if _OTHER_TABLE.search(text):
         return (
             f"Model {model.name}: a table that it reads or writes was replaced while it ran (as by `dbt-stream deploy "
-            f"promote`). What was committed is in its table. `dbt run --select {model.name}` continues, or says what "
-            "to do."
+            f"promote`). What was committed is in its table. `dbt run --select {model.name}` continues, or says what to do."
         )
     if gone := _DROPPED.search(text):
         if parts(gone["table"])[-2:] == parts(model.target)[-2:]:

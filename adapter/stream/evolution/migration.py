@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,15 +19,15 @@ class Migration:
     An added column is NULL in existing rows, which is the state of an aggregate without rows.
     """
 
-    drop: tuple[str, ...]
+    drop: Sequence[str] = ()
     """Columns that are dropped. A column that is also in `add` starts empty."""
-    rename: Mapping[str, str]
+    rename: Mapping[str, str] = field(default_factory=dict)
     """New names of kept columns, by their old names."""
-    add: Mapping[str, str]
+    add: Mapping[str, str] = field(default_factory=dict)
     """Types of new columns, by name."""
-    parts: tuple[str, ...]
+    parts: tuple[str, ...] = ()
     """State tables whose rows are deleted."""
-    leftovers: Mapping[str, set[str]]
+    leftovers: Mapping[str, set[str]] = field(default_factory=dict)
     """Columns, by operator, with values of removed aggregates that are kept because another operator uses the column."""
     widen: Mapping[str, tuple[Wider, ...]] = field(default_factory=dict)
     """Fields that are added to kept STRUCT columns, by path of the column."""
@@ -55,24 +55,11 @@ class Migration:
         return {**self.add, **fields}
 
 
-def widened(wider: Widening) -> Migration:
-    """Returns a migration that only widens columns."""
-    return Migration(
-        drop=(),
-        rename={},
-        add={},
-        parts=(),
-        leftovers={},
-        **_in_table(wider),
-    )
-
-
-def _in_table(wider: Widening) -> dict[str, Any]:
-    """Returns the arguments `widen` and `promote` of `Migration`."""
-    return {
-        "widen": {".".join(path): fields for path, fields in wider.fields.items()},
-        "promote": {".".join(path): kind for path, kind in wider.promote.items()},
-    }
+def widened(wider: Widening, **others: Any) -> Migration:
+    """Returns a migration that widens columns, with other changes."""
+    fields = {".".join(path): listed for path, listed in wider.fields.items()}
+    kinds = {".".join(path): kind for path, kind in wider.promote.items()}
+    return Migration(widen=fields, promote=kinds, **others)
 
 
 def migration(
@@ -146,7 +133,8 @@ promote={'a': 'bigint'}, new_parts=())
             problems.append(
                 f"{', '.join(sorted(stale))} of its state would start empty, and something else still uses it"
             )
-    made = Migration(
+    made = widened(
+        wider,
         drop=drop,
         rename=rename,
         add={name: kind for name, kind in wants.items() if name not in there},
@@ -154,7 +142,6 @@ promote={'a': 'bigint'}, new_parts=())
         new_parts=tuple(sorted(found.new_parts)),
         leftovers=left,
         narrow=narrow,
-        **_in_table(wider),
     )
     return made, problems
 

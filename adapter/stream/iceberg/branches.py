@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...environment.storage import Storage, is_local
+from ..common.model import plain_path
 from ..common.session import java_class
 from ..progress.position import PREFIX, Position
 from ..storage.savepoints import TableSnapshot
-from .table import IcebergTable, starting_snapshot
+from .table import IcebergTable, each_of, starting_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,18 +24,14 @@ _OWN = (PREFIX, "write.metadata.metrics.column.")
 def table_snapshot(table: IcebergTable) -> TableSnapshot:
     """Returns what is needed to restore a table to its state at the last refresh."""
     metadata = table.java.operations().current()
-    return TableSnapshot(
-        str(table.java.uuid()),
-        table.snapshot_id,
-        int(metadata.currentSchemaId()),
-        _own_properties(metadata),
-    )
+    schema = int(metadata.currentSchemaId())
+    return TableSnapshot(table.uuid, table.snapshot_id, schema, _own_properties(metadata))
 
 
 def branches_with_prefix(table: IcebergTable, prefix: str) -> dict[str, int]:
     """Returns the snapshots of a table's branches and tags with a prefix, except its main branch, by name."""
     refs = table.java.refs()
-    names = [str(name) for name in _as_list(refs.keySet())]
+    names = (str(name) for name in each_of(refs.keySet().iterator()))
     return {
         name: int(refs.get(name).snapshotId()) for name in names if name.startswith(prefix) and name != _MAIN
     }
@@ -83,23 +81,13 @@ def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -
         Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
     """
     table.refresh()
-    operations = table.java.operations()
-    now = operations.current()
-    builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
-    builder.setCurrentSchema(to.schema)
-    if to.snapshot is not None:
-        builder.setBranchSnapshot(to.snapshot, _MAIN)
-    elif table.snapshot_id is not None:
-        builder.removeRef(_MAIN)
-    has = _own_properties(now)
-    if more := has.keys() - to.properties.keys():
-        builder.removeProperties(more)
-    if other := {name: value for name, value in to.properties.items() if has.get(name) != value}:
-        builder.setProperties(other)
-    made = builder.build()
-    if not made.changes().isEmpty():
-        operations.commit(now, made)
-    table.follow()
+    with _changed_metadata(spark, table, to.snapshot) as (now, builder):
+        builder.setCurrentSchema(to.schema)
+        has = _own_properties(now)
+        if more := has.keys() - to.properties.keys():
+            builder.removeProperties(more)
+        if other := {name: value for name, value in to.properties.items() if has.get(name) != value}:
+            builder.setProperties(other)
 
 
 def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
@@ -122,14 +110,27 @@ def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
         is_in, parent = True, snapshot.parentId()
     if not is_in or (before is None and parent is not None):
         return
+    with _changed_metadata(spark, table, None if before is None else int(before.snapshotId())):
+        pass
+
+
+@contextmanager
+def _changed_metadata(
+    spark: SparkSession, table: IcebergTable, snapshot: int | None
+) -> Iterator[tuple[Any, Any]]:
+    """Makes a snapshot the current one (None for a table without rows), with the changes of the block, in one commit.
+    Yields the table's metadata, and the builder of the new ones."""
     operations = table.java.operations()
     now = operations.current()
     builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
-    if before is None:
+    yield now, builder
+    if snapshot is not None:
+        builder.setBranchSnapshot(snapshot, _MAIN)
+    elif table.snapshot_id is not None:
         builder.removeRef(_MAIN)
-    else:
-        builder.setBranchSnapshot(before.snapshotId(), _MAIN)
-    operations.commit(now, builder.build())
+    made = builder.build()
+    if not made.changes().isEmpty():
+        operations.commit(now, made)
     table.follow()
 
 
@@ -142,31 +143,15 @@ def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, sn
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
     # Listing the folder is faster than checking each file. Files outside of it are checked one by one.
-    data = f"{_plain(str(table.java.location()))}/data"
+    data = f"{plain_path(table.folder)}/data"
     listed: set[str] = set()
-    if any(_plain(path).startswith(f"{data}/") for path in paths):
-        listed = set(map(_plain, storage.files(data) if is_local(data) else table.listed(data)))
+    if any(plain_path(path).startswith(f"{data}/") for path in paths):
+        listed = set(map(plain_path, storage.files(data) if is_local(data) else table.listed(data)))
     io = table.java.io()
-    return [path for path in paths if _plain(path) not in listed and not io.newInputFile(path).exists()]
+    return [path for path in paths if plain_path(path) not in listed and not io.newInputFile(path).exists()]
 
 
 def _own_properties(metadata: Any) -> dict[str, str]:
     properties = metadata.properties()
-    names = [str(name) for name in _as_list(properties.keySet())]
+    names = (str(name) for name in each_of(properties.keySet().iterator()))
     return {name: str(properties.get(name)) for name in names if name.startswith(_OWN)}
-
-
-def _as_list(collection: Any) -> list[Any]:
-    found, iterator = [], collection.iterator()
-    while iterator.hasNext():
-        found.append(iterator.next())
-    return found
-
-
-def _plain(path: str) -> str:
-    """Returns a local path without its scheme, and any other path unchanged.
-
-    >>> _plain("file:///tmp/a"), _plain("file:/tmp/a"), _plain("s3a://bucket/a")
-    ('/tmp/a', '/tmp/a', 's3a://bucket/a')
-    """
-    return re.sub(r"^file:/+", "/", path)

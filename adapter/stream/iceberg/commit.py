@@ -33,10 +33,7 @@ from .table import (
     columns_in_spark,
     each_of,
     is_of_stream,
-    narrow_columns,
-    promote_columns,
     set_properties,
-    widen_columns,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +43,9 @@ if TYPE_CHECKING:
 _WRITTEN = "written_files"
 _CATALOG_OF_FILES = "org.apache.iceberg.spark.SparkRewriteTableCatalog"
 """Iceberg's catalog of tables for which files are written without being committed."""
-_GUAVA = "org.apache.iceberg.relocated.com.google.common"
+_EXECUTORS = "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors"
 _INVALID = "org.apache.iceberg.exceptions.ValidationException"
+"""Iceberg's exception if files that a commit is based on are gone."""
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
@@ -98,7 +96,7 @@ def append(
         StreamError: another run of the model has written the table; nothing was added.
     """
     with around(point, model.name):
-        files = [] if rows is None else _write_files(rows, table.java)
+        files = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
         update = table.java.newAppend()
         for file in files:
@@ -169,7 +167,7 @@ def change(
 
     spark = gone.sparkSession
     with around(point, model.name):
-        added = [] if rows is None else _write_files(rows, table.java)
+        added = _write_files(rows, table.java)
         deletes = _write_files(gone, position_deletes.table_of_deletes(spark, table.java))
         reached(f"{point}:written", model.name)
         update = table.java.newRowDelta()
@@ -186,7 +184,7 @@ def change(
             _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
         except (Py4JJavaError, IllegalArgumentException) as problem:
             # Iceberg raises IllegalArgumentException if the snapshot isn't an ancestor of the current one.
-            if isinstance(problem, Py4JJavaError) and not _is_based_on_missing_files(problem):
+            if isinstance(problem, Py4JJavaError) and problem.java_exception.getClass().getName() != _INVALID:
                 raise
             _delete(table, [*added, *deletes])
             raise Moved from problem
@@ -288,32 +286,20 @@ def migrate(
     with around(point, model.name):
         table.refresh()  # a savepoint may have changed the metadata meanwhile
         transaction = table.java.newTransaction()
-        _change_columns(table.spark, transaction.updateSchema(), change.columns)
+        change_columns(table.spark, transaction.updateSchema(), change.columns)
         set_properties(transaction, change.settings)
         then = transaction.table()
         added = None if change.added is None else change.added(columns_in_spark(table.spark, then))
-        files = [] if added is None else _write_files(added, then)
-        if change.columns.emptied_tables:
-            rows = transaction.newOverwrite().overwriteByRowFilter(
-                _rows_of(table.spark, change.columns.emptied_tables)
-            )
-            add = rows.addFile
+        files = _write_files(added, then)
+        if emptied := change.columns.emptied_tables:
+            update = transaction.newOverwrite().overwriteByRowFilter(_rows_of(table.spark, emptied))
         else:
             # Appends even without rows, because reading a snapshot uses its schema, and state is read by snapshot.
-            rows = transaction.newAppend()
-            add = rows.appendFile
+            update = transaction.newAppend()
         for file in files:
-            add(file)
+            (update.addFile if emptied else update.appendFile)(file)
         reached(f"{point}:written", model.name)
-        _commit(model, table, rows, files, properties, by_anyone=by_anyone, transaction=transaction)
-
-
-def _change_columns(spark: SparkSession, update: Any, change: Migration) -> None:
-    change_columns(spark, update, change.add, change.drop, change.rename)
-    widen_columns(spark, update, change.widen)
-    narrow_columns(update, change.narrow)
-    promote_columns(spark, update, change.promote)
-    update.commit()
+        _commit(model, table, update, files, properties, by_anyone=by_anyone, transaction=transaction)
 
 
 def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
@@ -416,7 +402,7 @@ def _commit(
     if model.storage.is_local:
         # Iceberg's worker threads poll every 10 ms, some five times per commit. On a local disk the few manifests are
         # processed faster in the calling thread.
-        update.scanManifestsWith(_calling_thread(table.spark))
+        update.scanManifestsWith(static_method(table.spark, _EXECUTORS, "newDirectExecutorService")())
     try:
         update.commit()
         if transaction is not None:
@@ -425,23 +411,15 @@ def _commit(
         if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
             _delete(table, files)
             raise StreamError(_other_run_message(model, table.name)) from problem
-        # The commit may have succeeded although the catalog failed.
-        if not _has_commit(table, name):
-            raise
+        # The commit may have succeeded although the catalog failed. If that can't be found out, the first error says more.
+        with suppress(Exception):
+            if table.build_on(name):
+                return
+        raise
     else:
         # Others may have committed after it: the known snapshot is this one, not the newest.
         if not table.build_on(name):
             raise StreamError(_other_run_message(model, table.name))
-
-
-def _is_based_on_missing_files(problem: Any) -> bool:
-    """Returns whether Iceberg refused a commit because the files that it is based on are gone."""
-    return str(problem.java_exception.getClass().getName()) == _INVALID
-
-
-def _calling_thread(spark: SparkSession) -> Any:
-    """Returns a Java executor that runs tasks in the calling thread."""
-    return static_method(spark, f"{_GUAVA}.util.concurrent.MoreExecutors", "newDirectExecutorService")()
 
 
 def _delete(table: IcebergTable, files: Sequence[Any]) -> None:
@@ -462,17 +440,13 @@ def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
         return False  # the first error says more, or the commit succeeded
 
 
-def _has_commit(table: IcebergTable, name: str) -> bool:
-    try:
-        return table.build_on(name)
-    except Exception:
-        return False  # the first error says more
-
-
-def _write_files(rows: DataFrame, table: Any) -> list[Any]:
-    """Writes rows to files of a table without committing them, and returns Iceberg's objects of the files."""
+def _write_files(rows: DataFrame | None, table: Any) -> list[Any]:
+    """Writes rows, if there are any, to files of a table without committing them, and returns Iceberg's objects of the
+    files."""
     from pyspark.sql import functions as F
 
+    if rows is None:
+        return []
     spark = rows.sparkSession
     tables = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
     coordinator = static_method(spark, "org.apache.iceberg.spark.FileRewriteCoordinator", "get")()
@@ -481,7 +455,7 @@ def _write_files(rows: DataFrame, table: Any) -> list[Any]:
         # From format version 3 on a compaction writes existing row ids. NULL makes the commit assign new ones.
         rows = rows.withColumns({column: F.lit(None).cast("bigint") for column in _LINEAGE})
     # Set in the session of the rows, because Iceberg itself sets it in the thread's session, which may be another.
-    rows.sparkSession.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
+    spark.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table)
     try:
         query_metrics.append(rows, f"{_WRITTEN}.`{name}`")

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..common.errors import StreamError
 from ..common.identifiers import parts
-from ..common.model import plain_path
 from ..storage.savepoints import BRANCH
-from .table import IcebergTable, each_of
+from .table import UUID, IcebergTable, path_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UUID = "-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12))
 _OWN = re.compile(
-    rf"(?:metadata/\.?(?:v\d+[^/]*\.metadata\.json|version-hint\.text|[^/]*{_UUID})[^/]*|data/(?:.*/)?[^/]*{_UUID}[^/]*)"
+    rf"(?:metadata/\.?(?:v\d+[^/]*\.metadata\.json|version-hint\.text|[^/]*{UUID})[^/]*|data/(?:.*/)?[^/]*{UUID}[^/]*)"
 )
 
 
@@ -29,8 +27,7 @@ def may_delete_files(table: IcebergTable) -> bool:
     All files have to be in its folder, no branch or tag of a user may retain a snapshot, and ``gc.enabled`` must not be
     false.
     """
-    refs = (str(name) for name in each_of(table.java.refs().keySet().iterator()))
-    is_kept = any(name != "main" and not name.startswith(BRANCH) for name in refs)
+    is_kept = any(name != "main" and not name.startswith(BRANCH) for name in table.java.refs())
     return not is_kept and table.property("gc.enabled") != "false" and table.has_only_its_own()
 
 
@@ -75,5 +72,4 @@ def is_own(file: str, folder: str) -> bool:
     >>> [is_own(f"/in/t/{name}", "/in/t") for name in ("mine.csv", "data/mine.csv", "metadata/v1.txt", f"sub/{data}")]
     [False, False, False, False]
     """
-    path = plain_path(file)
-    return _OWN.fullmatch(path[len(plain_path(folder)) + 1 :]) is not None
+    return _OWN.fullmatch(path_below(folder, file) or "") is not None

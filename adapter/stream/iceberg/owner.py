@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...util.redaction import without_secrets
 from ..common.errors import StreamError
@@ -47,11 +47,6 @@ class Owner:
     """The name, the class and the options of its catalog."""
     uuid: str | None
     """Iceberg's UUID of the table. A table that was dropped and created again has another one."""
-
-    @property
-    def described(self) -> str:
-        """The catalog as text for a message."""
-        return ", ".join(f"{key} {value}" for key, value in self.catalog.items())
 
 
 class Conf(Protocol):
@@ -127,7 +122,7 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
     """
     if uuid is None:
         table = find(spark, model.target)
-        uuid = None if table is None else str(table.java.uuid())
+        uuid = None if table is None else table.uuid
     now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
     if read(model.storage, model.key) != now:
         text = json.dumps({"format": FORMAT, **asdict(now)}, indent=1)
@@ -150,11 +145,9 @@ def check(spark: SparkSession, model: StreamModel) -> None:
         for path in (model.checkpoint, model.savepoints):
             if model.storage.exists(path):
                 raise StreamError(
-                    f"Model {model.name}: there is a folder {path}, and no note "
-                    f"({_path_of(model.storage, model.key)}) says that "
-                    "it is this model's: an earlier version of this package or somebody else made it. Nothing "
-                    "was changed. "
-                    "Move it away or delete it, and run the command again."
+                    f"Model {model.name}: there is a folder {path}, and no note ({_path_of(model.storage, model.key)}) "
+                    "says that it is this model's: an earlier version of this package or somebody else made it. Nothing "
+                    "was changed. Move it away or delete it, and run the command again."
                 )
         return
     here = catalog_of(spark.conf, model.storage, model.target)
@@ -179,8 +172,8 @@ def problem(model: StreamModel) -> str | None:
 def _other_catalog_message(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
-        f"the table {noted.table} of another catalog ({noted.described}); this target's is {_describe(here)}. Nothing was "
-        "changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
+        f"the table {noted.table} of another catalog ({described(noted.catalog)}); this target's is {described(here)}. "
+        "Nothing was changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
     )
 
 
@@ -192,7 +185,7 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
         noted is not None
         and table is not None
         and table.known is None
-        and noted.uuid not in (None, str(table.java.uuid()))
+        and noted.uuid not in (None, table.uuid)
         and noted.catalog == catalog_of(spark.conf, model.storage, model.target)
     )
 
@@ -200,11 +193,12 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
 def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> bool:
     """Returns whether the current table has the recorded UUID, even if its catalog's name or settings differ."""
     table = find(spark, model.target)
-    return table is not None and noted.uuid == str(table.java.uuid())
+    return table is not None and noted.uuid == table.uuid
 
 
-def _describe(catalog: Mapping[str, Any]) -> str:
-    return Owner("", catalog, None).described
+def described(catalog: Mapping[str, str]) -> str:
+    """Returns a catalog as text for a message."""
+    return ", ".join(f"{key} {value}" for key, value in catalog.items())
 
 
 def _path_of(storage: Storage, key: str) -> str:

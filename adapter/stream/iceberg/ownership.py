@@ -79,9 +79,8 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
     if spark.catalog.tableExists(model.target) and owned_table(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
-            f"({_describe(find(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
-            "rename "
-            "it yourself, and run the command again."
+            f"({_describe(find(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or rename it "
+            "yourself, and run the command again."
         )
     for role in (TABLE, CHANGELOG, STATE):
         if (table := owned_table(spark, model, role)) is not None:
@@ -112,11 +111,9 @@ def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
     if table is not None and role in (STATE, CHANGELOG):
         of = table.property(OF) or ""
         raise StreamError(
-            f"Model {node}: {name} is the {role} of the streaming model whose table is {of}, so nothing else is "
-            "built there. "
-            f"Give {node} another 'alias'. If there is no model {last(of)} any more, `dbt-stream clean "
-            "--dropped` removes what "
-            "is left of it."
+            f"Model {node}: {name} is the {role} of the streaming model whose table is {of}, so nothing else is built "
+            f"there. Give {node} another 'alias'. If there is no model {last(of)} any more, `dbt-stream clean --dropped` "
+            "removes what is left of it."
         )
 
 

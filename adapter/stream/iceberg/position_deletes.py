@@ -18,13 +18,12 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from ..common.session import java_class
+from .table import IcebergTable, each_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
-
-    from .table import IcebergTable
 
 FILE, PLACE = "_file", "_pos"
 """Iceberg's metadata columns with the file and the position of a row."""
@@ -76,25 +75,21 @@ def table_of_deletes(spark: SparkSession, table: Any) -> Any:
     Args:
         table: Iceberg's table to delete rows of.
     """
-    packages = {name: java_class(spark, f"{_CORE}.{name}") for name in ("TableMetadataParser", "BaseTable")}
-    metadata = packages["TableMetadataParser"].fromJson(json.dumps(_metadata(table)))
-    operations = java_class(spark, f"{_CORE}.StaticTableOperations")(
-        metadata, table.io(), table.locationProvider()
-    )
-    return packages["BaseTable"](operations, f"{table.name()}.deletes")
+    metadata = java_class(spark, f"{_CORE}.TableMetadataParser").fromJson(json.dumps(_metadata(table)))
+    operations = java_class(spark, f"{_CORE}.StaticTableOperations")
+    made = operations(metadata, table.io(), table.locationProvider())
+    return java_class(spark, f"{_CORE}.BaseTable")(made, f"{table.name()}.deletes")
 
 
 def _metadata(table: Any) -> dict[str, object]:
     """Returns the metadata of a table of position deletes, in Iceberg's JSON format."""
     has = table.properties()
-    names = has.keySet().iterator()
     properties = {
         # Full bounds of paths, by which Iceberg skips delete files.
         "write.metadata.metrics.default": "full",
         "write.distribution-mode": "none",
     }
-    while names.hasNext():
-        name = str(names.next())
+    for name in map(str, each_of(has.keySet().iterator())):
         if name.startswith(_COPIED) or name.endswith(_COMPRESSION):
             properties[name] = str(has.get(name))
     if (kind := has.get(_DELETE_FORMAT)) is not None:
@@ -139,7 +134,5 @@ def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
     # The deletes belong to unpartitioned files. By now the table's current spec may have partitions.
     (spec,) = (each for each in _specs(table) if each.isUnpartitioned())
     made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
-    made = (
-        made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())
-    )
-    return made.withMetrics(metrics).build()
+    made = made.withPath(file.location()).withFormat(file.format())
+    return made.withFileSizeInBytes(file.fileSizeInBytes()).withMetrics(metrics).build()

@@ -16,12 +16,12 @@ from ..common.session import active, java_class, jvm
 from ..progress.position import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from ..evolution.output_schema import Widening, Wider
+    from ..evolution.migration import Migration
 
 _SIZES = ("partition", "record_count", "total_data_file_size_in_bytes", "file_count")
 """Columns of Iceberg's metadata table of partitions."""
@@ -65,9 +65,8 @@ class SharedFolder(Exception):
 
     def __init__(self, table: str, folder: str, uuid: str) -> None:
         super().__init__(
-            f"{table}: its folder {folder} has metadata of another table (UUID {uuid}), which another catalog "
-            "may have or which "
-            "was dropped without its files"
+            f"{table}: its folder {folder} has metadata of another table (UUID {uuid}), which another catalog may have or "
+            "which was dropped without its files"
         )
 
 
@@ -357,10 +356,8 @@ class IcebergTable:
         then = self.java.schemas().get(self.java.snapshot(snapshot).schemaId())
         types = java_class(self.spark, _TYPES)
         wanted = self.java.schema() if schema is None else self.java.schemas().get(schema)
-        fields = wanted.columns().iterator()
         listed = []
-        while fields.hasNext():
-            field = fields.next()
+        for field in each_of(wanted.columns().iterator()):
             name, was = quoted(field.name()), then.findColumnName(field.fieldId())
             column = f"cast(null as {types.convert(field.type()).sql()})" if was is None else quoted(was)
             listed.append(f"{column} as {name}")
@@ -396,28 +393,15 @@ class IcebergTable:
         listed = "*" if is_same else self.columns_of(snapshot)
         return f"(select {listed}{more and f', {more}'} from {then})"
 
-    def change_columns(
-        self, spark: SparkSession, add: Mapping[str, str], drop: Iterable[str] = (), before: str | None = None
-    ) -> None:
-        """Adds columns, which are NULL in all rows, and drops others, in one metadata commit.
+    def change_columns(self, change: Migration, before: str | None = None) -> None:
+        """Changes columns in one metadata commit. New ones are NULL in all rows.
 
         Args:
             before: the column before which new ones are inserted. Default: at the end.
         """
         # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
-        update = self.java.updateSchema()
-        change_columns(spark=spark, update=update, add=add, drop=drop, rename={}, before=before)
-        update.commit()
-        self.refresh()
-
-    def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
-        """Widens the types of columns, in one metadata commit."""
-        self.refresh()
-        update = self.java.updateSchema()
-        widen_columns(spark, update, {".".join(path): fields for path, fields in wider.fields.items()})
-        promote_columns(spark, update, {".".join(path): kind for path, kind in wider.promote.items()})
-        update.commit()
+        change_columns(self.spark, self.java.updateSchema(), change, before)
         self.refresh()
 
     def appended(self, first: int | None, last: int) -> int:
@@ -565,7 +549,7 @@ class IcebergTable:
         files = java.java.util.ArrayList()
         update = self.java.expireSnapshots().expireOlderThan(before).retainLast(at_least)
         update.deleteWith(_collecting_consumer(java, files)).commit()
-        self._delete_files([file for file in map(str, each_of(files.iterator())) if self._is_in_folder(file)])
+        self._delete_files([file for file in map(str, files) if path_below(self.folder, file) is not None])
 
     def _delete_files(self, files: Iterable[str]) -> None:
         java, io = jvm(self.spark), self.java.io()
@@ -577,9 +561,6 @@ class IcebergTable:
             return
         for file in files:
             io.deleteFile(file)
-
-    def _is_in_folder(self, file: str) -> bool:
-        return plain_path(file).startswith(f"{plain_path(self.folder)}/")
 
     def has_only_its_own(self) -> bool:
         """Returns whether all files of the table are in its folder. Others were added and belong to somebody else."""
@@ -611,72 +592,57 @@ def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:
     update.commit()
 
 
-def change_columns(
-    spark: SparkSession,
-    update: Any,
-    add: Mapping[str, str],
-    drop: Iterable[str],
-    rename: Mapping[str, str],
-    before: str | None = None,
-) -> None:
-    """Adds changes of columns to Iceberg's schema update. A column that is dropped and added loses its values."""
-    for name in drop:
+def change_columns(spark: SparkSession, update: Any, change: Migration, before: str | None = None) -> None:
+    """Commits changes of columns with Iceberg's schema update. A column that is dropped and added loses its values.
+
+    Args:
+        before: the column before which new ones are inserted. Default: at the end.
+    """
+    for name in change.drop:
         update.deleteColumn(name)
-    for was, now in rename.items():
+    for was, now in change.rename.items():
         update.renameColumn(was, now)
-    if not add:
-        return
-    fields = java_class(spark, _STRUCT).fromDDL(
-        ", ".join(f"{quoted(name)} {kind}" for name, kind in add.items())
-    )
-    columns = java_class(spark, _TYPES).convert(fields).columns().iterator()
-    while columns.hasNext():
-        column = columns.next()
+    added = _iceberg_schema(spark, change.add).columns() if change.add else ()
+    for column in added:
         # The parent is None, so that a dot in the name doesn't make it a nested field.
         update.addColumn(None, column.name(), column.type())
         if before is not None:
             update.moveBefore(column.name(), before)
-
-
-def widen_columns(spark: SparkSession, update: Any, widen: Mapping[str, Sequence[Wider]]) -> None:
-    """Adds new fields of struct columns to Iceberg's schema update, each with the field that it comes after."""
-    for column, fields in widen.items():
+    for path, fields in change.widen.items():
         for name, kind, after in fields:
-            update.addColumn(column, name, _type(spark, kind))
+            update.addColumn(path, name, _type(spark, kind))
             if after is None:
-                update.moveFirst(f"{column}.{name}")
+                update.moveFirst(f"{path}.{name}")
             else:
-                update.moveAfter(f"{column}.{name}", f"{column}.{after}")
+                update.moveAfter(f"{path}.{name}", f"{path}.{after}")
+    for path, names in change.narrow.items():
+        for name in names:
+            update.deleteColumn(f"{path}.{name}")
+    for path, kind in change.promote.items():
+        update.updateColumn(path, _type(spark, kind))
+    update.commit()
 
 
-def narrow_columns(update: Any, narrow: Mapping[str, Sequence[str]]) -> None:
-    """Adds the removal of fields of struct columns to Iceberg's schema update."""
-    for column, fields in narrow.items():
-        for name in fields:
-            update.deleteColumn(f"{column}.{name}")
-
-
-def promote_columns(spark: SparkSession, update: Any, promote: Mapping[str, str]) -> None:
-    """Adds type promotions of columns to Iceberg's schema update. Iceberg has to allow them."""
-    for name, kind in promote.items():
-        update.updateColumn(name, _type(spark, kind))
+def _iceberg_schema(spark: SparkSession, kinds: Mapping[str, str]) -> Any:
+    """Returns Iceberg's schema of columns with these Spark types."""
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
+    return java_class(spark, _TYPES).convert(java_class(spark, _STRUCT).fromDDL(columns))
 
 
 def _type(spark: SparkSession, kind: str) -> Any:
     """Returns Iceberg's type of a Spark type."""
-    made = java_class(spark, _STRUCT).fromDDL(f"made {kind}")
-    return java_class(spark, _TYPES).convert(made).columns().get(0).type()
+    return _iceberg_schema(spark, {"made": kind}).columns().get(0).type()
 
 
 def stored_types(spark: SparkSession, kinds: Mapping[str, str]) -> dict[str, str]:
     """Returns the types of columns once they are stored in a table, as Iceberg has fewer types than Spark."""
+    return column_types(_spark_schema(spark, _iceberg_schema(spark, kinds)))
+
+
+def _spark_schema(spark: SparkSession, schema: Any) -> StructType:
     from pyspark.sql.types import StructType
 
-    asked = java_class(spark, _STRUCT).fromDDL(
-        ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
-    )
-    types = java_class(spark, _TYPES)
-    return column_types(StructType.fromJson(json.loads(types.convert(types.convert(asked)).json())))
+    return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(schema).json()))
 
 
 def _spark_type(kind: str) -> Any:
@@ -689,9 +655,7 @@ def _spark_type(kind: str) -> Any:
 
 def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
     """Returns the columns of an Iceberg table as a Spark schema."""
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(table.schema()).json()))
+    return _spark_schema(spark, table.schema())
 
 
 def is_of_stream(snapshot: Any) -> bool:
@@ -741,8 +705,15 @@ def starting_snapshot(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | Non
     return None
 
 
-_UUID = "-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12))
-_ICEBERGS = re.compile(rf"/(?:metadata/[^/]*{_UUID}[^/]*|data/(?:.*/)?\d+-\d+-{_UUID}-[^/]*)")
+UUID = "-".join(f"[0-9a-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12))
+"""Pattern of a UUID."""
+_ICEBERGS = re.compile(rf"metadata/[^/]*{UUID}[^/]*|data/(?:.*/)?\d+-\d+-{UUID}-[^/]*")
+
+
+def path_below(folder: str, file: str) -> str | None:
+    """Returns the path of a file relative to a folder, or None if it isn't there."""
+    begins, path = f"{plain_path(folder)}/", plain_path(file)
+    return path.removeprefix(begins) if path.startswith(begins) else None
 
 
 def _is_icebergs(file: str, folder: str) -> bool:
@@ -752,8 +723,7 @@ def _is_icebergs(file: str, folder: str) -> bool:
     >>> [_is_icebergs(f"file:/in/t/{name}", "file:///in/t") for name in (data, data[5:], f"sub/{data}", "data/mine.csv")]
     [True, False, False, False]
     """
-    begins, path = plain_path(folder), plain_path(file)
-    return path.startswith(begins) and _ICEBERGS.fullmatch(path[len(begins) :]) is not None
+    return _ICEBERGS.fullmatch(path_below(folder, file) or "") is not None
 
 
 def _empty_consumer(java: Any) -> Any:

@@ -185,7 +185,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             table, was = there[kind], saved.tables[kind]
             if was is None:
                 continue
-            if table is None or str(table.java.uuid()) != was.uuid:
+            if table is None or table.uuid != was.uuid:
                 problem = f"its {_WHAT[kind]} was dropped since (there is none now, or another one)"
             else:
                 problem = missing_part(spark, model, saved, table, was) or ""

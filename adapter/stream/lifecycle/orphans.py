@@ -125,15 +125,13 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
             continue
         if noted is None:
             yield (
-                f"{key}: no note in {storage.tables} says which table its files under {storage.root} belong to; "
-                "they were left "
-                "alone."
+                f"{key}: no note in {storage.tables} says which table its files under {storage.root} belong to; they were "
+                "left alone."
             )
         elif noted.catalog != owner.catalog_of(spark.conf, storage, noted.table):
             yield (
-                f"{noted.table}: it is in another catalog ({noted.described}) than this target's; what is kept "
-                "of it was left "
-                "alone. Run the command with that target."
+                f"{noted.table}: it is in another catalog ({owner.described(noted.catalog)}) than this target's; what is "
+                "kept of it was left alone. Run the command with that target."
             )
         else:
             targets.add(noted.table)

@@ -366,7 +366,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
 
 
 def _uuid(table: IcebergTable | None) -> str | None:
-    return None if table is None else str(table.java.uuid())
+    return None if table is None else table.uuid
 
 
 def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:

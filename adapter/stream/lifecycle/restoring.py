@@ -151,7 +151,7 @@ def _snapshots_to_restore(
     found = {}
     for kind, was in saved.tables.items():
         table = tables[kind]
-        if table is not None and was is not None and str(table.java.uuid()) == was.uuid:
+        if table is not None and was is not None and table.uuid == was.uuid:
             if problem := missing_part(spark, model, saved, table, was):
                 raise _cannot_restore(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
             found[kind] = was

@@ -124,8 +124,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_advanced(session, table):
             # On remote storage the lock doesn't exclude a run on another machine.
             raise StreamError(
-                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Verify it "
-                "again."
+                f"Model {model.name}: another run of it, or somebody else, wrote it while it was compared. Verify it again."
             )
         if not_due:
             notes.append(

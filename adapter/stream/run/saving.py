@@ -154,9 +154,7 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     for name in (each for each in names if not is_complete(model, each)):
         noted, branch = noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
-            if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(
-                str(table.java.uuid()), -1
-            ):
+            if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):
                 continue
             found.append(f"{table.name}: branch {branch}")
             if remove:

@@ -13,7 +13,7 @@ from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
-from ..evolution.migration import widened
+from ..evolution.migration import Migration, widened
 from ..evolution.output_schema import Widening, check_held, check_same
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
@@ -207,7 +207,7 @@ class Sink(ABC):
             return
         check_held(self.model, add)
         with around("table.columns", self.model.name):
-            self.table.change_columns(spark, add, drop)
+            self.table.change_columns(Migration(add=add, drop=drop))
         self._columns = None
         if self.changes is not None:
             self.changes.follow_columns(spark)
@@ -219,7 +219,7 @@ class Sink(ABC):
         position = self.position()
         if position is None:
             with around("table.columns", self.model.name):
-                self.table.widen_columns(spark, wider)
+                self.table.change_columns(widened(wider))
         else:
             change = commit.TableChange(widened(wider))
             commit.migrate(

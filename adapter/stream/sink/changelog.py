@@ -23,6 +23,7 @@ from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import sql
 from ..common.table_rows import one_file
+from ..evolution.migration import Migration, widened
 from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
@@ -153,7 +154,7 @@ class Changes:
         drop = [name for name in own if name not in (*table, CHANGE_TYPE, BATCH_ID)]
         if add or drop:
             with around("changelog.columns", self._model.name):
-                self._table.change_columns(spark, add, drop, before=CHANGE_TYPE)
+                self._table.change_columns(Migration(add=add, drop=drop), before=CHANGE_TYPE)
         wider = Widening()
         for field in spark.table(self._model.changes).schema.fields:
             if (wants := table.get(field.name.lower())) is not None:
@@ -161,7 +162,7 @@ class Changes:
                 wider |= widening((field.name,), *kinds) or Widening()
         if wider:
             with around("changelog.columns", self._model.name):
-                self._table.widen_columns(spark, wider)
+                self._table.change_columns(widened(wider))
 
     def maintain(self, spark: SparkSession, rows: int) -> int:
         """Maintains the changelog.

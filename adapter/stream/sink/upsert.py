@@ -255,10 +255,9 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, columns.names))
         differences = sql(
             spark,
-            f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
-            f"  select *, 1 as __stream_sign from {_NEW}\n  union all\n"
-            f"  select *, -1 as __stream_sign from {self._at_known_snapshot(columns)}\n"
-            f") group by {listed} having sum(__stream_sign) <> 0",
+            f"select {listed}, sum(__stream_sign) as __stream_times from (\n  select *, 1 as __stream_sign from {_NEW}\n  "
+            f"union all\n  select *, -1 as __stream_sign from {self._at_known_snapshot(columns)}\n) group by {listed} "
+            "having sum(__stream_sign) <> 0",
         ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
         cache.persist(differences)
         (changed,) = cache.observed_metrics(_CHANGED)
@@ -277,10 +276,9 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
             rows = (
-                f"select {listed}, sum(__stream_sign) as __stream_times from (\n"
-                f"  select {listed}, 1 as __stream_sign from {self._at_known_snapshot(columns)}\n  union all\n"
-                f"  select {listed}, if({ADDS}, 1, -1) as __stream_sign from {DECIDED}\n"
-                f") group by {listed} having sum(__stream_sign) > 0"
+                f"select {listed}, sum(__stream_sign) as __stream_times from (\n  select {listed}, 1 as __stream_sign from "
+                f"{self._at_known_snapshot(columns)}\n  union all\n  select {listed}, if({ADDS}, 1, -1) as __stream_sign "
+                f"from {DECIDED}\n) group by {listed} having sum(__stream_sign) > 0"
             )
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _with_row_count(position, total))
@@ -414,13 +412,11 @@ class UpsertSink(Sink):
         if self._has_places:
             column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
         return (
-            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
-            f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
-            f"as {CHANGE_TYPE},\n"
-            f"  {before},\n  {after}{column}\n"
-            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
-            f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
-            f"on {self._same_key('old_', 'new_')}{others}"
+            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n  when not "
+            f"coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end as {CHANGE_TYPE},\n"
+            f"  {before},\n  {after}{column}\nfrom (select *, true as __stream_old_there from (\n{old}\n)) as old_\nfull "
+            f"join (select *, true as __stream_new_there from (\n{new}\n)) as new_ on "
+            f"{self._same_key('old_', 'new_')}{others}"
         )
 
     def _write(
@@ -435,9 +431,8 @@ class UpsertSink(Sink):
             self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
         ):
             kept = (
-                f"select {self._shuffled('changed') if self._keys else ''}old.*\n"
-                f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
-                f"on {self._is_old_row}"
+                f"select {self._shuffled('changed') if self._keys else ''}old.*\nfrom {self.model.target} as old left anti "
+                f"join {_CHANGED} as changed\non {self._is_old_row}"
             )
             all_rows = f"{kept}\nunion all\n{rows}"
             self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
@@ -484,8 +479,7 @@ class UpsertSink(Sink):
                 now = self._at_known_snapshot(columns, with_places=True)
                 found_again = sql(
                     spark,
-                    f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\n"
-                    f"on {self._is_old_row}",
+                    f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\non {self._is_old_row}",
                 )
                 cache.persist(found_again)
                 register_view(scan_cached(found_again), _FOUND_AGAIN)

@@ -223,9 +223,8 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
     others = upstream.changed_by_others()
     if ahead or (others is not None and feed.last_summary().get(FOLLOWS) != str(others)):
         raise StreamError(
-            f"Model {model.name}: the table and the changelog of {source.relation} disagree: its last run was "
-            "interrupted, or somebody changed the table since. Run both models first: `dbt run --select "
-            f"1+{model.name}`."
+            f"Model {model.name}: the table and the changelog of {source.relation} disagree: its last run was interrupted, "
+            f"or somebody changed the table since. Run both models first: `dbt run --select 1+{model.name}`."
         )
     if _unread_rows(feed, at):
         raise StreamError(
@@ -252,8 +251,7 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
     if known - there:
         raise StreamError(
             f"Model {model.name}: {counted(len(known - there), 'file')} that it has read of {source.relation} "
-            f"{agreeing(len(known - there), 'is', 'are')} gone, so a batch run "
-            "has other rows."
+            f"{agreeing(len(known - there), 'is', 'are')} gone, so a batch run has other rows."
         )
 
 

@@ -54,7 +54,7 @@ def check_bootstrap(
     for own in owned:
         # Compares UUIDs, since a table may have another name. A table that isn't Iceberg's is a different one.
         with suppress(AnalysisException, IllegalArgumentException):
-            if (there := load(spark, own)) is not None and there.java.uuid() == table.java.uuid():
+            if (there := load(spark, own)) is not None and there.uuid == table.uuid:
                 raise _owned_error(model, own)
     as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table

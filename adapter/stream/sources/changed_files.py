@@ -133,11 +133,10 @@ class ReadFiles:
         if new := [path for path in now if _is_read(path, source.location)]:
             logger.warning(
                 f"Model {self._model.name}: of the {counted(read, 'file')} that it has read of its source "
-                f"{source.name or source.relation} none is in {source.location} any more, and "
-                f"{counted(len(new), 'other')} {agreeing(len(new), 'is', 'are')}, whose rows are added to those that "
-                "are in. That is right where files are moved away once they are read; the source's option "
-                "'ignoreMissingFiles: true' says that they are. If the folder was replaced by another one, rebuild the "
-                f"model: {self._model.rebuild}."
+                f"{source.name or source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
+                f"{agreeing(len(new), 'is', 'are')}, whose rows are added to those that are in. That is right where files "
+                "are moved away once they are read; the source's option 'ignoreMissingFiles: true' says that they are. If "
+                f"the folder was replaced by another one, rebuild the model: {self._model.rebuild}."
             )
 
 

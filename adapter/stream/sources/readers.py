@@ -180,8 +180,7 @@ def _read_table(spark: SparkSession, model: StreamModel, source: StreamSource) -
         spark.table(source.location)  # also finds a view, which the catalog doesn't list among tables
     except AnalysisException as problem:
         raise StreamError(
-            f"Model {model.name}: its stream {source.relation} is the table {source.location}, which doesn't "
-            "exist."
+            f"Model {model.name}: its stream {source.relation} is the table {source.location}, which doesn't exist."
         ) from problem
     try:
         rows = spark.readStream.options(**reading_options(spark, model, source)).table(source.location)
@@ -259,9 +258,8 @@ def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSourc
         return reader.load(source.location).schema
     except AnalysisException as problem:
         raise StreamError(
-            f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files "
-            f"in {source.location} ({_first_line(problem)}). Declare them as 'schema' in the source's "
-            "config.meta.stream."
+            f"Model {model.name}: the columns of its stream {source.relation} can't be found from the files in "
+            f"{source.location} ({_first_line(problem)}). Declare them as 'schema' in the source's config.meta.stream."
         ) from problem
 
 

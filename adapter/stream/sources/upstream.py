@@ -332,10 +332,9 @@ def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str
     else:
         remedy = "Rebuild this model too: "
     return (
-        f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or a "
-        "rollback of Iceberg's) to before what this model has read last, so it has ingested rows that the table no "
-        "longer has. "
-        f"{remedy}{model.rebuild}."
+        f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or "
+        "a rollback of Iceberg's) to before what this model has read last, so it has ingested rows that the table no "
+        f"longer has. {remedy}{model.rebuild}."
     )
 
 
