@@ -54,17 +54,16 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
     Spark wraps an error in a micro-batch several times (the stream, the callback, the job, the task). The author can
     act on the innermost cause.
     """
-    for link in chain(problem):
-        if isinstance(link, StreamError | StorageError):
-            # A new error, because `link` may be a cause of `problem` and must not become its own cause.
-            found = StreamError(link.msg)
-            found.is_unknown = getattr(link, "is_unknown", True)
-            found.__cause__ = problem
-            return found
-    text = cause_text(problem)
-    known = _explain_known(model, text)
-    found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
-    found.is_unknown = known is None
+    link = next((each for each in chain(problem) if isinstance(each, StreamError | StorageError)), None)
+    if link is not None:
+        # A new error, because `link` may be a cause of `problem` and must not become its own cause.
+        found = StreamError(link.msg)
+        found.is_unknown = getattr(link, "is_unknown", True)
+    else:
+        text = cause_text(problem)
+        known = _explain_known(model, text)
+        found = StreamError(known or f"Model {model.name}: {_first_cause(text)}")
+        found.is_unknown = known is None
     found.__cause__ = problem
     return found
 
@@ -105,8 +104,6 @@ def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[B
 def message_of(problem: BaseException) -> str:
     """Returns the message, and a "Caused by" line for each exception of the JVM."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
-    if java is None:
-        return exception_text(problem)
     messages = [exception_text(problem)]
     try:
         while java is not None and len(messages) < _DEPTH:
@@ -318,7 +315,7 @@ _WRAPPERS = {
 
 def cause(problem: BaseException) -> str:
     """Returns the message of the innermost cause, as a sentence."""
-    text = without_secrets(_first_cause("\n".join(message_of(link) for link in chain(problem))).strip())
+    text = without_secrets(_first_cause(cause_text(problem)).strip())
     return text if text.endswith((".", "!")) else f"{text}."
 
 

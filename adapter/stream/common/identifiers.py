@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...util.types import quoted_as_needed
-
-if TYPE_CHECKING:
-    pass
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 

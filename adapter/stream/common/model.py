@@ -110,6 +110,15 @@ def file_key(table: str) -> str:
     return f"{safe}-{hashlib.sha256(table.encode()).hexdigest()[:8]}"
 
 
+def may_be_kept(relation: str) -> bool:
+    """Returns whether a relation has the name of a streaming model's state or changelog.
+
+    >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
+    (True, False)
+    """
+    return last(relation).lower().endswith((STATE, CHANGES))
+
+
 def is_beside(table: str) -> bool:
     """Returns whether a table name, or the file name of a table, is one of a deployment's new or previous version.
 

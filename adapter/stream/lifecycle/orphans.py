@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
 from ..common.identifiers import joined_name, last, parts, with_suffix
-from ..common.kept_tables import may_be_kept
 from ..common.model import STATE as STATE_SUFFIX
-from ..common.model import StreamModel
+from ..common.model import StreamModel, may_be_kept
 from ..iceberg import owner
 from ..iceberg.ownership import OF, ROLE, is_same, owned_table
 from ..iceberg.table import SharedFolder, find

@@ -27,7 +27,7 @@ from ..run.lock import locked
 from ..run.saving import remove, save_before, tables_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
-from ..storage.checkpoint import copy_checkpoint, files_read, next_snapshots, read_checkpoint
+from ..storage.checkpoint import copy_checkpoint, file_entries, next_snapshots, read_checkpoint
 from ..storage.deployments import check_settled
 from ..storage.savepoints import (
     BRANCH,
@@ -232,9 +232,8 @@ def _source_problems(
         if source.is_table:
             yield from _table_problems(spark, source, begins.get(place))
         elif source.is_files and not again:
-            read = files_read(model.storage, model.checkpoint, place)
-            since = read - files_read(model.storage, path, place)
-            if gone := [file for file in sorted(since) if not _is_there(spark, file)]:
+            read, kept = (file_entries(model.storage, each, place) for each in (model.checkpoint, path))
+            if gone := [file for file in sorted(read.keys() - kept.keys()) if not _is_there(spark, file)]:
                 verb = agreeing(len(gone), "is gone or was", "are gone or were")
                 yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
 

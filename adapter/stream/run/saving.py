@@ -25,28 +25,10 @@ from ..progress.position import Position
 from ..progress.watermark import to_text
 from ..sink.append import AppendSink
 from ..state.table import StateTable
+from ..storage import savepoints
 from ..storage.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from ..storage.deployments import check_settled
-from ..storage.savepoints import (
-    BRANCH,
-    CHANGELOG,
-    STATE,
-    TABLE,
-    Savepoint,
-    check_name,
-    check_not_interrupted,
-    checkpoint_of,
-    folder,
-    forget,
-    is_asked_for,
-    is_complete,
-    listed,
-    next_name,
-    note_branches,
-    noted_branches,
-    read,
-    write,
-)
+from ..storage.savepoints import BRANCH, CHANGELOG, STATE, TABLE, Savepoint
 from .lock import locked
 from .recovery import check, progress_of
 
@@ -79,9 +61,9 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
         StreamError: the name is invalid or exists already, or the model is running, has ingested nothing, or has tables
             that don't match.
     """
-    check_name(model, name)
+    savepoints.check_name(model, name)
     with sentences(model), locked(spark, model):
-        if read(model.storage, model.savepoints, name) is not None:
+        if savepoints.read(model.storage, model.savepoints, name) is not None:
             raise StreamError(
                 f"Model {model.name}: there is a savepoint '{name}' of it already. Choose another name, or delete that one "
                 f"with `dbt-stream state savepoint {model.name} --delete {name}`."
@@ -105,9 +87,11 @@ def save_before(
     """
     # Its branch may have the next name.
     left_behind(spark, model, remove=True)
-    found = listed(model.storage, model.savepoints)
+    found = savepoints.listed(model.storage, model.savepoints)
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
-    made = _make_savepoint(spark, model, next_name([*(each.name for each in found), *taken], cause), cause)
+    made = _make_savepoint(
+        spark, model, savepoints.next_name([*(each.name for each in found), *taken], cause), cause
+    )
     old = [each for each in found if each.is_automatic]
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
@@ -122,18 +106,15 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
         StreamError: there is no savepoint of that name, or the model is running.
     """
     with sentences(model), locked(spark, model):
-        if name not in model.storage.list(model.savepoints):
-            known = ", ".join(each.name for each in listed(model.storage, model.savepoints))
-            raise StreamError(
-                f"Model {model.name}: there is no savepoint '{name}' of it; it has {known or 'none'}."
-            )
+        if name not in model.storage.list(model.savepoints):  # an incomplete one is deleted, too
+            savepoints.find(model, name)
         remove(working_session(spark), model, name)
 
 
 def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
-        forget(model, name)
+        savepoints.forget(model, name)
     left_behind(spark, model, remove=True)
 
 
@@ -151,8 +132,8 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
     found: list[str] = []
     storage = model.storage
     names = [name for name in storage.list(model.savepoints) if not name.startswith(".")]
-    for name in (each for each in names if not is_complete(model, each)):
-        noted, branch = noted_branches(model, name), f"{BRANCH}{name}"
+    for name in (each for each in names if not savepoints.is_complete(model, each)):
+        noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
             if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):
                 continue
@@ -160,21 +141,21 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
             if remove:
                 remove_branch(table, branch)
         # The folder is deleted last, because it lists the branches.
-        found.append(folder(model, name))
+        found.append(savepoints.folder(model, name))
         if remove:
-            storage.delete(folder(model, name))
+            storage.delete(savepoints.folder(model, name))
     return found
 
 
 def forget_all(spark: SparkSession, model: StreamModel) -> None:
     """Deletes all savepoints of a model that is reset, after its state and its changelog. The caller holds the model's
     lock."""
-    asked = [name for name in model.storage.list(model.savepoints) if is_asked_for(name)]
+    asked = [name for name in model.storage.list(model.savepoints) if savepoints.is_asked_for(name)]
     if asked:
         logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(asked)}.")
     with around("savepoints.delete", model.name):
         for name in model.storage.list(model.savepoints):
-            forget(model, name)
+            savepoints.forget(model, name)
         left_behind(spark, model, remove=True)
         model.storage.delete(model.savepoints)
 
@@ -193,7 +174,7 @@ def present_tables(spark: SparkSession, model: StreamModel) -> Present:
     Raises:
         StreamError: tables and checkpoint don't match, or nothing was ingested yet.
     """
-    check_not_interrupted(model)
+    savepoints.check_not_interrupted(model)
     tables = tables_of(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)
     found = progress_of(model, state, sink)
@@ -232,8 +213,8 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
         },
     )
     with around("savepoint.checkpoint", model.name):
-        copy_checkpoint(model.storage, model.checkpoint, checkpoint_of(model, name))
-        note_branches(
+        copy_checkpoint(model.storage, model.checkpoint, savepoints.checkpoint_of(model, name))
+        savepoints.note_branches(
             model,
             name,
             {
@@ -251,14 +232,14 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
         with around("savepoint.branch", model.name):
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):
-        forget(model, name)
+        savepoints.forget(model, name)
         left_behind(spark, model, remove=True)
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."
         )
     with around("savepoint.note", model.name):
-        write(model, savepoint)
+        savepoints.write(model, savepoint)
     return savepoint
 
 
@@ -280,5 +261,5 @@ def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool
             table.refresh()
             if table.snapshot_id != was.snapshot:
                 return True
-    copied = read_checkpoint(model.storage, checkpoint_of(model, savepoint.name))
+    copied = read_checkpoint(model.storage, savepoints.checkpoint_of(model, savepoint.name))
     return not found.checkpoint == copied == read_checkpoint(model.storage, model.checkpoint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import StreamModel, StreamSource, plain_path
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..progress.position import FOLLOWS, read_position
-from ..storage.checkpoint import files_read, read_offsets, read_whole
+from ..storage.checkpoint import file_entries, last_snapshot, read_offsets, read_whole
 from ..storage.source_order import in_first_order, noted_sources
 from .changed_files import ReadFiles
 from .initial_offset import bootstrapped_from
@@ -70,7 +70,7 @@ def snapshot_sources(
         elif source.is_table:
             rows = _relation_at(session, model, source, offset, snapshot)
         elif source.is_files:
-            _check_files(session, model, source, files_read(model.storage, model.checkpoint, place))
+            _check_files(session, model, source, file_entries(model.storage, model.checkpoint, place))
             continue
         else:
             raise StreamError(
@@ -88,7 +88,12 @@ def _run_first_advice(model: StreamModel) -> str:
     return f"Run the model first: `dbt run --select {model.name}`."
 
 
-def _load(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
+def source_table(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
+    """Returns a source's table.
+
+    Raises:
+        StreamError: it is gone.
+    """
     table = load(session, name)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {name} is gone.")
@@ -99,12 +104,12 @@ def _relation_at(
     session: SparkSession, model: StreamModel, source: StreamSource, offset: str, snapshot: SourceSnapshot
 ) -> str:
     """SQL for the rows that were read of a table."""
-    if FROM_TIMESTAMP in {name.lower() for name in source.options}:
+    if source.option(FROM_TIMESTAMP) is not None:
         raise StreamError(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and a batch run "
             "reads all of it."
         )
-    table = _load(session, model, source.location)
+    table = source_table(session, model, source.location)
     at = _fully_read(model, source, table, offset)
     if at is None:
         return f"select * from {table.name}"
@@ -136,30 +141,34 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
     Raises:
         StreamError: the table or a snapshot wasn't fully read, or the table no longer has the snapshot.
     """
-    found = _Offset.read(offset)
-    if found is None:
+    snapshot = last_snapshot(offset)
+    if snapshot is None:
         if table.count("total-records"):
             raise StreamError(
                 f"Model {model.name} has read nothing of {source.relation} yet, which has rows."
             )
         return None
-    if not table.has_ancestor(found.snapshot):
+    if not table.has_ancestor(snapshot):
         raise StreamError(
-            f"Model {model.name}: {source.relation} no longer has the snapshot {found.snapshot} up to which the model "
+            f"Model {model.name}: {source.relation} no longer has the snapshot {snapshot} up to which the model "
             "has read it: it has expired, or the table was rebuilt."
         )
-    summary = table.java.snapshot(found.snapshot).summary()
-    files = int(summary.get("total-data-files" if found.all_files else "added-data-files") or 0)
-    if 0 <= found.position < files:
+    found = json.loads(offset)
+    position = found[
+        "position"
+    ]  # the number of files that were read, of the snapshot or of those that it added
+    summary = table.java.snapshot(snapshot).summary()
+    files = int(summary.get("total-data-files" if found.get("scan_all_files") else "added-data-files") or 0)
+    if 0 <= position < files:
         raise StreamError(
-            f"Model {model.name} has read {found.position} of {files} files of the snapshot {found.snapshot} of "
+            f"Model {model.name} has read {position} of {files} files of the snapshot {snapshot} of "
             f"{source.relation}: its run ended in between."
         )
-    if found.position < 0 < files:
+    if position < 0 < files:
         raise StreamError(
-            f"Model {model.name} has not read the snapshot {found.snapshot} of {source.relation} yet."
+            f"Model {model.name} has not read the snapshot {snapshot} of {source.relation} yet."
         )
-    return _began_with(model, table, found.snapshot) or found.snapshot
+    return _began_with(model, table, snapshot) or snapshot
 
 
 def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
@@ -183,40 +192,12 @@ def _unread_rows(table: IcebergTable, at: int | None) -> int:
     return rows
 
 
-@dataclass(frozen=True)
-class _Offset:
-    """Position up to which a table was read, from Iceberg's offset."""
-
-    snapshot: int
-    position: int
-    """Number of files that were read."""
-    all_files: bool
-    """Whether `position` counts all files of the snapshot; else those that it added."""
-
-    @staticmethod
-    def read(text: str) -> _Offset | None:
-        """Parses an offset of the checkpoint; None if nothing was read.
-
-        >>> _Offset.read('{"version":1,"snapshot_id":17,"position":2,"scan_all_files":false}')
-        _Offset(snapshot=17, position=2, all_files=False)
-        >>> _Offset.read('{"version":1,"snapshot_id":-1,"position":-1,"scan_all_files":false}')
-        >>> _Offset.read('-')
-        """
-        try:
-            found = json.loads(text)
-        except ValueError:
-            return None
-        if not isinstance(found, dict) or found.get("snapshot_id", -1) < 0:
-            return None
-        return _Offset(found["snapshot_id"], found["position"], found.get("scan_all_files", False))
-
-
 def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
     """SQL for the upstream table, if its changelog was fully read."""
-    feed = _load(session, model, source.location)
+    feed = source_table(session, model, source.location)
     at = _fully_read(model, source, feed, offset)
     *above, name = parts(source.location)
-    upstream = _load(session, model, joined_name([*above, name.removesuffix(CHANGES)]))
+    upstream = source_table(session, model, joined_name([*above, name.removesuffix(CHANGES)]))
     changes, rows = (read_position(each.last_summary()) for each in (feed, upstream))
     # The changelog is written before the table.
     ahead = changes is not None and (rows is None or changes.step > rows.step)
@@ -236,13 +217,16 @@ def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, o
     return f"select * from {upstream.at(upstream.known)}"
 
 
-def _check_files(session: SparkSession, model: StreamModel, source: StreamSource, read: set[str]) -> None:
+def _check_files(
+    session: SparkSession, model: StreamModel, source: StreamSource, read: Iterable[str]
+) -> None:
     """Raises unless the folder has exactly the files that were read."""
     reader = session.read.format(source.format).options(**without_limits(source.options))
     if source.schema is not None:
         reader = reader.schema(source.schema)
-    there = set(_plain_paths(reader.load(source.location).inputFiles()))
-    known = set(_plain_paths(read))
+    there, known = (
+        set(map(plain_path, files)) for files in (reader.load(source.location).inputFiles(), read)
+    )
     if there - known:
         raise StreamError(
             f"Model {model.name} has not read {counted(len(there - known), 'file')} of {source.relation} yet. "
@@ -253,7 +237,3 @@ def _check_files(session: SparkSession, model: StreamModel, source: StreamSource
             f"Model {model.name}: {counted(len(known - there), 'file')} that it has read of {source.relation} "
             f"{agreeing(len(known - there), 'is', 'are')} gone, so a batch run has other rows."
         )
-
-
-def _plain_paths(files: Iterable[str]) -> Iterator[str]:
-    return map(plain_path, files)

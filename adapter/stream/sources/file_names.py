@@ -15,7 +15,7 @@ from ...sources.file_options import is_pattern, twice_text
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.session import jvm
-from ..storage.checkpoint import files_of_batch, files_read
+from ..storage.checkpoint import file_entries, files_of_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..common.model import StreamModel, StreamSource
 
 _LETTERS = r"[\*\?\[\]\{\}\\]"
-_ONE = "maxfilespertrigger"
-_EVERY_FOLDER = "recursivefilelookup"
 
 
 def check_folder(
@@ -35,14 +33,14 @@ def check_folder(
     Args:
         place: the source's place in the model's checkpoint; None if nothing of it was read.
     """
-    if any(name.lower() == _ONE and str(value) == "1" for name, value in source.options.items()):
+    if source.option("maxFilesPerTrigger") == "1":
         return
     named = _named(spark, source)
     odd = {plain_path(path): path for path in named if is_pattern(path)}
     if not odd:
         return
     # Files of this folder that another source of the model has read are unread here.
-    log = files_read(model.storage, model.checkpoint, place) if place is not None else ()
+    log = file_entries(model.storage, model.checkpoint, place) if place is not None else ()
     read = {plain_path(unquote(path)) for path in log}
     if new := sorted(odd[path] for path in odd.keys() - read):
         raise StreamError(
@@ -62,10 +60,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
     def matches(pattern: str) -> list[Any]:
         return list(system.globStatus(path_of(pattern)) or ())
 
-    every = any(
-        name.lower() == _EVERY_FOLDER and str(value).lower() == "true"
-        for name, value in source.options.items()
-    )
+    every = source.option_is("recursiveFileLookup", "true")
     below = "*" if every else "*=*"
     folder = source.location.rstrip("/")
     # The file system filters the names, since there may be many.

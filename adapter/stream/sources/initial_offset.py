@@ -24,8 +24,15 @@ from dbt.adapters.events.logging import AdapterLogger
 from ..common.failpoints import around
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
-from ..storage.checkpoint import last_snapshot, read_checkpoint, read_offsets, read_whole, whole_file
-from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning
+from ..storage.checkpoint import (
+    last_snapshot,
+    planned_batch,
+    read_checkpoint,
+    read_offsets,
+    read_whole,
+    whole_file,
+)
+from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning, table_from_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,17 +48,16 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
 
     The first micro-batch has to contain all their rows, whatever the limits of the sources.
     """
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    if checkpoint is not None and checkpoint.planned is not None:
+    if planned_batch(model.storage, model.checkpoint) is not None:
         return False
     found: dict[int, int | None] = {}
     for number, source in enumerate(model.sources):
-        changed = has_changed_rows(spark, source)
-        if not changed and not has_lost_its_beginning(spark, source):
+        table = table_from_beginning(spark, source)
+        if table is None:
             continue
-        table = load(spark, source.location)
-        snapshot = table.newest_append() if table is not None else None
-        if table is not None and snapshot is not None:
+        changed = has_changed_rows(source, table)
+        snapshot = table.newest_append() if changed or table.has_lost_rows else None
+        if snapshot is not None:
             _note(model, number, snapshot, position=0)
             found[number] = table.snapshot_id if changed else None
     if found or model.storage.exists(whole_file(model.checkpoint)):
@@ -97,9 +103,8 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
             table = IcebergTable(spark, model.sources[number].location)
             # Spark's offset is the last append, and rows may have been deleted since.
             is_past = changed is not None and table.operations_between(end, changed) is not None
-            found[model.sources[number].relation] = SnapshotRead(
-                table.name, changed if is_past and changed else end
-            )
+            read = SnapshotRead(table.name, changed if is_past and changed else end)
+            found[model.sources[number].relation] = read
     return found
 
 
@@ -112,9 +117,8 @@ def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
 def wait_for_source(model: StreamModel) -> None:
     """Adds the bootstrap table's rows to the first rows of its source, if that has none yet: a micro-batch needs
     some."""
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
     bootstrap = bootstrapped_from(model)
-    if bootstrap is None or (checkpoint is not None and checkpoint.planned is not None):
+    if bootstrap is None or planned_batch(model.storage, model.checkpoint) is not None:
         return
     model.storage.write_text(_bootstrap(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
     logger.warning(
@@ -212,10 +216,8 @@ def reading_options(spark: SparkSession, model: StreamModel, source: StreamSourc
     if source in model.sources:
         whole = read_whole(model.storage, model.checkpoint)
         if whole.get(model.sources.index(source)) is not None:
-            return {
-                **source.options,
-                **{f"streaming-skip-{kind}-snapshots": "true" for kind in ("delete", "overwrite")},
-            }
+            skipped = {f"streaming-skip-{kind}-snapshots": "true" for kind in ("delete", "overwrite")}
+            return {**source.options, **skipped}
     if table is None or not table.is_blank:
         return source.options
     return {**source.options, FROM_TIMESTAMP: _NEVER}

@@ -11,7 +11,7 @@ from ...util.text import counted
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, feed_of
 from ..iceberg.table import load
-from ..storage.checkpoint import file_entries, last_snapshot, place_in_log, read_checkpoint, read_offsets
+from ..storage.checkpoint import files_until, last_snapshot, place_in_log, read_checkpoint, read_offsets
 from ..storage.deployments import PROMOTED, of_table
 from ..storage.source_order import noted_sources
 from .as_of import fully_read
@@ -81,8 +81,11 @@ def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
 
 
 def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read) -> Iterator[Lag]:
-    if (at := place_in_log(had.offset)) is not None:
-        yield Lag(source, len(_files(model, had, at) - _files(model, has, place_in_log(has.offset))), "files")
+    if place_in_log(had.offset) is not None:
+        old, new = (
+            files_until(model.storage, each.checkpoint, each.place, each.offset) for each in (had, has)
+        )
+        yield Lag(source, len(old - new), "files")
     elif (snapshot := last_snapshot(had.offset)) is not None:
         table = load(spark, source)
         if (
@@ -135,13 +138,6 @@ def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset
     if any(each.id == had for each in table.lineage_of(has)):
         return partly
     return partly + table.appended(has, had) - table.appended(has, has)
-
-
-def _files(model: StreamModel, read: _Read, at: int | None) -> set[str]:
-    if at is None:
-        return set()
-    entries = file_entries(model.storage, read.checkpoint, read.place)
-    return {path for path, entry in entries.items() if entry.offset <= at}
 
 
 def _json(offset: str) -> Any:

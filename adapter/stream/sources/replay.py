@@ -18,10 +18,10 @@ from ..common.errors import StreamError
 from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
-from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
-from ..storage.checkpoint import file_entries, last_snapshot, read_offsets
+from ..iceberg.table import APPEND, REPLACE, IcebergTable
+from ..storage.checkpoint import files_until, last_snapshot, read_offsets
 from ..storage.source_order import in_first_order
-from .as_of import fully_read
+from .as_of import fully_read, source_table
 from .initial_offset import bootstrapped_from
 from .readers import as_one, as_rows, of_messages, schema_of_files
 from .records import read_files, records_of
@@ -140,9 +140,8 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                         f"rows of its source {source.relation} were changed or deleted by another writer"
                     )
         elif source.is_files:
-            found.append(
-                _of_files(spark=spark, model=model, source=source, stream=stream, place=place, offset=offset)
-            )
+            files = files_until(model.storage, model.checkpoint, place, offset)
+            found.append(_of_files(spark, model, source, stream, files))
         else:
             found.append(_of_kafka(model, source, stream, place, offset))
             unsure.append(
@@ -160,33 +159,21 @@ def _count(read: _Read) -> int:
 def _of_table(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, offset: str
 ) -> _Read:
-    if FROM_TIMESTAMP in {name.lower() for name in source.options}:
+    if source.option(FROM_TIMESTAMP) is not None:
         raise StreamError(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and its rows "
             "don't show which of them came after it."
         )
-    table = load(spark, source.location)
-    if table is None:
-        raise StreamError(f"Model {model.name}: its source {source.location} is gone.")
+    table = source_table(spark, model, source.location)
     # If nothing of the table was read, all its rows are still to come.
     at = None if last_snapshot(offset) is None else fully_read(model, source, table, offset)
     return _Read(source, stream, table, at)
 
 
 def _of_files(
-    spark: SparkSession,
-    model: StreamModel,
-    source: StreamSource,
-    stream: StreamInput,
-    place: int,
-    offset: str,
+    spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, read: set[str]
 ) -> _Read:
-    try:
-        last = int(json.loads(offset)["logOffset"])
-    except (ValueError, TypeError, KeyError):
-        last = -1  # it had no files yet
-    entries = file_entries(model.storage, model.checkpoint, place)
-    files = sorted(unquote(path) for path, entry in entries.items() if entry.offset <= last)
+    files = sorted(map(unquote, read))
     odd = [each for each in files if is_pattern(each)]
     if odd:
         raise StreamError(

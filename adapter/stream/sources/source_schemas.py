@@ -22,8 +22,8 @@ from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load
-from ..storage.checkpoint import last_snapshot, read_by_place, read_checkpoint, read_offsets
-from ..storage.source_order import noted_sources
+from ..storage.checkpoint import last_snapshot, read_by_place
+from ..storage.source_order import snapshots_read
 from .upstream import can_begin, check_continues, lost_history_error, replaced_message
 
 if TYPE_CHECKING:
@@ -55,6 +55,16 @@ class SchemaChanged(TransientError):
     def restarts(self) -> str:
         """Message for an automatic restart of the query."""
         return f"{self.found} It starts again with the columns as they are now."
+
+
+def check_columns(
+    model: StreamModel, source: str, found: Mapping[str, object], had: Mapping[str, object]
+) -> None:
+    """Raises if columns of a source have changed. `found` and `had` are by the path of a column or nested field."""
+    if found != had:
+        raise SchemaChanged(
+            model.name, source, sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
+        )
 
 
 _SAME = 3
@@ -114,8 +124,7 @@ class ReadTables:
         """Raises unless the query reads the same fields of each table as `others`, a value of
         `by_relation`."""
         for relation, fields in self.by_relation.items():
-            if relation in others and fields != others[relation]:
-                raise self._change_error(relation, fields, others[relation])
+            check_columns(self._model, relation, fields, others.get(relation, fields))
 
     def check(self, starts: Sequence[str], ends: Sequence[str]) -> None:
         """Raises unless a micro-batch continues at the end of the one before, in the same tables with the same
@@ -131,24 +140,13 @@ class ReadTables:
         """
         for place, table in self._now.items():
             table.refresh()
-            self._check_same_table(place, table)
+            if table.uuid != self._began[place].uuid:
+                raise StreamError(replaced_message(self._model, table.name, can_begin(table)))
         check_continues(self._model, self._now, starts, ends)
         for place, table in self._now.items():
             if (end := last_snapshot(ends[place])) is not None and not self._began[place].has_snapshot(end):
-                self._check_schema(place, table, end)
-
-    def _check_same_table(self, place: int, table: IcebergTable) -> None:
-        if table.uuid != self._began[place].uuid:
-            raise StreamError(replaced_message(self._model, table.name, can_begin(table)))
-
-    def _check_schema(self, place: int, table: IcebergTable, end: int) -> None:
-        found, had = fields_of(table.schema_json(end), self._columns[place]), self.fields[place]
-        if found != had:
-            raise self._change_error(self._model.sources[place].relation, found, had)
-
-    def _change_error(self, relation: str, found: Fields, had: Fields) -> SchemaChanged:
-        changed = sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
-        return SchemaChanged(self._model.name, relation, changed)
+                found = fields_of(table.schema_json(end), self._columns[place])
+                check_columns(self._model, self._model.sources[place].relation, found, self.fields[place])
 
 
 def check_fields(
@@ -163,15 +161,13 @@ def check_fields(
     noted = noted_schemas(model.storage, path)
     if not noted:
         return  # it reads no tables
-    snapshots = _last_snapshots(model.storage, path)
-    for place, name in enumerate(noted_sources(model.storage, path)):
+    for place, (name, snapshot) in enumerate(snapshots_read(model.storage, path)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
         if source is None or place not in noted:
             continue
         table = load(spark, source.location)
         if table is None:
             continue
-        snapshot = snapshots.get(place)
         if snapshot is not None and not table.has_ancestor(snapshot):
             # A rebuilt table has other field ids.
             raise lost_history_error(model, place, table, snapshot)
@@ -187,15 +183,6 @@ def check_fields(
                 "and added again, or another column has the name now. What the state has of it can't be retracted with "
                 f"the new column's values. Rebuild this model: {model.rebuild}."
             )
-
-
-def _last_snapshots(storage: Storage, checkpoint: str) -> dict[int, int]:
-    """Returns place of a table → last snapshot that the checkpoint has rows of."""
-    found = read_checkpoint(storage, checkpoint)
-    planned = None if found is None else found.planned
-    offsets = [] if planned is None else read_offsets(storage, checkpoint, planned)
-    snapshots = {place: last_snapshot(offset) for place, offset in enumerate(offsets)}
-    return {place: snapshot for place, snapshot in snapshots.items() if snapshot is not None}
 
 
 def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:

@@ -20,7 +20,7 @@ from ..common.periodic import Periodic
 from ..common.session import sql
 from ..iceberg.table import stored_types
 from .file_columns import field_types
-from .source_schemas import SchemaChanged
+from .source_schemas import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,9 @@ class StaticTables:
         for table, found in self._in_files.items():
             # The entry has the columns from when the query was planned, and one for raw records if they are kept.
             if had := self._began[table]:
-                self._compare(table, {path: kind for path, kind in had.items() if path in found}, found)
+                check_columns(
+                    model, table, found, {path: kind for path, kind in had.items() if path in found}
+                )
 
     def _find_columns(self) -> None:
         """Finds the columns in files."""
@@ -69,17 +71,12 @@ class StaticTables:
             TransientError: a table doesn't exist.
         """
         for table, had in self._began.items():
-            self._compare(table, had, _columns(self._spark, self._model, table))
+            check_columns(self._model, table, _columns(self._spark, self._model, table), had)
         if self._files and self._looks.is_due:
             before = self._in_files
             self._find_columns()
             for table, found in self._in_files.items():
-                self._compare(table, before[table], found)
-
-    def _compare(self, table: str, had: Columns, found: Columns) -> None:
-        if found != had:
-            changed = sorted({parts(path)[0] for path, _ in found.items() ^ had.items()})
-            raise SchemaChanged(self._model.name, table, changed)
+                check_columns(self._model, table, found, before[table])
 
     def note(self, begun: bool) -> None:
         """Records the columns in the checkpoint.
@@ -139,7 +136,4 @@ def _of_files(table: str) -> DeclaredSource | None:
 
 
 def _stored_columns(model: StreamModel) -> Mapping[str, Columns]:
-    found: dict[str, dict[str, str]] = json.loads(
-        model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"
-    )
-    return found
+    return dict(json.loads(model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from ..common.errors import StreamError
 from ..common.session import jvm, static_method
-from ..storage.checkpoint import read_checkpoint
+from ..storage.checkpoint import planned_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,11 +77,9 @@ def _checked(spark: SparkSession, model: StreamModel, places: Sequence[int], not
 
 def noted_topics(model: StreamModel) -> Ids:
     """Returns place of a source → topic → id, as stored in the checkpoint; empty if nothing was read."""
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    if checkpoint is None or checkpoint.planned is None:
+    if planned_batch(model.storage, model.checkpoint) is None:
         return {}  # nothing was read, whatever an earlier attempt stored
-    text = model.storage.read_text(f"{model.checkpoint}/{TOPICS}")
-    return {} if text is None else dict(json.loads(text))
+    return dict(json.loads(model.storage.read_text(f"{model.checkpoint}/{TOPICS}") or "{}"))
 
 
 def _raise_recreated(model: StreamModel, source: StreamSource, topic: str) -> None:
@@ -109,21 +107,21 @@ def topic_ids(spark: SparkSession, source: StreamSource) -> dict[str, str]:
             settings.put(name[len("kafka.") :], value)
     admin = static_method(spark, _ADMIN, "create")(settings)
     try:
-        return {name: id for name, id in _topic_ids(java, admin, source.options) if id != _NO_ID}
+        return {name: id for name, id in _topic_ids(java, admin, source) if id != _NO_ID}
     finally:
         admin.close()
 
 
-def _topic_ids(java: Any, admin: Any, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    said = {name.lower(): value for name, value in options.items()}
-    if (pattern := said.get("subscribepattern")) is not None:
+def _topic_ids(java: Any, admin: Any, source: StreamSource) -> Iterator[tuple[str, str]]:
+    if (pattern := source.option("subscribePattern")) is not None:
         # Kafka uses Java's pattern syntax.
         matches = java.java.util.regex.Pattern.compile(pattern)
         for each in admin.listTopics().listings().get():
             if matches.matcher(each.name()).matches():
                 yield each.name(), each.topicId().toString()
         return
-    listed = json.loads(said["assign"]) if "assign" in said else said.get("subscribe", "").split(",")
+    assigned = source.option("assign")
+    listed = (source.option("subscribe") or "").split(",") if assigned is None else json.loads(assigned)
     names = java.java.util.ArrayList()
     for name in listed:
         names.add(name.strip())

@@ -11,7 +11,7 @@ the whole table. A table without any append can't be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..common.errors import StreamError, rows_changed
@@ -22,7 +22,7 @@ from ..iceberg.table import APPEND, EXPIRED, REPLACE, IcebergTable, load
 from ..storage.checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets, read_whole
 from ..storage.deployments import PROMOTED, Deployment, of_table
 from ..storage.savepoints import checkpoint_of, listed
-from ..storage.source_order import noted_sources
+from ..storage.source_order import noted_sources, snapshots_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,13 +69,8 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
         elif not table.has_ancestor(snapshot):
             raise lost_history_error(model, place, table, snapshot)
         elif place in whole and table.snapshot_id is not None:
-            _check_unchanged(
-                model,
-                place,
-                table,
-                table.snapshot_id,
-                table.operations_between(snapshot, table.snapshot_id) or (),
-            )
+            past = table.operations_between(snapshot, table.snapshot_id)
+            _check_unchanged(model, place, table, table.snapshot_id, past or ())
 
 
 def check_continues(
@@ -135,21 +130,19 @@ def can_begin(table: IcebergTable) -> bool:
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
     """The operations that changed rows of a table, without those that the source's options skip."""
-    passed_over = {kind for kind in past if source.option(f"streaming-skip-{kind}-snapshots") == "true"}
-    return [kind for kind in past if kind not in {APPEND, REPLACE, *passed_over}]
+    return [
+        kind
+        for kind in past
+        if kind not in (APPEND, REPLACE, EXPIRED)
+        and source.option(f"streaming-skip-{kind}-snapshots") != "true"
+    ]
 
 
 def check_versions(spark: SparkSession, model: StreamModel) -> None:
     """Raises if a table that the model has read now belongs to another version of its model. Its key may have
     changed, and so the plan of this model's query."""
-    checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    if checkpoint is None or checkpoint.planned is None:
-        return
-    offsets = read_offsets(model.storage, model.checkpoint, checkpoint.planned)
-    for name, offset in zip(noted_sources(model.storage, model.checkpoint), offsets, strict=False):
-        snapshot = last_snapshot(offset)
-        deployed = None if snapshot is None else of_table(model.storage, name)
-        if snapshot is not None and deployed is not None:
+    for name, snapshot in snapshots_read(model.storage, model.checkpoint):
+        if snapshot is not None and (deployed := of_table(model.storage, name)) is not None:
             table = load(spark, name)
             if table is None or not table.has_snapshot(snapshot):
                 raise StreamError(swapped_message(model, name, deployed))
@@ -158,97 +151,76 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
 def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless each table can be read from its beginning, for a new or rebuilt model."""
     for source in model.sources:
-        if source.is_table:
-            _check_beginning(spark, model, source)
-
-
-def _check_beginning(spark: SparkSession, model: StreamModel, source: StreamSource) -> None:
-    table = load(spark, source.location)
-    if table is None or source.option(FROM_TIMESTAMP) is not None:
-        return
-    if table.has_lost_rows:
-        if table.newest_append() is None:
+        table = table_from_beginning(spark, source)
+        if table is None or table.newest_append() is not None:
+            continue
+        if table.has_lost_rows:
             raise StreamError(lost_beginning_message(spark, model, source))
-        return
-    past = [kind for kind in table.past_operations() if kind != EXPIRED]
-    changes = [] if table.newest_append() is not None else _changes(source, past)
-    if past and past[-1] in changes:
-        raise StreamError(
-            f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
-            "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream reads only appended rows. "
-            f"{_WHO_APPENDS} To begin with the table made from scratch: {model.make_anew(source.location)}."
-        )
-    if changes:
-        raise StreamError(rows_changed(model, changes[-1], [source.location]))
+        past = [kind for kind in table.past_operations() if kind != EXPIRED]
+        changes = _changes(source, past)
+        if past and past[-1] in changes:
+            raise StreamError(
+                f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
+                "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream reads only appended rows. "
+                f"{_WHO_APPENDS} To begin with the table made from scratch: {model.make_anew(source.location)}."
+            )
+        if changes:
+            raise StreamError(rows_changed(model, changes[-1], [source.location]))
+
+
+def table_from_beginning(spark: SparkSession, source: StreamSource) -> IcebergTable | None:
+    """Returns the table of a source that a new stream reads from its first snapshot on; None for another source."""
+    is_whole = source.is_table and source.option(FROM_TIMESTAMP) is None
+    return load(spark, source.location) if is_whole else None
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
     """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
-    if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
-        return False
-    table = load(spark, source.location)
+    table = table_from_beginning(spark, source)
     return table is not None and table.has_lost_rows
 
 
-def has_changed_rows(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table whose rows were updated or deleted, so that it can't be read snapshot by snapshot."""
-    if not source.is_table or FROM_TIMESTAMP in {name.lower() for name in source.options}:
-        return False
-    table = load(spark, source.location)
-    return table is not None and bool(
-        _changes(source, [kind for kind in table.past_operations() if kind != EXPIRED])
-    )
+def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
+    """Whether rows of a table were updated or deleted, so that it can't be read snapshot by snapshot."""
+    return bool(_changes(source, table.past_operations()))
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
     """Returns the names of the tables, sorted, whose streams have read a snapshot of `tables` that is no longer in the
     history of its table, as after a rollback."""
-    found = {name for table in tables if table is not None for name in _readers_beyond(storage, table)}
-    return tuple(sorted(found))
+
+    def has_read_more(path: str) -> bool:
+        return any(
+            parts(name) == parts(table.name) and snapshot is not None and not table.has_ancestor(snapshot)
+            for name, snapshot in snapshots_read(storage, path)
+            for table in tables
+            if table is not None
+        )
+
+    return _streams(storage, has_read_more)
 
 
 def readers(storage: Storage, table: str) -> tuple[str, ...]:
     """Returns the tables of the streams of a storage root that read a table, sorted."""
-    return tuple(sorted(_readers(storage, table)))
+    return _streams(storage, lambda path: parts(table) in map(parts, noted_sources(storage, path)))
 
 
-def _readers(storage: Storage, table: str) -> Iterator[str]:
-    for name in storage.list(storage.checkpoints):
+def _streams(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
+    """Returns the tables, sorted, of the streams for whose checkpoints a condition holds: the name of a stream's files if
+    nothing says which table that is."""
+    found = set()
+    for key in storage.list(storage.checkpoints):
         try:
-            reads = noted_sources(storage, f"{storage.checkpoints}/{name}")
+            if not holds(f"{storage.checkpoints}/{key}"):
+                continue
         except (OSError, ValueError, KeyError, TypeError):
             continue  # no checkpoint, or an unreadable one
-        if parts(table) in map(parts, reads):
-            yield _written_by(storage, name)
-
-
-def _readers_beyond(storage: Storage, table: IcebergTable) -> Iterator[str]:
-    for name in storage.list(storage.checkpoints):
-        path = f"{storage.checkpoints}/{name}"
         try:
-            checkpoint, reads = read_checkpoint(storage, path), noted_sources(storage, path)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # no checkpoint, or an unreadable one
-        if checkpoint is None or checkpoint.planned is None:
-            continue
-        offsets = read_offsets(storage, path, checkpoint.planned)
-        for source, offset in zip(reads, offsets, strict=False):
-            snapshot = last_snapshot(offset)
-            if (
-                parts(source) == parts(table.name)
-                and snapshot is not None
-                and not table.has_ancestor(snapshot)
-            ):
-                yield _written_by(storage, name)
-
-
-def _written_by(storage: Storage, key: str) -> str:
-    """Returns the table of a stream, or the name of its files if nothing says which table that is."""
-    try:
-        noted = owner.read(storage, key)
-    except StreamError:
-        return key
-    return key if noted is None else noted.table
+            noted = owner.read(storage, key)
+        except StreamError:
+            noted = None
+        found.add(key if noted is None else noted.table)
+    return tuple(sorted(found))
 
 
 def lost_beginning_message(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
@@ -321,16 +293,11 @@ def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str
     Args:
         place: place of the table among its sources.
     """
-    fitting = [
-        each.name
-        for each in listed(model.storage, model.savepoints)
-        if (begins := next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)) is not None
-        and table.has_ancestor(begins)
-    ]
-    if fitting:
-        remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {fitting[-1]}`. Or rebuild it: "
-    else:
-        remedy = "Rebuild this model too: "
+    remedy = "Rebuild this model too: "
+    for each in listed(model.storage, model.savepoints):
+        begins = next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)
+        if begins is not None and table.has_ancestor(begins):
+            remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {each.name}`. Or rebuild it: "
     return (
         f"Model {model.name}: the table {table.name} that it streams from was put back (by `dbt-stream state restore`, or "
         "a rollback of Iceberg's) to before what this model has read last, so it has ingested rows that the table no "

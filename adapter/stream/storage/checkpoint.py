@@ -12,6 +12,8 @@ from ...environment.storage import Storage
 
 METADATA = "metadata"
 """The file with the query's id."""
+_NOTES = ("sources", "schemas", "static", "topics", "files", "columns", "whole", "bootstrap")
+"""Names of the files that this package adds to a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Checkpoint:
 def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
     """Returns the checkpoint in a folder, or None if no stream has started."""
     metadata = storage.read_text(f"{path}/{METADATA}")
-    planned, done = _newest_number(storage, f"{path}/offsets"), _newest_number(storage, f"{path}/commits")
+    planned, done = (max(_numbers(storage, f"{path}/{log}"), default=None) for log in ("offsets", "commits"))
     if not metadata and planned is None and done is None:
         return None
     missing = [] if metadata else [METADATA]
@@ -48,6 +50,12 @@ def clear_beginning(storage: Storage, path: str) -> None:
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is None or (checkpoint.planned is None and checkpoint.done is None):
         storage.delete(f"{path}/offsets")
+
+
+def planned_batch(storage: Storage, path: str) -> int | None:
+    """Returns the newest micro-batch whose offsets are logged, or None if no stream has begun to read."""
+    checkpoint = read_checkpoint(storage, path)
+    return None if checkpoint is None else checkpoint.planned
 
 
 def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
@@ -97,21 +105,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
         to: an empty folder.
         but: files that the caller writes itself.
     """
-    names = [
-        each
-        for each in (
-            METADATA,
-            "sources.json",
-            "schemas.json",
-            "static.json",
-            "topics.json",
-            "files.json",
-            "columns.json",
-            "whole.json",
-            "bootstrap.json",
-        )
-        if each not in but
-    ]
+    names = [each for each in (METADATA, *(f"{note}.json" for note in _NOTES)) if each not in but]
     for log in ("offsets", "commits"):
         # Spark starts at the end of the micro-batch before, and runs the last one again if it isn't committed.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
@@ -139,11 +133,6 @@ def needed_files(log: Iterable[str], sums: int = 2) -> list[str]:
     return sorted((name for name, place in places.items() if place >= first), key=places.__getitem__)
 
 
-def files_read(storage: Storage, path: str, source: int) -> set[str]:
-    """Returns the files that the log lists as read from a file source; empty for other sources."""
-    return {*file_entries(storage, path, source)}
-
-
 class FileEntry(NamedTuple):
     """An entry in the log of a file source."""
 
@@ -154,7 +143,7 @@ class FileEntry(NamedTuple):
 
 
 def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntry]:
-    """Returns the entries in the log of a file source, by the files' paths as the log has them."""
+    """Returns the entries in the log of a file source, by the files' paths as the log has them; empty for other sources."""
     log = f"{path}/sources/{source}"
     found = {}
     for name in needed_files(storage.list(log), sums=1):
@@ -162,6 +151,12 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntr
             if line.startswith("{") and "path" in (entry := json.loads(line)):
                 found[str(entry["path"])] = FileEntry(int(entry["batchId"]), int(entry["timestamp"]))
     return found
+
+
+def files_until(storage: Storage, path: str, source: int, offset: str) -> set[str]:
+    """Returns the files that were read of a file source up to an offset, as the log has them."""
+    last, entries = place_in_log(offset), file_entries(storage, path, source)
+    return {file for file, entry in entries.items() if last is not None and entry.offset <= last}
 
 
 def files_of_batch(storage: Storage, path: str, place: int, batch: int) -> list[str]:
@@ -235,10 +230,6 @@ def _number(offset: str, name: str) -> int | None:
     except (ValueError, TypeError, KeyError):
         return None
     return found if isinstance(found, int) else None
-
-
-def _newest_number(storage: Storage, log: str) -> int | None:
-    return max(_numbers(storage, log), default=None)
 
 
 def _numbers(storage: Storage, log: str) -> list[int]:

@@ -130,8 +130,8 @@ def find(model: StreamModel, name: str) -> Savepoint:
     for each in found:
         if each.name == name:
             return each
-    there = f"it has {', '.join(each.name for each in found)}" if found else "it has none"
-    raise StreamError(f"Model {model.name}: there is no savepoint '{name}' of it; {there}.")
+    known = ", ".join(each.name for each in found)
+    raise StreamError(f"Model {model.name}: there is no savepoint '{name}' of it; it has {known or 'none'}.")
 
 
 def next_name(taken: Iterable[str], cause: str) -> str:
@@ -161,10 +161,7 @@ def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
     """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
-    found: Mapping[str, int] = json.loads(
-        model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"
-    )
-    return found
+    return dict(json.loads(model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"))
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:

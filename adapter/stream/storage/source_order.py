@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...query.program import StreamInput
 from ...sources.source_tables import without_read_digest
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, plain_path
-from .checkpoint import read_checkpoint
+from .checkpoint import last_snapshot, planned_batch, read_offsets
 
 if TYPE_CHECKING:
     from ...environment.storage import Storage
@@ -79,9 +80,15 @@ def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
     return [each["reads"] for each in json.loads(text)] if text is not None else []
 
 
+def snapshots_read(storage: Storage, checkpoint: str) -> list[tuple[str, int | None]]:
+    """Returns the same with the last planned snapshot of each; None where none is planned, or where it isn't a table."""
+    names, batch = noted_sources(storage, checkpoint), planned_batch(storage, checkpoint)
+    offsets = [] if batch is None else read_offsets(storage, checkpoint, batch)
+    return [*zip_longest(names, map(last_snapshot, offsets[: len(names)]))]
+
+
 def _recorded_sources(model: StreamModel, path: str) -> list[dict[str, str]] | None:
-    checkpoint = read_checkpoint(model.storage, path)
-    begun = checkpoint is not None and checkpoint.planned is not None
+    begun = planned_batch(model.storage, path) is not None
     text = model.storage.read_text(f"{path}/{_FILE}") if begun else None
     return json.loads(text) if text is not None else None
 

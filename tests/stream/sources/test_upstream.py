@@ -56,7 +56,10 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
     storage = Storage(str(tmp_path), lambda: None)
     found = {"known": Owner("lake.db.`my größe`", {}, None), "unknown": None}
     for key in (*found, "unreadable"):
-        storage.write_text(f"{storage.checkpoints}/{key}/offsets/0", "")
+        offset = '{"snapshot_id": 1, "position": 1}'
+        storage.write_text(f"{storage.checkpoints}/{key}/offsets/0", f"v1\n{{}}\n{offset}")
+        sources = '[{"relation": "t", "reads": "lake.db.t"}]'
+        storage.write_text(f"{storage.checkpoints}/{key}/sources.json", sources)
 
     def read(_: Storage, key: str) -> Owner | None:
         if key not in found:
@@ -64,9 +67,6 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
         return found[key]
 
     monkeypatch.setattr(upstream.owner, "read", read)
-    monkeypatch.setattr(upstream, "read_checkpoint", lambda *_: SimpleNamespace(planned=0))
-    monkeypatch.setattr(upstream, "noted_sources", lambda *_: ["lake.db.t"])
-    monkeypatch.setattr(upstream, "read_offsets", lambda *_: ['{"snapshot_id": 1, "position": 1}'])
     table: Any = SimpleNamespace(name="lake.db.t", has_ancestor=lambda snapshot: False)
     names = ["lake.db.`my größe`", "unknown", "unreadable"]
     assert [*readers_beyond(storage, table, None)] == [*readers(storage, "lake.`db`.t")] == names
