@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         table_configs,
     )
     from dbt.adapters.spark_streaming.query.planner import plan_query
-    from dbt.adapters.spark_streaming.stream.iceberg import dropping, owner, ownership, replaced_tables
+    from dbt.adapters.spark_streaming.stream.iceberg import maintenance, owner, ownership
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
     from dbt.adapters.spark_streaming.stream.lifecycle import batch_tables
@@ -75,10 +75,9 @@ else:
             "project.streaming",
             "project.table_configs",
             "query.planner.plan_query",
-            "stream.iceberg.dropping",
+            "stream.iceberg.maintenance",
             "stream.iceberg.owner",
             "stream.iceberg.ownership",
-            "stream.iceberg.replaced_tables",
             "stream.iceberg.table as iceberg",
             "stream.lifecycle.batch_tables",
             "stream.progress.report",
@@ -267,7 +266,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             table = batch_tables.mark_made_table(self.environment.session(), context)
         if table is not None:
             with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
-                replaced_tables.expire_old(self.environment.storage, table)
+                maintenance.expire_old(self.environment.storage, table)
 
     def _warn_of_unreadable(self, node: Any) -> None:
         """Warns of unreadable values in the sources that a node has read in batch. A stream counts its own."""
@@ -301,11 +300,11 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             name = stream_node.in_catalog(relation.render(), self.environment)
             table = iceberg.find(self.environment.session(), name)
         may_delete = (
-            table is not None and batch_tables.is_ours(table, name) and dropping.may_delete_files(table)
+            table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
         )
         if table is not None:
             with streaming.sentences():
-                dropping.check_drop(self.environment.session(), table, may_delete)
+                ownership.check_drop(self.environment.session(), table, may_delete)
         if not may_delete:
             self.drop_relation(relation)
             return

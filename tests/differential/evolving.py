@@ -11,8 +11,7 @@ from typing import Any
 from dbt.adapters.spark_streaming.query.program import Program, called
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
-from dbt.adapters.spark_streaming.stream.evolution.migration import migration
+from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature, migration
 from tests.differential.duck import Clock, Laboratory, Streamed, translated
 from tests.differential.tables import Row
 from tests.differential.tree import TIME, Column, Model, Written

@@ -8,19 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...query.state_signature import AggregateState, TreeState
+from . import effect
 from .aggregates import compare_aggregates, key_differences
-from .effect import (
-    ENUMERATED,
-    GROUPING_SETS,
-    KEY_ORDER,
-    MORE_ROWS,
-    OPERATORS,
-    RANKED_ROWS,
-    RANKING,
-    RETRACTS,
-    SOURCE,
-    Evolution,
-)
+from .effect import Evolution
 from .match_parts import has_same_single, same_parts
 from .trees import Trees, operator_of, operators_below
 
@@ -55,7 +45,7 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
     elif now.has_ttl:
         why = _why_refused(trees)
         found.refused += (
-            [f"{why[0]}; with state_ttl they aren't rebuilt", *why[1:]] if why == [OPERATORS] else why
+            [f"{why[0]}; with state_ttl they aren't rebuilt", *why[1:]] if why == [effect.OPERATORS] else why
         )
     else:
         _rebuild(found, trees)
@@ -81,10 +71,10 @@ def group_effect(old: AggregateState, new: AggregateState, name: str, same_rows:
     found = Evolution()
     reasons = {
         "the group keys": old.keys != new.keys,
-        GROUPING_SETS: old.grouping_sets != new.grouping_sets,
-        RETRACTS: old.retracts != new.retracts,
-        ENUMERATED: old.enumerated != new.enumerated,
-        KEY_ORDER: old.key_order is not None and old.key_order != new.key_order,
+        effect.GROUPING_SETS: old.grouping_sets != new.grouping_sets,
+        effect.RETRACTS: old.retracts != new.retracts,
+        effect.ENUMERATED: old.enumerated != new.enumerated,
+        effect.KEY_ORDER: old.key_order is not None and old.key_order != new.key_order,
     }
     found.refused += [reason for reason, holds in reasons.items() if holds]
     compare_aggregates(found, name, old, new, same_rows)
@@ -95,18 +85,18 @@ def _why_refused(trees: Trees) -> list[str]:
     """Returns the reasons why a state can't be used by a query: specific ones if both have a single stateful operator."""
     was, now = trees.was, trees.now
     if was.single is None or now.single is None:
-        return [OPERATORS]
+        return [effect.OPERATORS]
     if len(was.groups) == len(now.groups) == 1:
         (had,), (has,) = ([each.aggregates for each in tree.groups.values()] for tree in (was, now))
         sets = {
-            GROUPING_SETS: had.grouping_sets != has.grouping_sets,
-            KEY_ORDER: had.key_order != has.key_order,
+            effect.GROUPING_SETS: had.grouping_sets != has.grouping_sets,
+            effect.KEY_ORDER: had.key_order != has.key_order,
         }
         found = [*key_differences(had.keys, has.keys), *(reason for reason, holds in sets.items() if holds)]
-        return found or [SOURCE]
+        return found or [effect.SOURCE]
     if was.groups or now.groups:
-        return [OPERATORS]
-    return [RANKED_ROWS if was.single.by == now.single.by else RANKING]
+        return [effect.OPERATORS]
+    return [effect.RANKED_ROWS if was.single.by == now.single.by else effect.RANKING]
 
 
 def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> bool:
@@ -201,7 +191,7 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
     problems = _problems(trees)
     starts = rebuild_starts(trees.now, [name for name in problems if not problems[name]])
     if starts is None:
-        more = [MORE_ROWS.format(has, had) for _, had, has in trees.rankings() if has > had]
+        more = [effect.MORE_ROWS.format(has, had) for _, had, has in trees.rankings() if has > had]
         found.refused += more or _why_refused(trees)
         found.refused += [problem for each in problems.values() for problem in each]
         return

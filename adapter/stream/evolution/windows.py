@@ -8,19 +8,9 @@ from dataclasses import fields
 
 from ...query.state_signature import AggregateState, TopState, WindowOperatorState, WindowOutput, WindowState
 from ...util.text import counted
+from . import effect
 from .aggregates import compare_aggregates, key_differences
-from .effect import (
-    BELOW,
-    ENUMERATED,
-    GROUPING_SETS,
-    KEY_ORDER,
-    NOW_AGGREGATES,
-    NOW_ROWS,
-    RANKING,
-    SOURCE,
-    STREAMS,
-    Evolution,
-)
+from .effect import Evolution
 
 
 def compare_windows(
@@ -35,19 +25,19 @@ def compare_windows(
     """
     found.refused += _window_differences(old.window, new.window)
     if (old.aggregates is None) != (new.aggregates is None):
-        found.refused.append(NOW_ROWS if new.aggregates is None else NOW_AGGREGATES)
+        found.refused.append(effect.NOW_ROWS if new.aggregates is None else effect.NOW_AGGREGATES)
         return
     if old.aggregates is not None and new.aggregates is not None:
         found.refused += key_differences(old.aggregates.keys, new.aggregates.keys)
     is_same = _has_same_input(old, new)
     if _is_below_changed(old, new):
-        found.refused.append(BELOW)
+        found.refused.append(effect.BELOW)
     if old.aggregates is not None and new.aggregates is not None:
         found.refused += _grouping_differences(old.aggregates, new.aggregates)
     if old.source != new.source and not is_same and not same_rows:
-        found.refused.append(SOURCE)
+        found.refused.append(effect.SOURCE)
     if old.streams != new.streams:
-        found.refused.append(STREAMS)
+        found.refused.append(effect.STREAMS)
     if old.buffer is not None and new.buffer is not None:
         if old.buffer.top is None and new.buffer.top is None:
             found.buffered_columns.add(new.buffer.column)
@@ -67,11 +57,11 @@ def _has_same_input(old: WindowOperatorState, new: WindowOperatorState) -> bool:
 
 def _grouping_differences(old: AggregateState, new: AggregateState) -> Iterator[str]:
     if old.enumerated != new.enumerated:
-        yield ENUMERATED
+        yield effect.ENUMERATED
     if old.grouping_sets != new.grouping_sets:
-        yield GROUPING_SETS
+        yield effect.GROUPING_SETS
     if old.key_order != new.key_order:
-        yield KEY_ORDER
+        yield effect.KEY_ORDER
 
 
 def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, is_edited: bool) -> None:
@@ -79,12 +69,12 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
     all rows if there was no ranking."""
     if new is None:
         if old is not None:
-            found.refused.append(RANKING)
+            found.refused.append(effect.RANKING)
     elif old is None:
         if is_edited:
             found.limited_rankings.append(f"the ranking of {counted(new.rows, 'row')} instead of all rows")
     elif (old.function, old.partition, old.order) != (new.function, new.partition, new.order):
-        found.refused.append(RANKING)
+        found.refused.append(effect.RANKING)
     else:
         found.limit_ranking(old.rows, new.rows, may_have_expired=True)
 

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
 from ..common.failpoints import FailPointError, around
 from ..common.model import is_beside
 from ..progress.position import COMPACTED
 from .snapshot_retention import RequiredSnapshots, required_snapshots
-from .table import DELETE_FILES, DELETED, FILES, RECORDS, Snapshot, starting_snapshot
+from .table import DELETE_FILES, DELETED, FILES, RECORDS, IcebergTable, Snapshot, starting_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..common.model import Retention, StreamModel
-    from .table import IcebergTable
 
 logger = AdapterLogger("Spark")
 
@@ -45,6 +45,9 @@ _MANY = 5
 
 OWN_AGE, OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 """Table properties of Iceberg by which a user retains more snapshots."""
+
+MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
+"""Milliseconds to retain a snapshot of a batch model's table: Iceberg's default of `OWN_AGE`."""
 
 PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -270,3 +273,37 @@ class Maintenance:
                 f"{holder} has not read them yet. Run that model, or drop it with `dbt-stream reset`. If it is no longer in "
                 "the project, drop its table, and remove the rest with `dbt-stream clean --dropped --yes`."
             )
+
+
+def expire_old(storage: Storage, table: IcebergTable) -> bool:
+    """Expires the snapshots of a batch model's table that are older than its properties allow, and deletes the files that
+    only they have. Every run of a `table` model leaves a copy of all earlier rows.
+
+    Retained are the newest ``history.expire.min-snapshots-to-keep`` snapshots (default: one), those of branches and tags,
+    those that a stream of the storage root has not read, and the newest append with all after it, where a new stream can
+    start.
+
+    Args:
+        storage: where the checkpoints of streams are.
+
+    Returns:
+        Whether there were snapshots to expire.
+    """
+    age = int(table.property(OWN_AGE) or MAX_SNAPSHOT_AGE)
+    oldest = table.oldest_time()
+    before = int(time.time() * 1000) - age
+    if oldest is None or oldest >= before or table.property("gc.enabled") == "false":
+        return False
+    left = required_snapshots(storage, table.name)
+    if left.whole is not None:
+        return False
+    lineage = table.lineage()
+    needed = [each.made for each in lineage if each.id in left.after]
+    begins = starting_snapshot(lineage)
+    if begins is not None:
+        needed.append(begins[1].made)
+    before = min(before, *needed) if needed else before
+    if oldest >= before:
+        return False
+    table.expire(before, int(table.property(OWN_NUMBER) or 1))
+    return True

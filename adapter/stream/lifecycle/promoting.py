@@ -22,8 +22,7 @@ from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner
-from ..iceberg.dropping import is_folder
-from ..iceberg.ownership import check_droppable, drop, foreign_error, hand_over, name_of
+from ..iceberg.ownership import check_droppable, drop, foreign_error, hand_over, is_folder, name_of
 from ..iceberg.table import IcebergTable, find, load
 from ..run.lock import locked
 from ..run.runner import reset

@@ -21,8 +21,7 @@ from ..common.session import session_defaults, set_shuffle_partitions, working_s
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
 from ..evolution.match_parts import names_of
-from ..evolution.migrated_signature import migrated_signature
-from ..evolution.migration import Migration, migration
+from ..evolution.migration import Migration, migrated_signature, migration
 from ..evolution.output_schema import alterations, check_columns, widenings
 from ..iceberg.table import stored_types
 from ..microbatch.lookups import Lookups

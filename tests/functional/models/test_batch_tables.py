@@ -9,7 +9,7 @@ import pytest
 from dbt.cli.main import dbtRunner
 from dbt.tests.util import run_dbt, write_file
 
-from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from tests.functional.models.conftest import sources, write_events
 from tests.functional.models.test_replaced_tables import files_of
@@ -97,7 +97,7 @@ class TestTablesOfOthers:
         }
 
     def test_their_files_stay(self, project: Any, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(replaced_tables, "MAX_SNAPSHOT_AGE", 0)
+        monkeypatch.setattr(maintenance, "MAX_SNAPSHOT_AGE", 0)
         schema = project.test_schema
         for name in ("whole", "more"):
             spark.sql(f"create table {schema}.{name} using iceberg as select 7 as k")

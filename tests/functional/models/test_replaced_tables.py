@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.spark_streaming.stream.iceberg import replaced_tables
+from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.maintenance import PROPERTIES
 
 BATCH = "{{{{ config(materialized='{kind}') }}}}\nselect id as k, repeat('x', 100) as v from range(10)\n"
@@ -41,7 +41,7 @@ class TestBatchModels:
 
     @pytest.fixture
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(replaced_tables, "MAX_SNAPSHOT_AGE", 0)
+        monkeypatch.setattr(maintenance, "MAX_SNAPSHOT_AGE", 0)
         yield
 
     def test_copies_go(self, project: Any, spark: Any, soon: None) -> None:

@@ -25,8 +25,7 @@ from dbt.adapters.spark_streaming.query.windows import emission, expansion, wind
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
-from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migration
+from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migrated_signature, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
 WINDOWS = {

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
+from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from tests.planned import tree_of
 
 STREAM = expansion.expand_stream("events")

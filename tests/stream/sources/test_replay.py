@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
-from dbt.adapters.spark_streaming.stream.evolution.migrated_signature import migrated_signature
+from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
 from dbt.adapters.spark_streaming.stream.sources.replay import history
