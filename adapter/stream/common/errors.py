@@ -279,12 +279,7 @@ def _explain_kafka(model: StreamModel, text: str) -> str | None:
 
 
 def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
-    """Returns the message for a source table with a snapshot that overwrites or deletes rows. A stream reads only appends.
-
-    Args:
-        kind: operation of the snapshot, ``overwrite`` or ``delete``.
-        tables: names of the source tables that may have the snapshot.
-    """
+    """Returns the message for a source table with an ``overwrite`` or ``delete`` snapshot. A stream reads only appends."""
     tables = [*tables]
     # Nodes have no options of streams.
     can_skip = not all(map(model.is_node, tables))

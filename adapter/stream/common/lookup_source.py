@@ -94,8 +94,6 @@ class LookupSource:
         """Reads the ``lookup`` mapping of a source's ``meta``.
 
         Args:
-            name: ``source.table``, for messages.
-            relation: name of the source in SQL.
             table: name of the database table if the mapping has no ``dbtable``.
 
         Raises:

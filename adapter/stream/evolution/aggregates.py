@@ -21,7 +21,6 @@ def compare_aggregates(
     """Adds the effect on the aggregates of a window operator or group.
 
     Args:
-        found: the effect so far.
         same_rows: whether the input rows are known to be the same.
 
     >>> def of(*names): return AggregateState(metrics={each: MetricState(each, (each,)) for each in names})

@@ -19,11 +19,7 @@ def has_same_single(old: Signature, new: Signature) -> bool:
 
 
 def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
-    """Maps the names of a program's state tables, groups and window operators to those in a state, if they differ.
-
-    Args:
-        same_rows: whether the author accepts that the input rows differ.
-    """
+    """Maps the names of a program's state tables, groups and window operators to those in a state, if they differ."""
     if same_rows and has_same_single(had, program.signature):
         assert had.single is not None and program.signature.single is not None
         was, now = had.single.name, program.signature.single.name
@@ -94,7 +90,6 @@ def renamed_windows(
 
     Args:
         had: window operators of the state's signature, in the order of evaluation.
-        called: the result of an earlier match.
 
     >>> from ...query.state_signature import MetricState
     >>> def of(name, stream, *metrics):

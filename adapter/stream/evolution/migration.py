@@ -73,7 +73,6 @@ def migration(
     """Returns the migration of a model's state, and the problems that prevent it, in words.
 
     Args:
-        found: the effect of the edited query on the state.
         has: the state's columns and their types.
         wants: the columns and types that the query needs.
         kept: columns of the kept state tables, if `found.drops_other_parts`.
@@ -187,7 +186,6 @@ def migrated_signature(
     """Returns the signature of a state after its migration to another query.
 
     Args:
-        old: signature of the state before.
         leftovers: by operator, columns that still hold values of removed aggregates, because another operator uses
             them.
         rebuilt_from: groups from which the operators above are to be rebuilt; None to keep those of `old`.

@@ -70,11 +70,7 @@ def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) ->
 
 
 def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
-    """Raises unless an Iceberg table can store a query's columns.
-
-    Raises:
-        StreamError: Iceberg lacks the type of a column, or reserves its name.
-    """
+    """Raises unless an Iceberg table can store a query's columns."""
     if (reserved := reserved_name(gives)) is not None:
         raise StreamError(f"Model {model.name}: {reserved}")
     for name, kind in gives.items():
@@ -100,14 +96,7 @@ def holds_interval(kind: str) -> bool:
 
 
 def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
-    """Raises if Spark would change values of updated rows when it groups by all of their columns.
-
-    Args:
-        kinds: types of the columns of the state, or of its rows.
-
-    Raises:
-        StreamError: a type contains a MAP whose NULL values Spark turns into 0.
-    """
+    """Raises if Spark would change values of updated rows when it groups by all of their columns."""
     for kind in kinds:
         found = _LOSES_NULLS.search(kind.lower())
         if found:
@@ -119,11 +108,7 @@ def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
 
 
 def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
-    """Raises if the state would lose the collation of a column.
-
-    Raises:
-        StreamError: a type is or contains a string with a collation.
-    """
+    """Raises if the state would lose the collation of a column."""
     if any(_COLLATION.search(kind) for kind in kinds):
         raise StreamError(collation_message(model))
 

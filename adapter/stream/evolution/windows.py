@@ -16,13 +16,7 @@ from .effect import Evolution
 def compare_windows(
     found: Evolution, old: WindowOperatorState, new: WindowOperatorState, same_rows: bool, is_edited: bool
 ) -> None:
-    """Adds the effect on a window operator.
-
-    Args:
-        found: the effect so far.
-        same_rows: whether the author accepts that the input rows differ.
-        is_edited: whether the text of the query has changed.
-    """
+    """Adds the effect on a window operator."""
     found.refused += _window_differences(old.window, new.window)
     if (old.aggregates is None) != (new.aggregates is None):
         found.refused.append(effect.NOW_ROWS if new.aggregates is None else effect.NOW_AGGREGATES)

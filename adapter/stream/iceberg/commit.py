@@ -91,9 +91,6 @@ def append(
     Args:
         rows: rows with the table's columns. None for a commit that only carries properties.
         by_anyone: whether to also refuse the commit if any other writer has changed rows.
-
-    Raises:
-        StreamError: another run of the model has written the table; nothing was added.
     """
     with around(point, model.name):
         files = _write_files(rows, table.java)
@@ -119,9 +116,6 @@ def overwrite(
         properties: those of the snapshot, or a function that is called after the rows are written: it returns None to
             leave the table unchanged.
         parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
-
-    Raises:
-        StreamError: somebody has written the table; nothing was changed.
     """
     with around(point, model.name):
         files = _write_files(rows, table.java)
@@ -160,7 +154,6 @@ def change(
 
     Raises:
         Moved: another writer has compacted the table.
-        StreamError: somebody has written the table; nothing was changed.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import IllegalArgumentException
@@ -236,11 +229,7 @@ def replace(
     """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot.
 
     Args:
-        files: the files to remove.
         rows: the rows that replace theirs, with the table's columns.
-
-    Raises:
-        StreamError: another run of the model has written the table; nothing was changed.
     """
     with around(point, model.name):
         written = _write_files(rows, table.java)
@@ -275,14 +264,7 @@ def migrate(
     properties: Mapping[str, str],
     by_anyone: bool = True,
 ) -> None:
-    """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit.
-
-    Args:
-        by_anyone: whether to also refuse the commit if any other writer has changed rows.
-
-    Raises:
-        StreamError: another run of the model has written the table; nothing was changed.
-    """
+    """Changes a table's columns and properties, empties partitions, and adds rows, all in one commit."""
     with around(point, model.name):
         table.refresh()  # a savepoint may have changed the metadata meanwhile
         transaction = table.java.newTransaction()
@@ -323,9 +305,6 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
 
 def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
     """Rebases on a commit that Spark has just made for this run.
-
-    Args:
-        name: the id of the commit, its property `COMMIT`.
 
     Raises:
         StreamError: another run of the model has committed just before.

@@ -67,10 +67,7 @@ def kept_snapshots(
     """Returns how many of the newest snapshots to retain.
 
     Args:
-        lineage: the newest snapshot, its parent, and so on.
-        retention: the model's config.
         now: milliseconds since 1970.
-        left: the snapshots that streams have not read yet.
         age: milliseconds for which the table's properties retain every snapshot, or None.
         at_least: the number of snapshots that the table's properties retain.
     """
@@ -117,7 +114,6 @@ class Maintenance:
         kind: the kind of table, for fail points.
         build_on: rebases the run on a compaction, which Spark commits without a condition. None if the table is compacted
             elsewhere.
-        is_read: whether streams read the table.
     """
 
     def __init__(
@@ -141,18 +137,13 @@ class Maintenance:
         self._is_old = True
 
     def after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
-        """Compacts and expires if due.
+        """Compacts and expires if due. Returns the number of commits.
 
-        Failures are logged, and the next check tries again: the rows are already in the table.
+        Failures are logged, and the next check tries again: the rows are already in the table. Raises only if another run of
+        the model has written it.
 
         Args:
             before: further maintenance to do first. Returns the number of its commits.
-
-        Returns:
-            The number of commits made.
-
-        Raises:
-            StreamError: another run of the model has written the table.
         """
         try:
             return before() + self._compact(spark) + self._expire()
@@ -281,13 +272,7 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
 
     Retained are the newest ``history.expire.min-snapshots-to-keep`` snapshots (default: one), those of branches and tags,
     those that a stream of the storage root has not read, and the newest append with all after it, where a new stream can
-    start.
-
-    Args:
-        storage: where the checkpoints of streams are.
-
-    Returns:
-        Whether there were snapshots to expire.
+    start. Returns whether there were snapshots to expire.
     """
     age = int(table.property(OWN_AGE) or MAX_SNAPSHOT_AGE)
     oldest = table.oldest_time()

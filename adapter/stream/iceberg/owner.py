@@ -97,11 +97,7 @@ def keys(storage: Storage) -> list[str]:
 
 
 def read(storage: Storage, key: str) -> Owner | None:
-    """Returns the table that the files of a model belong to, or None if it has no owner file.
-
-    Raises:
-        StreamError: a newer version of this package wrote the owner file, or it can't be read.
-    """
+    """Returns the table that the files of a model belong to, or None if it has no owner file. Raises if it can't be read."""
     place = _path_of(storage, key)
     return read_metadata(
         storage,
@@ -135,11 +131,7 @@ def forget(model: StreamModel) -> None:
 
 
 def check(spark: SparkSession, model: StreamModel) -> None:
-    """Raises unless the files of a model belong to its table in this session's catalog.
-
-    Raises:
-        StreamError: they belong to another table, or have no owner file. Nothing was changed.
-    """
+    """Raises unless the files of a model belong to its table in this session's catalog."""
     noted = read(model.storage, model.key)
     if noted is None:
         for path in (model.checkpoint, model.savepoints):

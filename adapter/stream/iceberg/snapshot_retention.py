@@ -28,12 +28,7 @@ class RequiredSnapshots:
 
 
 def required_snapshots(storage: Storage, table: str) -> RequiredSnapshots:
-    """Returns the snapshots of a table that the streams of a storage root still need.
-
-    Args:
-        storage: where their checkpoints are.
-        table: the name of the table, as in their sources.
-    """
+    """Returns the snapshots of a table that the streams of a storage root still need."""
     after: dict[int, str] = {}
     whole = None
     for name, path in _checkpoints(storage):

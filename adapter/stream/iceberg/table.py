@@ -682,9 +682,6 @@ def _snapshot(snapshot: Any) -> Snapshot:
 def starting_snapshot(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | None:
     """Finds the snapshot at which a stream can start after a full read of the table: the newest append with files.
 
-    Args:
-        lineage: the newest snapshot, its parent, and so on.
-
     Returns:
         The 1-based index of the snapshot, and the snapshot. None if there is none, or if other snapshots than appends and
         compactions came after it.

@@ -43,13 +43,10 @@ def backfill(
     program: Program,
     find: Callable[[SparkSession, int], Windows],
 ) -> int:
-    """Recomputes closed windows, and replaces them in the table.
+    """Recomputes closed windows, and replaces them in the table. Returns the number of their rows afterwards.
 
     Args:
         find: returns the windows, from a session and the instant up to which windows have closed.
-
-    Returns:
-        Number of rows of the windows afterwards.
 
     Raises:
         StreamError: the query has no windows or none has closed, or the stream is running.

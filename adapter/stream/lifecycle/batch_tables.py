@@ -58,15 +58,8 @@ def is_ours(table: IcebergTable, target: str) -> bool:
 
 
 def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
-    """Returns the table that has the name of a node before the node is built.
-
-    Args:
-        model: the node, in the form of a streaming model.
-        replaces: whether the node replaces an existing table by another one.
-
-    Raises:
-        StreamError: the table is that of a streaming model that is running.
-    """
+    """Returns the table that has the name of a node before the node is built. Raises if the node replaces that of a
+    streaming model that is running."""
     table = find(spark, model.target)
     if table is None:
         return Before(model)
@@ -78,17 +71,8 @@ def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> B
 
 
 def mark_made_table(spark: SparkSession, was: Before) -> IcebergTable | None:
-    """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced.
-
-    Args:
-        was: the table that had the node's name before.
-
-    Returns:
-        The node's table, or None if there is none or this package didn't make it.
-
-    Raises:
-        StreamError: the leftovers of the stream can't be removed.
-    """
+    """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced. Returns the
+    node's table, or None if there is none or this package didn't make it."""
     model = was.model
     table = find(spark, model.target)
     ends = was.is_stream and was.is_replaced(table)

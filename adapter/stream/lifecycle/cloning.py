@@ -91,13 +91,7 @@ class _Original:
 def check(
     spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
 ) -> None:
-    """Raises unless a model can be a clone of another one. Changes nothing.
-
-    Args:
-        program: program of the clone's query.
-        source: the original model.
-        name: name of a savepoint of the original; None for its current state.
-    """
+    """Raises unless a model can be a clone of another one. Changes nothing."""
     with sentences(model):
         session = working_session(spark)
         _check_new(session, model, source)
@@ -155,11 +149,8 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
 
 @contextmanager
 def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
-    """Yields the current state of a model, whose lock is held in the block, or one of its savepoints.
-
-    Raises:
-        StreamError: a part of it is missing.
-    """
+    """Yields the current state of a model, whose lock is held in the block, or one of its savepoints. Raises if a part of
+    it is missing."""
     with ExitStack() as stack:
         if name is None:
             stack.enter_context(locked(spark, model))
@@ -297,11 +288,7 @@ def _copy(
 
 
 def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
-    """Returns rows with the columns of the model's table, whose types may be wider.
-
-    Raises:
-        StreamError: values don't fit a column of the table.
-    """
+    """Returns rows with the columns of the model's table, whose types may be wider. Raises if values don't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     listed = []
     for field in spark.table(model.target).schema.fields:

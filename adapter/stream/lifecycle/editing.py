@@ -111,7 +111,6 @@ def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
     """Registers rows of the user as the view `ROWS`, which the queries of an edit can read.
 
     Args:
-        model: the model whose state is edited.
         source: a CSV file with a header, a Parquet file, or a relation. Columns of a CSV file are cast to the types of the
             state's columns of the same names.
 
@@ -194,11 +193,7 @@ class _Edit:
     def compare(
         self, rows: str, more: str | None, cache: BatchCache
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Returns the numbers of removed and of added rows by state table.
-
-        Raises:
-            StreamError: the new rows violate an invariant of the state.
-        """
+        """Returns the numbers of removed and of added rows by state table. Raises if the state would be invalid."""
         listed = ", ".join(map(quoted, self._names))
         wanted = self._typed(rows, is_whole=True)
         if more is not None:
@@ -241,11 +236,7 @@ class _Edit:
         self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
     def _typed(self, query: str, is_whole: bool) -> str:
-        """Returns a query with the columns and types of the state. With `is_whole`, it must give all columns.
-
-        Raises:
-            StreamError: the query gives other columns, or types that don't fit.
-        """
+        """Returns a query with the columns and types of the state, all of them with `is_whole`. Raises if it has others."""
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
         if unknown := sorted(given.keys() - has.keys()):

@@ -138,11 +138,7 @@ def _restore(
 def _snapshots_to_restore(
     spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
 ) -> dict[str, TableSnapshot]:
-    """Returns the snapshot, as a `TableSnapshot`, to which each table is restored.
-
-    Raises:
-        StreamError: a part of the savepoint is gone.
-    """
+    """Returns the snapshots to which tables are restored. Raises if a part of the savepoint is gone."""
     checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
         raise _cannot_restore(

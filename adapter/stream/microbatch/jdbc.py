@@ -131,7 +131,6 @@ class Table:
         """Requests the rows of some keys. Returns a Java collection.
 
         Args:
-            connection: an open `connection`.
             keys: their values, as `bound_as` gives them.
             more: text appended to the statement.
         """
@@ -157,12 +156,7 @@ class Table:
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
         """Whether a request failed because one of its values isn't valid for a column, such as a UUID that is text
-        here.
-
-        Args:
-            connection: an open `connection`.
-            values: the single key that was requested.
-        """
+        here."""
         if not is_of_values(problem):
             return False
         try:

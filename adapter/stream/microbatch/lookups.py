@@ -178,11 +178,7 @@ class _LookupTable:
         return self.table.rows(spark, found)
 
     def _with_retries(self, attempt: Any) -> Any:
-        """Runs an attempt, with retries after growing pauses.
-
-        Raises:
-            StreamError: the last retry fails.
-        """
+        """Runs an attempt, with retries after growing pauses. Raises if the last one fails."""
         pause = _PAUSE
         for retries_left in range(self.source.retries, -1, -1):
             try:

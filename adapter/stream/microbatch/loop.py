@@ -158,11 +158,7 @@ class Batches:
         return self.position.step == (-1, 0) and self.context.program.has_rows_without_input
 
     def begin_without_input(self, spark: SparkSession, nothing: DataFrame) -> None:
-        """Emits the rows that exist before the first micro-batch, such as a total of no rows.
-
-        Args:
-            nothing: a micro-batch without rows.
-        """
+        """Emits the rows that exist before the first micro-batch, such as a total of no rows."""
         position = replace(self.position.next(-1), query_id=self._query_id())
         session.prepare(spark, self._asked)
         self._ingest_piece(spark, SubBatch(nothing, None), position, now())
@@ -173,21 +169,13 @@ class Batches:
             step.emit()
 
     def rebuild(self, spark: SparkSession, nothing: DataFrame) -> None:
-        """Rebuilds results that an edited query needs, in an extra micro-batch without input.
-
-        Args:
-            nothing: a micro-batch without rows.
-        """
+        """Rebuilds results that an edited query needs, in an extra micro-batch without input."""
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
         self._ingest_piece(spark, SubBatch(nothing, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
-        """Closes all open windows, as at the end of the input.
-
-        Raises:
-            StreamError: the last micro-batch isn't fully ingested.
-        """
+        """Closes all open windows, as at the end of the input. Raises if the last micro-batch isn't fully ingested."""
         if self.position.cut is not None:
             raise StreamError(
                 f"Model {self.context.model.name}: its last micro-batch is only partly ingested, because its run was "

@@ -117,14 +117,10 @@ class MicroBatch:
         self._input_schema: StructType | None = None
 
     def update_state(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
-        """Computes the state changes of the micro-batch's rows and makes the first commit.
+        """Computes the state changes of the micro-batch's rows and makes the first commit. Returns the watermark after them.
 
         Args:
-            watermark: the watermark before them.
             at: processing time at which they arrived, in microseconds since 1970.
-
-        Returns:
-            The watermark after the rows.
         """
         streams = self._context.program.inputs
         self._set_shuffle_partitions(self._expected)
@@ -193,17 +189,11 @@ class MicroBatch:
         return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
 
     def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
-        """Writes the micro-batch's rows straight to the table, for a program without state: one commit.
+        """Writes the micro-batch's rows straight to the table, for a program without state: one commit. Returns the
+        watermark after them.
 
         Unless the rows are cached, counts and watermark are known only after the commit, so the commit carries those
         of the micro-batch before. Only `progress` reads them then.
-
-        Args:
-            watermark: the watermark before them.
-            at: processing time at which they arrived, in microseconds since 1970.
-
-        Returns:
-            The watermark after the rows.
         """
         self._show_clock()
         streams = self._context.program.inputs
@@ -453,7 +443,6 @@ class MicroBatch:
         """Sets the shuffle partitions.
 
         Args:
-            rows: number of input rows; None if unknown.
             windows: number of windows that each state row may be emitted in.
         """
         self._came = rows
@@ -579,12 +568,7 @@ class MicroBatch:
         self.position = replace(self.position, rows_out=self.position.rows_out + self.metrics.rows_out)
 
     def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
-        """Returns the columns of the program's state. Reads no data.
-
-        Args:
-            batch: a micro-batch without rows.
-            known: columns of the existing state; None if there is none.
-        """
+        """Returns the columns of the program's state. Reads no data."""
         self._show_nothing(batch)
         return self._layout(known)
 

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 class StateMeter:
     """Measures a state across the micro-batches of a run. Commits give the rows written and the current sizes; the
     last progress report gives the sizes at the start of the run. Iceberg is queried only if that report is of another
-    snapshot.
-
-    Args:
-        state: the state before the first micro-batch.
-    """
+    snapshot."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
         self._state, self._reader = state, reader(spark)

@@ -67,8 +67,6 @@ class Reader:
         """Returns the reads of a state and the lookups in it, by part. Scans of several parts are under "".
 
         Args:
-            plans: the executed plans.
-            table: Iceberg's name of the state.
             asked: the lookups of each step, by `lookups_of` the step.
         """
         found: dict[str, PartFigures] = {}
@@ -105,11 +103,7 @@ def reader(spark: SparkSession) -> Reader:
 
 
 def with_observations(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
-    """Returns rows that count lookups in the state while they are computed.
-
-    Args:
-        name: the name by which `Reader.read` finds the counts.
-    """
+    """Returns rows that count lookups in the state while they are computed."""
     from pyspark.sql import functions as F
 
     counts = []

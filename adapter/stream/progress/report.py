@@ -72,7 +72,6 @@ def report(
     Args:
         position: the position after the micro-batch, whose counts are totals since the stream began.
         state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
-        now: seconds since 1970.
     """
     now = time.time() if now is None else now
     return {
@@ -178,11 +177,6 @@ def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
 
 
 def lag_seconds(progress: Mapping[str, object], now: float | None = None) -> float | None:
-    """Returns how many seconds the watermark is behind the current time, or None without a watermark.
-
-    Args:
-        progress: the last progress of a model.
-        now: seconds since 1970.
-    """
+    """Returns how many seconds the watermark is behind the current time, or None without a watermark."""
     watermark = from_text(str(progress["watermark"]) if progress["watermark"] else None)
     return None if watermark is None else round((time.time() if now is None else now) - watermark / 1e6, 3)

@@ -143,12 +143,7 @@ def by_part(summary: Mapping[str, str]) -> dict[str, str]:
 
 
 def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
-    """Returns the sizes of parts from the last progress of a model, or None if that is of another snapshot of the state.
-
-    Args:
-        told: the progress, as `progress.report` returns it.
-        snapshot: the current snapshot of the state. None if it has none.
-    """
+    """Returns the sizes of parts from the last progress of a model, or None if that is of another snapshot of the state."""
     if snapshot is None:
         return {}
     state = (told or {}).get("state") or {}

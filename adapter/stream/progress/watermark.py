@@ -35,7 +35,6 @@ class Watermark:
 
         Args:
             seen: the newest event time of each stream in the micro-batch. None or missing if it had no rows.
-            now: the processing time.
 
         >>> w = Watermark(0, {"clicks": None, "orders": None}, idle_timeout=60)
         >>> w = w.advance({"clicks": 100, "orders": 20}, now=0)

@@ -47,13 +47,7 @@ def check_new_metrics(
     had: Signature,
     position: Position,
 ) -> History:
-    """Returns the history from which new aggregates are to be computed. Reads only metadata.
-
-    Args:
-        context: the model's context with its new program.
-        found: the effect of the new query on the state.
-        position: the last epoch in the state.
-    """
+    """Returns the history from which new aggregates are to be computed. Reads only metadata."""
     model = context.model
     if why := _problem(context, found, had, position):
         raise _refusal(model.name, why)

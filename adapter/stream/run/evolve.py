@@ -260,10 +260,7 @@ def backfilled_metrics(
     """Computes new aggregates from the history of the sources, without writing. Yields None if a change needs none.
 
     Args:
-        context: the model's context with its new program.
-        change: the change of the state; None if there is none.
-        position: the last epoch in the state.
-        unfinished: whether the table lacks the output of that epoch.
+        unfinished: whether the table lacks the output of the state's last epoch.
 
     Raises:
         StreamError: the history differs from the rows that the state has ingested.
@@ -292,18 +289,10 @@ def migrate_state(
     position: Position,
     added: NewMetrics | None = None,
 ) -> Position:
-    """Applies a change to a state, in one commit.
+    """Applies a change to a state, in one commit. Returns the last epoch of the changed state.
 
     Args:
-        context: the model's context with its new program.
-        position: the last epoch in the state.
         added: values of new aggregates from the history; None if they start with the next row.
-
-    Returns:
-        The last epoch of the changed state.
-
-    Raises:
-        StreamError: another run has written the state; nothing was changed.
     """
     position = replace(position if added is None else added.then, signature=digest(change.signature))
     # If only the signature changes, as in a flush, the sources aren't read: one may be gone.

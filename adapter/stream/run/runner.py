@@ -327,11 +327,7 @@ class RunningStream:
             )
 
     def follow(self, trigger: str) -> None:
-        """Continues with new rows, after the stream has ingested the available ones.
-
-        Args:
-            trigger: interval between micro-batches.
-        """
+        """Continues with new rows, after the stream has ingested the available ones."""
         with sentences(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
             self.query.stop()

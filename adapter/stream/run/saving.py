@@ -77,14 +77,7 @@ def save_before(
     spark: SparkSession, model: StreamModel, cause: str, but: Savepoint | None = None
 ) -> Savepoint:
     """Creates an automatic savepoint before a change that can be undone, and deletes the oldest automatic ones. The caller
-    holds the model's lock.
-
-    Args:
-        cause: the change that follows.
-
-    Raises:
-        StreamError: the model's tables don't match.
-    """
+    holds the model's lock."""
     # Its branch may have the next name.
     left_behind(spark, model, remove=True)
     found = savepoints.listed(model.storage, model.savepoints)
@@ -100,11 +93,7 @@ def save_before(
 
 
 def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
-    """Deletes a savepoint. Maintenance of the model's tables later removes the snapshots that only it kept.
-
-    Raises:
-        StreamError: there is no savepoint of that name, or the model is running.
-    """
+    """Deletes a savepoint, or raises if there is none. Maintenance later removes the snapshots that only it kept."""
     with sentences(model), locked(spark, model):
         if name not in model.storage.list(model.savepoints):  # an incomplete one is deleted, too
             savepoints.find(model, name)
@@ -124,9 +113,6 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
 
     Args:
         model: the model, whose lock the caller holds.
-
-    Raises:
-        StreamError: a swap of the model's versions is incomplete.
     """
     check_settled(model)
     found: list[str] = []

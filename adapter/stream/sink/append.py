@@ -149,16 +149,11 @@ class Sink(ABC):
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
-        """Writes a micro-batch's output to the table, in one commit that carries `position`.
+        """Writes a micro-batch's output to the table, in one commit that carries `position`. Returns the number of rows
+        changed in the table. Raises if it has other columns.
 
         Args:
             few: whether the rows fit into one file.
-
-        Returns:
-            Number of rows changed in the table.
-
-        Raises:
-            StreamError: the table has other columns.
         """
 
     def _append(self, rows: DataFrame, position: Position) -> None:
@@ -172,12 +167,8 @@ class Sink(ABC):
         return {**position.properties(), **followed}
 
     def columns(self, spark: SparkSession, query: str) -> Columns:
-        """The table's columns.
-
-        Raises:
-            SchemaChanged: the query has more columns than when it was planned.
-            StreamError: they differ from those of the query.
-        """
+        """The table's columns. Raises if they differ from those of the query; `SchemaChanged` if that has more than when it
+        was planned."""
         if self._columns is None:
             found, columns = spark.sql(query).columns, self.columns_of_table(spark)
             planned = None if self.model.columns is None else {name.lower() for name in self.model.columns}
@@ -188,11 +179,7 @@ class Sink(ABC):
         return self._columns
 
     def checked(self, spark: SparkSession, query: str) -> str:
-        """SQL for the rows of a query with the table's columns, checked against the contract's constraints.
-
-        Raises:
-            StreamError: the columns differ from those of the query.
-        """
+        """SQL for the rows of a query with the table's columns, checked against the contract's constraints."""
         columns = self.columns(spark, query)
         return checked(self.model, columns.select(spark, query), columns.names)
 

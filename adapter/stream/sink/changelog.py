@@ -78,12 +78,7 @@ class Changes:
     def append(
         self, spark: SparkSession, query: str, position: Position, notes: Mapping[str, str] | None = None
     ) -> None:
-        """Appends a micro-batch's changes in one commit.
-
-        Args:
-            query: a query for the table's columns and ``_change_type``.
-            notes: additional snapshot properties.
-        """
+        """Appends a micro-batch's changes in one commit."""
         table = self._table or self._create(spark)
         last = table.last_summary()
         done = read_position(last)
@@ -165,14 +160,7 @@ class Changes:
                 self._table.change_columns(widened(wider))
 
     def maintain(self, spark: SparkSession, rows: int) -> int:
-        """Maintains the changelog.
-
-        Args:
-            rows: number of rows in the model's table.
-
-        Returns:
-            The number of commits.
-        """
+        """Maintains the changelog of a table of so many rows. Returns the number of commits."""
         table = self._table
         if table is None:
             return 0
@@ -208,7 +196,6 @@ def each_change(differences: str, columns: str) -> str:
     Args:
         differences: a relation whose column `__stream_times` has the number of inserted rows, negative for deleted
             ones.
-        columns: its other columns, as a SQL list.
     """
     return (
         f"select {columns}, if(__stream_times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"

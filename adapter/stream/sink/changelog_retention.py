@@ -47,14 +47,7 @@ class OldChanges:
         """Minimum number of rows before compaction is considered again."""
 
     def compact(self, spark: SparkSession, live: int) -> int:
-        """Compacts old changes if that removes enough rows.
-
-        Args:
-            live: number of rows in the model's table.
-
-        Returns:
-            The number of commits.
-        """
+        """Compacts old changes if that removes enough rows; the table has `live` rows. Returns the number of commits."""
         retention, table = self._model.changelog_retention, self._table
         if retention is None or table.known is None:
             return 0
@@ -112,13 +105,7 @@ def _is_worthwhile(old: int, live: int, rows: int) -> bool:
 
 
 def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
-    """Replaces changes up to a ``_batch_id`` by their net effect.
-
-    Args:
-        rows: all changes up to it, and maybe later ones.
-        until: the last ``_batch_id`` to compact.
-        few: whether they fit into one file.
-    """
+    """Replaces changes up to a ``_batch_id`` by their net effect."""
     spark = rows.sparkSession
     register_view(rows, _VIEW)
     fields = [each for each in rows.schema.fields if each.name not in (CHANGE_TYPE, BATCH_ID)]

@@ -34,9 +34,6 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     """Adds constraint checks to a query. Spark raises an error at a row that breaks one.
 
     The checks are in the select list, where no optimizer moves them below a join or a filter.
-
-    Args:
-        names: the query's columns.
     """
     if not model.constraints:
         return rows
@@ -65,9 +62,6 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
 
     Args:
         comes: columns to be added to the table, with their types; existing rows are NULL in them.
-
-    Raises:
-        StreamError: a row breaks a constraint.
     """
     rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))
     asked = _digest(model.constraints)

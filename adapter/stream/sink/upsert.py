@@ -522,11 +522,7 @@ def sink_of(spark: SparkSession, model: StreamModel, upsert: Upsert | None) -> S
 
 
 def _counts(twice: str) -> list[Column]:
-    """Metrics: number of changes by type, in the order of `_KINDS`, and of those whose key several rows have.
-
-    Args:
-        twice: SQL condition for such a key.
-    """
+    """Metrics: number of changes by type, in the order of `_KINDS`, and of those whose key several rows have."""
     from pyspark.sql import functions as F
 
     counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in _KINDS]

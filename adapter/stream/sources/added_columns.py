@@ -27,12 +27,7 @@ def later_columns(
     batch: int,
 ) -> dict[str, str]:
     """Returns column in lower case → type; the type is empty if sources differ. Omits Kafka sources and files with a
-    declared schema, whose earlier columns are unknown.
-
-    Args:
-        tables: the static tables that it joins.
-        batch: the last ingested micro-batch.
-    """
+    declared schema, whose earlier columns are unknown."""
     order = in_first_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     noted = noted_schemas(model.storage, model.checkpoint)

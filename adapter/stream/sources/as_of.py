@@ -40,11 +40,7 @@ class SourceSnapshot:
 def snapshot_sources(
     session: SparkSession, model: StreamModel, program: Program, batch: int
 ) -> SourceSnapshot:
-    """Creates views of the rows that a stream has read, up to the end of a micro-batch.
-
-    Args:
-        batch: the last micro-batch in the table.
-    """
+    """Creates views of the rows that a stream has read, up to the end of a micro-batch."""
     if bootstrapped_from(model) is not None:
         raise StreamError(
             f"Model {model.name} began with the rows of another table (`dbt-stream state bootstrap`), so a batch run over "

@@ -72,9 +72,6 @@ def begin_with_table(
 ) -> None:
     """Records the table whose rows a stream starts with, if there is one.
 
-    Args:
-        begun: whether a micro-batch of the stream is ingested.
-
     Raises:
         StreamError: the stream has started already, or as in `check_bootstrap`.
     """

@@ -78,14 +78,7 @@ class ReadFiles:
         return changed
 
     def check(self, batch: int) -> None:
-        """Raises if a file was rewritten after it was read, in any micro-batch up to this one.
-
-        Args:
-            batch: the last micro-batch with ingested rows.
-
-        Raises:
-            StreamError: a file was rewritten, and `keep_state` isn't set. The message says what to do.
-        """
+        """Raises if a file was rewritten after it was read, in any micro-batch up to this one."""
         for place in self._places:
             if (again := self._read_and_changed(place, batch)) and not self._model.keep_state:
                 raise StreamError(_rewritten_message(self._model, self._model.sources[place], again))
@@ -97,11 +90,7 @@ class ReadFiles:
             self.check(batch)
 
     def accept(self, batch: int) -> None:
-        """Records the current modification times in the checkpoint. To be called after `check`.
-
-        Args:
-            batch: the last micro-batch with ingested rows.
-        """
+        """Records the current modification times in the checkpoint. To be called after `check`."""
         for place in self._places:
             source = self._model.sources[place]
             if again := self._read_and_changed(place, batch):

@@ -75,11 +75,7 @@ class FileColumns:
                 self._kinds[place] = {name: of for kind in kinds for name, of in types_of(kind).items()}
 
     def note(self, begun: bool) -> None:
-        """Records in the checkpoint the columns that folders are read with from now on.
-
-        Args:
-            begun: whether rows were read with the recorded columns.
-        """
+        """Records in the checkpoint the columns that folders are read with from now on."""
         before = noted_columns(self._model.storage, self._model.checkpoint)
         # The other columns of files that were read with a declared schema are unknown.
         found = {

@@ -147,7 +147,6 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     while the stream began; None if there is none.
 
     Args:
-        number: number of the planned micro-batch.
         with_all: whether it has all rows of the tables that are read as a whole.
     """
     ends = read_offsets(model.storage, model.checkpoint, number)

@@ -65,11 +65,7 @@ def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
 def as_a_whole(
     batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, SnapshotRead]
 ) -> DataFrame:
-    """Replaces the rows of some streams in a micro-batch by those of their tables at a snapshot.
-
-    Args:
-        tables: relation of a stream → table and snapshot.
-    """
+    """Replaces the rows of some streams in a micro-batch by those of their tables at a snapshot."""
     from pyspark.sql import functions as F
 
     read = {}
@@ -94,15 +90,7 @@ def as_a_whole(
 
 
 def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
-    """Returns rows of another table with the columns of a stream.
-
-    Args:
-        model: the model that reads the stream.
-        name: the table's name.
-
-    Raises:
-        StreamError: a column is missing or has an unsuitable type.
-    """
+    """Returns rows of another table, of that name, with the columns of a stream. Raises if they don't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
     for wanted in schema.fields:
@@ -149,8 +137,6 @@ def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, coun
     """Returns the rows of a stream.
 
     Args:
-        found: the rows or records of its source.
-        records: SQL that converts records to rows; None if `found` has rows.
         counted: whether to keep the columns with unreadable values, as in `rows_of`.
     """
     if records is None:

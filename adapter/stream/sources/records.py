@@ -33,7 +33,6 @@ def read_files(
 
     Args:
         read: reads files in a format, with options and columns.
-        schema: the source's columns.
     """
     if records is None:
         return read(source.format, source.options, schema), None

@@ -238,10 +238,6 @@ def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFram
 
     Args:
         spark: the session of the micro-batch, with the views of the streams and ``clock``.
-        model: for messages.
-
-    Raises:
-        StreamError: ``event_time`` isn't a timestamp.
     """
     from pyspark.sql import functions as F
 

@@ -130,10 +130,6 @@ class ReadTables:
         """Raises unless a micro-batch continues at the end of the one before, in the same tables with the same
         columns.
 
-        Args:
-            starts: start offsets; empty for the first micro-batch.
-            ends: end offsets.
-
         Raises:
             SchemaChanged: it has rows that were written with other columns.
             StreamError: a table was rebuilt or restored. The message says what to run.
@@ -190,7 +186,6 @@ def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamIn
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        begun: whether rows were read with the recorded fields.
     """
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
     found = {}

@@ -35,9 +35,6 @@ STATIC = "static.json"
 class StaticTables:
     """The static tables of a query as they were when it started.
 
-    Args:
-        tables: the tables, as SQL names them.
-
     Raises:
         SchemaChanged: files have other columns than when the query was planned.
         TransientError: a table doesn't exist.
@@ -64,12 +61,7 @@ class StaticTables:
             self._in_files = {table: self._columns_in_files(source) for table, source in self._files.items()}
 
     def check(self) -> None:
-        """Raises unless the tables have the columns and types from when the query started.
-
-        Raises:
-            SchemaChanged: a table has others.
-            TransientError: a table doesn't exist.
-        """
+        """Raises unless the tables have the columns and types from when the query started."""
         for table, had in self._began.items():
             check_columns(self._model, table, _columns(self._spark, self._model, table), had)
         if self._files and self._looks.is_due:
@@ -79,11 +71,7 @@ class StaticTables:
                 check_columns(self._model, table, found, before[table])
 
     def note(self, begun: bool) -> None:
-        """Records the columns in the checkpoint.
-
-        Args:
-            begun: whether rows were read with the recorded columns.
-        """
+        """Records the columns in the checkpoint."""
         before = _stored_columns(self._model) if begun else {}
         now = {without_read_digest(table): columns for table, columns in self._began.items()}
         found = {table: {**before.get(table, {}), **columns} for table, columns in now.items()}

@@ -38,9 +38,6 @@ def check_topics(spark: SparkSession, model: StreamModel) -> None:
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-
-    Raises:
-        StreamError: a topic was recreated. The message says what to run.
     """
     places = _places(model)
     if places:

@@ -37,9 +37,6 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
 
     Args:
         ingested: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
-
-    Raises:
-        StreamError: a table was rebuilt, or has no beginning to read. The message says what to run.
     """
     check_versions(spark, model)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
@@ -80,8 +77,6 @@ def check_continues(
 
     Args:
         tables: place of a source → table as it is now.
-        starts: start offsets of the micro-batch; empty for the first one.
-        ends: its end offsets.
     """
     for place, table in tables.items():
         start = last_snapshot(starts[place]) if place < len(starts) else None
@@ -101,7 +96,6 @@ def _check_unchanged(
     includes.
 
     Args:
-        place: place of the table among its sources.
         end: the last snapshot to read.
         past: operations of the snapshots since the last read, the newest first.
     """
@@ -288,11 +282,7 @@ def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str
 
 
 def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str:
-    """Returns the message on a table that was restored to before its last read rows, with what to do.
-
-    Args:
-        place: place of the table among its sources.
-    """
+    """Returns the message on a table that was restored to before its last read rows, with what to do."""
     remedy = "Rebuild this model too: "
     for each in listed(model.storage, model.savepoints):
         begins = next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)

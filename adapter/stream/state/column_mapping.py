@@ -191,8 +191,6 @@ def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False
     """Returns a signature whose aggregates and distinct values use physical column names.
 
     Args:
-        signature: signature of a program or a state.
-        mapping: the columns whose physical names differ.
         keys: whether keys use physical names, too.
     """
 

@@ -61,10 +61,7 @@ def layout_of(
     """Returns the columns of the state tables. A column that is NULL in one gets its type from another.
 
     Args:
-        parts: state table → columns.
-        together: groups of state tables that one text reads.
         stored: converts SQL types to the types that a table stores.
-        known: columns of the existing state; None if there is none.
 
     Raises:
         ValueError: a name has two types where only one is possible, or a column has no type.

@@ -173,7 +173,6 @@ class StateTable:
         """Creates the table.
 
         Args:
-            signature: what the state depends on.
             inputs: columns of a micro-batch, if one without input needs them; else None.
 
         Raises:
@@ -207,12 +206,7 @@ class StateTable:
         """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
 
         Args:
-            rows: all columns of the other state.
             properties: properties of the other table that belong to its columns.
-            position: the last position of the other state, under this model's name.
-
-        Raises:
-            StreamError: another run created the table.
         """
         table = self._make(spark, rows.schema, properties)
         # Growth is counted from here, as after a compaction.
@@ -263,17 +257,10 @@ class StateTable:
         mapping: ColumnMapping,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
-        """Migrates the state to another query, in one commit.
+        """Migrates the state to another query, in one commit that carries its last position.
 
         Args:
-            change: columns to add and drop, and state tables to rewrite.
-            position: the last position, which stays the same.
-            inputs: columns of a micro-batch of the new query.
-            mapping: physical columns of the new query that differ from the logical ones.
             added: returns rows to add, for a table of the new schema; None to add none.
-
-        Raises:
-            StreamError: another run of the model has written the state.
         """
         assert self._table is not None
         self._growth = self._growth_but_of(change.emptied_tables)
@@ -355,7 +342,6 @@ class StateTable:
 
         Args:
             parts: state table → query. Columns that a query lacks are NULL.
-            few: whether the rows fit into one file.
             rewritten: state tables whose existing rows are replaced.
         """
         assert self._table is not None
@@ -554,11 +540,7 @@ class StateTable:
         raise Widened
 
     def widen(self, spark: SparkSession, schema: StructType) -> bool:
-        """Widens columns to those of a program; returns whether any was narrower.
-
-        Args:
-            schema: the columns of the program's state.
-        """
+        """Widens columns to those of a program; returns whether any was narrower."""
         has = {name.lower(): (name, kind) for name, kind in self.types(spark).items()}
         wider = Widening()
         for field in schema.fields:

@@ -101,7 +101,6 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
     These are a few small files. A file source's log has the names of all files that were read.
 
     Args:
-        storage: the storage of both.
         to: an empty folder.
         but: files that the caller writes itself.
     """

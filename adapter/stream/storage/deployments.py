@@ -99,11 +99,7 @@ def folder(storage: Storage, table: str) -> str:
 
 
 def read(storage: Storage, table: str) -> Deployment | None:
-    """Returns the deployment of a model, by its table, or None.
-
-    Raises:
-        StreamError: a newer version of this package wrote the file, or it can't be read.
-    """
+    """Returns the deployment of a model, by its table, or None. Raises if it can't be read."""
     return read_metadata(
         storage,
         f"{folder(storage, table)}/{_FILE}",

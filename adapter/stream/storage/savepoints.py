@@ -89,11 +89,7 @@ def checkpoint_of(model: StreamModel, name: str) -> str:
 
 
 def check_name(model: StreamModel, name: str) -> None:
-    """Raises unless a user may give a savepoint that name.
-
-    Raises:
-        StreamError: it has other characters, or is the name of an automatic savepoint.
-    """
+    """Raises unless a user may give a savepoint that name."""
     if not _NAME.fullmatch(name):
         raise StreamError(
             f"Model {model.name}: '{name}' can't be the name of a savepoint; write letters, digits, '_', '-' and '.', "
@@ -111,21 +107,13 @@ def is_asked_for(name: str) -> bool:
 
 
 def listed(storage: Storage, path: str) -> list[Savepoint]:
-    """Returns the savepoints in the folder of a model, the oldest first.
-
-    Raises:
-        StreamError: a newer version of this package wrote a savepoint, or it can't be read.
-    """
+    """Returns the savepoints in the folder of a model, the oldest first. Raises if one can't be read."""
     found = [read(storage, path, name) for name in storage.list(path) if _NAME.fullmatch(name)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.made, each.name))
 
 
 def find(model: StreamModel, name: str) -> Savepoint:
-    """Returns a savepoint of a model.
-
-    Raises:
-        StreamError: there is no savepoint of that name.
-    """
+    """Returns a savepoint of a model. Raises if there is none of that name."""
     found = listed(model.storage, model.savepoints)
     for each in found:
         if each.name == name:
@@ -187,11 +175,7 @@ def forget(model: StreamModel, name: str) -> None:
 
 
 def read(storage: Storage, path: str, name: str) -> Savepoint | None:
-    """Returns a savepoint in the folder of a model, or None if it doesn't exist or was never completed.
-
-    Raises:
-        StreamError: a newer version of this package wrote the savepoint, or it can't be read.
-    """
+    """Returns a savepoint in the folder of a model, or None if it was never completed. Raises if it can't be read."""
     return read_metadata(
         storage,
         f"{path}/{name}/{_FILE}",

@@ -36,13 +36,10 @@ class Order(NamedTuple):
 
 
 def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
-    """Returns a model's sources and their streams in the order of its checkpoint.
+    """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other sources.
 
     Args:
         checkpoint: the path of another checkpoint. Default: the model's.
-
-    Raises:
-        StreamError: the query's set of sources has changed.
     """
     noted = _recorded_sources(model, checkpoint or model.checkpoint)
     if noted is None:
@@ -59,9 +56,6 @@ def note_order(order: Order) -> None:
     """Stores the order in the checkpoint unless it is from there.
 
     To be called once nothing prevents the stream from starting, because a checkpoint's folder means that it has started.
-
-    Args:
-        order: the result of `in_first_order`.
     """
     if not order.is_noted:
         write_order(order.model)
