@@ -31,7 +31,7 @@ from .bounds import fixed_keys, is_covered
 from .closing import closed
 from .context import Planner
 from .from_items import FromItem
-from .inputs import with_inputs
+from .inputs import with_numbered_inputs
 from .projections import local
 from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
 from .results import is_result
@@ -52,7 +52,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     """
     below = source.streamed
     relation = below.relation
-    template, inputs = with_inputs(planner, select, [source])
+    template, inputs = with_numbered_inputs(planner, select, [source])
     if not is_repeatable(template, inputs):
         return _evaluated_once(planner, select, template, source)
     found = grouping(select)
@@ -127,7 +127,7 @@ def _recomputed_groups(
     relation = source.streamed.relation
     conditions.order_lists(select)
     decide_extremes(select)
-    template, inputs = with_inputs(planner, select, [source])
+    template, inputs = with_numbered_inputs(planner, select, [source])
     shown = [output_column_of(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown
     if relation.changes or not is_replaced:

@@ -47,7 +47,7 @@ def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
     return found
 
 
-def with_inputs(
+def with_numbered_inputs(
     planner: Planner, select: exp.Select, read: Sequence[FromItem]
 ) -> tuple[exp.Select, tuple[Operator, ...]]:
     """Returns a SELECT that reads ``__input_n`` in place of its operators, and these operators."""

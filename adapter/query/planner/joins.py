@@ -28,7 +28,7 @@ from ..sql.tie_breaking import decide_extremes
 from .closing import closed_unless, late_counted
 from .context import Planner
 from .from_items import FromItem, reads_stream, times_of
-from .inputs import read_from, with_inputs
+from .inputs import read_from, with_numbered_inputs
 from .join_conditions import (
     equal_ends,
     put_filters_below,
@@ -75,7 +75,7 @@ def plan_join(
         )
     if (found := _plan_rewritten(planner, select, read, inner)) is not None:
         return found
-    template, inputs = with_inputs(planner, select, read)
+    template, inputs = with_numbered_inputs(planner, select, read)
     if not read:
         return _plan_without_from(planner, select, template, inputs)
     streaming = [each.operator is not None for each in read]
@@ -363,7 +363,7 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     """Plans a SELECT with LATERAL over a stream that can't be written as a join (`lateral_joins`): recomputed
     for the rows with the affected keys."""
     laterals = [each.node for each in read if each.operator is None]
-    template, inputs = with_inputs(planner, select, read)
+    template, inputs = with_numbered_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(
             f"'{hints.quoted(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "

@@ -31,7 +31,7 @@ from . import rankings
 from .bounds import fixed_keys
 from .context import Planner
 from .from_items import FromItem, filter_below
-from .inputs import with_inputs
+from .inputs import with_numbered_inputs
 from .projections import local
 from .rankings import RankedSelect
 from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
@@ -53,7 +53,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     relation, written = below.relation, select.copy()
     break_ties(select)
     conditions.order_all(select, source.alias)
-    template, inputs = with_inputs(planner, select, [source])
+    template, inputs = with_numbered_inputs(planner, select, [source])
     ranked, bounds = ranks.ranks(select), ranks.limits_above(select)
     # A ranking without a limit is like any other OVER.
     is_ended = ranked.keys() <= bounds.keys()

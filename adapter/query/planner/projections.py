@@ -27,7 +27,7 @@ from ..sql.names import digest, unmarked
 from ..sql.nodes import every, temporarily_replaced
 from .context import Planner
 from .from_items import FromItem
-from .inputs import with_inputs
+from .inputs import with_numbered_inputs
 
 _LABEL = 100
 """Maximum number of characters of a label."""
@@ -96,7 +96,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     assert below is not None
     if isinstance(below, TemporalFilter):
         return _leaving_above(planner, select, read, source, below)
-    template, inputs = with_inputs(planner, select, read)
+    template, inputs = with_numbered_inputs(planner, select, read)
     relation = below.relation
     # VALUES are part of the query.
     if relation.changes and (conditions.reads_tables(template) or not conditions.is_repeatable(template)):

@@ -26,7 +26,7 @@ from ..sql.names import digest
 from ..sql.nodes import every
 from .context import Planner
 from .from_items import FromItem
-from .inputs import with_inputs
+from .inputs import with_numbered_inputs
 from .projections import short
 from .sources import plan_versions
 
@@ -79,7 +79,9 @@ def plan_temporal_join(
     found = _AsOf(read[0], read[1], versions)
     _check(found)
     source = _source_of(planner, versions)
-    template, inputs = with_inputs(planner, select, [found.rows, replace(found.item, operator=source)])
+    template, inputs = with_numbered_inputs(
+        planner, select, [found.rows, replace(found.item, operator=source)]
+    )
     (made_join,) = template.args["joins"]
     as_of_joins.compare_times(template, made_join, found.item.alias, versions)
     text = canonical(template)
