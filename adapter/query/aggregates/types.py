@@ -15,7 +15,7 @@ from ..sql.clauses import is_over
 from ..sql.dialect import arguments, correlated_columns, function_name, sql, walk_same_query, without_items
 from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
-from ..sql.nodes import every, holds
+from ..sql.nodes import every, holds, selects_around
 from .aggregates import TYPED, Types
 from .grouping import find_columns
 
@@ -109,12 +109,7 @@ def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
 
 def _is_split(select: exp.Select) -> bool:
     """Whether a ``split_topn`` hint applies: on this SELECT or on one around it."""
-    around: exp.Expr | None = select
-    while around is not None:
-        if "split_topn" in around.meta:
-            return True
-        around = around.find_ancestor(exp.Select)
-    return False
+    return any("split_topn" in each.meta for each in (select, *selects_around(select)))
 
 
 def _field_with_map(row: str) -> str:
@@ -145,11 +140,8 @@ def _calls(select: exp.Select) -> Iterator[exp.Expr]:
 def _is_over_input_rows(call: exp.Expr, select: exp.Select) -> bool:
     """Whether the function of an OVER is applied to input columns (not to other select items) and written by the
     author (not printed by a windowing macro)."""
-    around: exp.Expr | None = select
-    while around is not None:
-        if hints.window_of(around):
-            return False
-        around = around.find_ancestor(exp.Select)
+    if any(map(hints.window_of, (select, *selects_around(select)))):
+        return False
     aliases = {item.alias.lower() for item in select.expressions if item.alias}
     (argument,) = arguments(call)
     names = {column.name.lower() for column in every(argument, exp.Column) if not column.table}

@@ -155,8 +155,14 @@ def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
             begins, ends = (next(every(select.args["where"], kind)) for kind in (exp.LTE, exp.GT))
             (table,) = every(select, exp.Table)
             key = tuple(each.name for each in hint.expressions)
-            row = node.meta.get(_ROW)
-            return VersionsAsOf(table, key, begins.this, ends.this, begins.expression, row)
+            return VersionsAsOf(
+                table=table,
+                key=key,
+                version_time=begins.this,
+                valid_until=ends.this,
+                time=begins.expression,
+                row=node.meta.get(_ROW),
+            )
     return None
 
 

@@ -12,7 +12,7 @@ from ...util.quoting import is_path, path_of
 from ..errors import QueryError
 from ..program import BATCH_ID, CHANGE_TYPE
 from ..sql.clauses import output_names, relations
-from ..sql.nodes import every
+from ..sql.nodes import every, selects_around
 from . import hints
 
 
@@ -201,11 +201,11 @@ def _needs_only_named_columns(select: exp.Select) -> bool:
 
 def is_printed(node: exp.Expr) -> bool:
     """Whether a node belongs to text that a windowing macro printed around its relation."""
-    select = node if isinstance(node, exp.Select) else node.find_ancestor(exp.Select)
-    while select is not None and not _is_input_of_window(select):
+    for select in (*([node] if isinstance(node, exp.Select) else ()), *selects_around(node)):
+        if _is_input_of_window(select):
+            return False
         if hints.window_of(select):
             return True
-        select = select.find_ancestor(exp.Select)
     return False
 
 
@@ -216,10 +216,7 @@ def _is_input_of_window(select: exp.Select) -> bool:
 
 def _window_over(select: exp.Select) -> exp.Select | None:
     """The windowing TVF that a SELECT is the input of, directly or further below."""
-    over = select.find_ancestor(exp.Select)
-    while over is not None and hints.window_of(over) is None:
-        over = over.find_ancestor(exp.Select)
-    return over
+    return next((each for each in selects_around(select) if hints.window_of(each)), None)
 
 
 def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:

@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import QueryError
-from .nodes import copied, every, shape
+from .nodes import copied, every, selects_around, shape
 from .semicolons import without_semicolons
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
@@ -452,12 +452,7 @@ def relation_names(select: exp.Select) -> set[str]:
 
 def relations_around(query: exp.Query) -> set[str]:
     """Names of the relations that enclosing SELECTs read."""
-    found: set[str] = set()
-    outer = query.find_ancestor(exp.Select)
-    while outer is not None:
-        found |= relation_names(outer)
-        outer = outer.find_ancestor(exp.Select)
-    return found
+    return {name for select in selects_around(query) for name in relation_names(select)}
 
 
 def correlated_columns(query: exp.Query) -> list[exp.Column]:

@@ -78,6 +78,14 @@ def _placed(node: exp.Expr, parent: exp.Expr, name: str, place: int | None = Non
     return node
 
 
+def selects_around(node: exp.Expr) -> Iterator[exp.Select]:
+    """Yields the SELECTs that a node is in, innermost first."""
+    around = node.find_ancestor(exp.Select)
+    while around is not None:
+        yield around
+        around = around.find_ancestor(exp.Select)
+
+
 def with_notes_of(node: _T, item: exp.Expr) -> _T:
     """Copies an item's metadata (such as its type) to a node that selects it. Changes the node."""
     node.meta.update(item.unalias().meta)
