@@ -87,17 +87,10 @@ def _inline_ranking_ctes(tree: exp.Query) -> None:
     for clause in list(every(tree, exp.With)):
         for cte in list(clause.expressions):
             body = cte.this
-            if (
-                not isinstance(body, exp.Select)
-                or not ranks.ranks(body)
-                or cte.args["alias"].args.get("columns")
-            ):
+            if not isinstance(body, exp.Select) or not ranks.ranks(body) or cte.alias_column_names:
                 continue
-            read = [
-                table
-                for table in every(clause.parent or tree, exp.Table)
-                if not table.db and table.name.lower() == cte.alias.lower()
-            ]
+            name, tables = cte.alias.lower(), every(clause.parent or tree, exp.Table)
+            read = [table for table in tables if not table.db and table.name.lower() == name]
             filtered = [table for table in read if _is_filtered(table)]
             for table in filtered:
                 alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
@@ -121,7 +114,7 @@ class _Rewrite:
         refusals.check_steps(refusals.windows_read(below))
         self.select, self.below, self.names, self.buckets = select, below, names, buckets
         self._check()
-        ((self.rank_name, self.most),) = self._bounds().items()
+        ((self.rank_name, self.most),) = ranks.bounds(select).items()
         (self.position,) = [
             at for at, item in enumerate(below.expressions) if item.alias_or_name.lower() == self.rank_name
         ]
@@ -174,10 +167,6 @@ class _Rewrite:
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def _bounds(self) -> dict[str, int]:
-        """Returns the greatest rank that the filter admits."""
-        return ranks.bounds(self.select)
-
     def _check(self) -> None:
         if self.below.args.get("windows"):
             raise QueryError(
@@ -194,11 +183,9 @@ class _Rewrite:
                 f"'{sql(other)}' is next to the ranking and needs all rows of its group, not only the first of each "
                 "bucket; compute it in a query below."
             )
-        if not self._bounds():
-            raise QueryError(
-                f"No filter sets an upper bound to the rank {next(iter(ranks.ranks(self.below)))}; add "
-                f"{next(iter(ranks.ranks(self.below)))} <= N."
-            )
+        if not ranks.bounds(self.select):
+            rank = next(iter(ranks.ranks(self.below)))
+            raise QueryError(f"No filter sets an upper bound to the rank {rank}; add {rank} <= N.")
         for clause in ("distinct", "limit", "offset", "fetch"):
             if value := self.below.args.get(clause):
                 raise QueryError(
