@@ -374,35 +374,22 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
     classes: list[dict[str, exp.Expr]] = []
     pairs: list[tuple[str, exp.Expr, str, exp.Expr]] = []
     for join in select.args.get("joins") or ():
-        place = (
-            names.index(join.this.alias_or_name.lower()) if join.this.alias_or_name.lower() in names else None
-        )
-        for column in join.args.get("using") or ():
-            if place and not is_of_mixed_types(column):
-                pairs.append(
-                    (
-                        names[0],
-                        exp.column(column.name, table=aliases[0], quoted=True),
-                        names[place],
-                        exp.column(column.name, table=aliases[place], quoted=True),
-                    )
-                )
+        alias = join.this.alias_or_name.lower()
+        place = names.index(alias) if alias in names else 0
+        for column in join.args.get("using") or () if place else ():
+            if not is_of_mixed_types(column):
+                sides = [exp.column(column.name, table=aliases[n], quoted=True) for n in (0, place)]
+                pairs.append((names[0], sides[0], names[place], sides[1]))
     pairs += _equalities(select, names)
     for left, one, right, other in pairs:
         texts = {left: canonical(one), right: canonical(other)}
-        joined = next(
-            (
-                each
-                for each in classes
-                if any(name in each and canonical(each[name]) == text for name, text in texts.items())
-            ),
-            None,
-        )
-        if joined is None:
-            joined = {}
-            classes.append(joined)
-        joined.setdefault(left, one)
-        joined.setdefault(right, other)
+        for each in classes:
+            if any(name in each and canonical(each[name]) == text for name, text in texts.items()):
+                break
+        else:
+            classes.append(each := {})
+        each.setdefault(left, one)
+        each.setdefault(right, other)
     by_alias = {name: alias for name, alias in zip(names, aliases, strict=True)}
     return [{by_alias[name]: node for name, node in each.items()} for each in classes]
 
@@ -497,36 +484,26 @@ def partitions(
         inputs: number of inputs; those not in FROM are in expressions.
     """
     nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
-    classes = equal_columns(template, aliases)
-    if len(aliases) > 1:
-        classes = [each for each in classes if len(each) == len(aliases)]
-    own: list[list[exp.Expr]] = [[each[alias] for each in classes] for alias in aliases]
-    inner = [_correlation(query, aliases) for query in inner_queries(template)]
-    if not inner:
-        return tuple(tuple(map(sql, keys)) for keys in own) if all(own) else nothing
-    if any(each is None for each in inner) or len(inner) + len(aliases) != inputs:
+    classes = [each for each in equal_columns(template, aliases) if len(each) == len(aliases)]
+    asked = inner_queries(template)
+    if not asked:
+        return tuple(tuple(sql(each[alias]) for each in classes) for alias in aliases) if classes else nothing
+    inner = [found for query in asked if (found := _correlation(query, aliases)) is not None]
+    if len(inner) < len(asked) or len(inner) + len(aliases) != inputs:
         return nothing
-    # Outer expressions by which every inner query is correlated.
     if len(aliases) == 1:
-        shared = [text for text in (inner[0] or {}) if all(text in (each or {}) for each in inner)]
-        if not shared:
-            return nothing
-        outer = tuple(shared)
-        return (outer, *(tuple((each or {})[text] for text in shared) for each in inner))
-    keys: list[list[str]] = [[] for _ in range(inputs)]
+        # Outer expressions by which every inner query is correlated.
+        shared = [text for text in inner[0] if all(text in each for each in inner)]
+        return (
+            (tuple(shared), *(tuple(each[text] for text in shared) for each in inner)) if shared else nothing
+        )
+    keys: list[tuple[str, ...]] = []
     for each in classes:
-        nodes = [node for node in each.values() if _is_column(node) or not has_outer(template)]
-        texts = {canonical(node) for node in nodes}
-        of_inner = []
-        for correlated in inner:
-            found = next((k for text, k in (correlated or {}).items() if _canonical(text) in texts), None)
-            of_inner.append(found)
-        if all(found is not None for found in of_inner):
-            for place, alias in enumerate(aliases):
-                keys[place].append(sql(each[alias]))
-            for place, found in enumerate(of_inner):
-                keys[len(aliases) + place].append(str(found))
-    return tuple(map(tuple, keys)) if all(keys) else nothing
+        texts = {canonical(node) for node in each.values() if _is_column(node) or not has_outer(template)}
+        of_inner = [[own for outer, own in found.items() if _canonical(outer) in texts] for found in inner]
+        if all(of_inner):
+            keys.append((*(sql(each[alias]) for alias in aliases), *(found[0] for found in of_inner)))
+    return tuple(zip(*keys, strict=True)) if keys else nothing
 
 
 def _canonical(text: str) -> str:
