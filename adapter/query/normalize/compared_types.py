@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from ..aggregates.types import types_query
 from ..errors import QueryError
-from ..sql.clauses import aggregate, conjuncts, filters, joined
+from ..sql.clauses import aggregate, conjuncts, filters, joined, relations
 from ..sql.dialect import DIALECT, relation_names, relation_of, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
@@ -34,19 +34,19 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
     session = None if ask is None else _Session(ask)
     unknown: dict[str, None] = {}
     for select in selects:
+        if session is None:
+            is_one = aggregate(select) is not None or select.args.get("limit")
+            if is_one and select_around(select) is not None:
+                nodes = (node for node, _ in _compared(select))
+                unknown |= dict.fromkeys(each.name for node in nodes for each in every(node, exp.Column))
+            continue
         for node, scope in _compared(select):
-            if session is not None:
-                note_type(node, session.type_of(node, scope))
-            elif select_around(select) is not None and (
-                aggregate(select) is not None or select.args.get("limit")
-            ):
-                unknown |= dict.fromkeys(column.name for column in every(node, exp.Column))
-        for asked in every(select, exp.In) if session is not None else ():
+            note_type(node, session.type_of(node, scope))
+        for asked in every(select, exp.In):
             _note_set_operation(asked)
-        if session is not None:
-            for name, sides in _using_names(select):
-                kinds = [session.kind(side, name.name) for side in sides]
-                name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
+        for name, sides in _using_names(select):
+            kinds = [session.kind(side, name.name) for side in sides]
+            name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
     return tuple(unknown)
 
 
@@ -104,19 +104,13 @@ def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
 
 def compares_mixed(query: exp.Expr) -> bool:
     """Whether a query compares text with another type."""
-    for test in (*every(query, exp.EQ), *every(query, exp.NullSafeEQ)):
-        if is_mixed(test.this, test.expression):
-            return True
+    pairs = [(test.this, test.expression) for test in every(query, exp.EQ, exp.NullSafeEQ)]
     for asked in every(query, exp.In):
         inner = asked.args["query"].unnest() if asked.args.get("query") is not None else None
-        if (
-            isinstance(inner, exp.Select)
-            and inner.expressions
-            and is_mixed(asked.this, inner.expressions[0].unalias())
-        ):
-            return True
-    joins = every(query, exp.Join)
-    return any(is_of_mixed_types(name) for join in joins for name in join.args.get("using") or ())
+        if isinstance(inner, exp.Select) and inner.expressions:
+            pairs.append((asked.this, inner.expressions[0].unalias()))
+    names = (name for join in every(query, exp.Join) for name in join.args.get("using") or ())
+    return any(is_mixed(one, other) for one, other in pairs) or any(map(is_of_mixed_types, names))
 
 
 def is_of_mixed_types(name: exp.Expr) -> bool:
@@ -158,9 +152,7 @@ class _Session:
 
     def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
         names = {relation_of(column) for column in every(node, exp.Column)}
-        scope: exp.Select | None = select
-        while scope is not None and not names <= relation_names(scope):
-            scope = select_around(scope)
+        scope = next((each for each in _scopes(select) if names <= relation_names(each)), None)
         return None if scope is None or node.find(exp.Query) else self._value(node, without_items(scope))
 
     def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
@@ -195,17 +187,10 @@ def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
 def _note_set_operation(asked: exp.In) -> None:
     """Marks the first branch of a set operation in IN as having an unknown type if a branch is text and another
     isn't."""
-    items = (
-        [each.expressions[0].unalias() for each in _branches(asked.args["query"])]
-        if asked.args.get("query")
-        else []
-    )
-    kinds = {
-        None if (kind := each.meta.get(_TYPE)) is None else _is_text(kind)
-        for each in items
-        if _TYPE in each.meta
-    }
-    if len(kinds) > 1:
+    selects = _branches(asked.args["query"]) if asked.args.get("query") else []
+    items = [each.expressions[0].unalias() for each in selects]
+    kinds = [each.meta[_TYPE] for each in items if _TYPE in each.meta]
+    if len({None if kind is None else _is_text(kind) for kind in kinds}) > 1:
         note_type(items[0], None)
 
 
@@ -231,13 +216,16 @@ def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
     if len(names) != 1 or node.find(exp.Query):
         return None
     (name,) = names
+    if not name:
+        sides = relations(select)
+        return sides[0] if len(sides) == 1 else None
+    around = (each for scope in _scopes(select) for each in relations(scope))
+    return next((each for each in around if each.alias_or_name.lower() == name), None)
+
+
+def _scopes(select: exp.Select) -> Iterator[exp.Select]:
+    """Yields a SELECT and those whose columns its expressions may read, innermost first."""
     scope: exp.Select | None = select
     while scope is not None:
-        sides = [each for each, _ in joined(scope)]
-        if not name:
-            return sides[0] if len(sides) == 1 else None
-        for each in sides:
-            if each.alias_or_name.lower() == name:
-                return each
+        yield scope
         scope = select_around(scope)
-    return None

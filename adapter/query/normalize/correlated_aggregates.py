@@ -99,11 +99,8 @@ def _qualify_stars(select: exp.Select) -> bool:
     hides = len(names) > 1 and any(star != exp.Star() for star in stars)
     if inside or merges or hides or not all(names) or select.args.get("laterals"):
         return False
-    items: list[exp.Expr] = []
-    for item in select.expressions:
-        of_all = [exp.Column(this=item.copy(), table=exp.to_identifier(name)) for name in names]
-        items += of_all if isinstance(item, exp.Star) else [item]
-    select.set("expressions", items)
+    for star in stars:
+        star.replace([exp.Column(this=star.copy(), table=exp.to_identifier(name)) for name in names])
     return True
 
 
@@ -173,26 +170,20 @@ def _split(query: exp.Query, around: set[str]) -> _Correlated | None:
 def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
     alias = _new_name(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
     # An unqualified name could be a select alias, or a USING column.
-    of_keys = [_new_name(_column_name(key), taken) for key in found.keys]
-    of_values = [_new_name(_column_name(each), taken) for each in found.aggregates]
-    keys = [
-        exp.alias_(each.copy(), name, quoted=True) for each, name in zip(found.keys, of_keys, strict=True)
-    ]
-    values = [
-        exp.alias_(each.copy(), name, quoted=True)
-        for each, name in zip(found.aggregates, of_values, strict=True)
-    ]
+    kept = [*found.keys, *found.aggregates]
+    names = [_new_name(_column_name(each), taken) for each in kept]
     groups = query.copy()
-    groups.set("expressions", [*keys, *values])
+    items = [exp.alias_(each.copy(), name, quoted=True) for each, name in zip(kept, names, strict=True)]
+    groups.set("expressions", items)
     set_filters(groups, found.own)
     groups.set("group", exp.Group(expressions=[key.copy() for key in found.keys]))
     is_needed = _is_needed(select, query, found)
 
     on = [
         exp.EQ(this=quoted_column(name, alias), expression=each.copy())
-        for name, each in zip(of_keys, found.equal, strict=True)
+        for name, each in zip(names, found.equal, strict=False)
     ]
-    for name, each in zip(of_values, found.aggregates, strict=True):
+    for name, each in zip(names[len(found.keys) :], found.aggregates, strict=True):
         value: exp.Expr = quoted_column(name, alias)
         if isinstance(each, exp.Count):
             value = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])

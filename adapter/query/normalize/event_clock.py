@@ -162,8 +162,9 @@ class _Marker:
                     f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
                 )
             for node in self._predicates(select):
-                if node not in bounds and (clock := self._compared_clock(node, select)):
-                    self._refuse_clock(node, clock, select)
+                clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
+                if clock is not None and node not in bounds:
+                    self._check_clock(node, clock, self._stream_columns_under(node, select))
 
     def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
         """Whether a condition can filter rows by the watermark. If so, marks its clock."""
@@ -191,13 +192,6 @@ class _Marker:
                 if isinstance(node, exp.Predicate):
                     yield node
 
-    def _compared_clock(self, node: exp.Expr, select: exp.Select) -> exp.Expr | None:
-        """Returns the clock that a condition compares event time with. None if it doesn't."""
-        clock = next((each for each in walk_same_query(node) if is_clock(each)), None)
-        base = self._stream_columns_under(node, select)
-        of_untold = any(relation in self.untold for relation, _ in base)
-        return clock if clock is not None and (base & self.base or of_untold) else None
-
     def _stream_columns_under(self, node: exp.Expr, select: exp.Select) -> frozenset[tuple[str, str]]:
         """Stream columns that a condition is computed from, including those behind select aliases."""
         columns = [each for each in walk_same_query(node) if isinstance(each, exp.Column)]
@@ -207,10 +201,12 @@ class _Marker:
                 columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
         return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
 
-    def _refuse_clock(self, node: exp.Expr, clock: exp.Expr, select: exp.Select) -> None:
-        base = self._stream_columns_under(node, select)
+    def _check_clock(self, node: exp.Expr, clock: exp.Expr, base: frozenset[tuple[str, str]]) -> None:
+        """Raises if a condition with a clock is computed from an event time, or from what may be one."""
         if not base & self.base:
-            relation = next(relation for relation, _ in base if relation in self.untold)
+            relation = next((relation for relation, _ in base if relation in self.untold), None)
+            if relation is None:
+                return
             raise QueryError(
                 f"'{sql(node)}' compares a column of {relation} with the clock. A stream can do that for its event time, "
                 f"and nothing says which column of {relation} that is; give it {EVENT_TIME_IN_YAML}."
@@ -303,11 +299,7 @@ class _Marker:
         stays = stays and aggregate(select) is None and select.find(exp.Window) is None
         if not self.windowed:
             # A bound or a join of streams below keeps state, so the rows above aren't the stream's.
-            stays = (
-                stays
-                and len(_streams(select)) == 1
-                and not any(lower_bound(test) for test in filters(select))
-            )
+            stays = stays and len(_streams(select)) == 1 and not any(map(lower_bound, filters(select)))
         return lineage if stays else ColumnOrigin(lineage.base)
 
     def _all_columns(self, query: exp.Expr) -> Iterator[tuple[str, str]]:

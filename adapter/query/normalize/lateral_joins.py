@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.clauses import aggregate, conjuncts, filters, joined, set_filters
+from ..sql.clauses import aggregate, conjuncts, filters, set_filters
 from ..sql.dialect import canonical, correlated_columns, relation_of, sql
 from ..sql.nodes import every, with_notes_of
 from .compared_types import equated_sides
@@ -126,9 +126,9 @@ def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr]
         return None
     if any(node.find(exp.Window) for node in query.expressions):
         return None
-    tests = [test for test in filters(query) if _refers_to(test, asked)]
-    in_tests = sum(id(column) in asked for test in tests for column in every(test, exp.Column))
-    if in_tests < len(asked) or any(test.find(exp.Query) for test in tests):
+    found = {id(test): sum(id(each) in asked for each in every(test, exp.Column)) for test in filters(query)}
+    tests = [test for test in filters(query) if found[id(test)]]
+    if sum(found.values()) < len(asked) or any(test.find(exp.Query) for test in tests):
         return None
     group = query.args.get("group")
     if query.args.get("having") and group is None:
@@ -139,19 +139,13 @@ def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr]
     return None if of_groups and not all(equated_sides(test, asked) for test in tests) else tests
 
 
-def _refers_to(node: exp.Expr, asked: set[int]) -> bool:
-    return any(id(column) in asked for column in every(node, exp.Column))
-
-
 def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> None:
     """Raises unless correlated predicates refer to earlier relations.
 
     Raises:
         QueryError: one refers to a later relation, which Spark doesn't allow.
     """
-    sides = joined(select)
-    place = next(number for number, (_, other) in enumerate(sides) if other is join)
-    later = {node.alias_or_name.lower() for node, _ in sides[place + 1 :]}
+    later = {each.this.alias_or_name.lower() for each in _joins_behind(join, select)}
     for test in tests:
         for column in every(test, exp.Column):
             if id(column) in asked and relation_of(column) in later:
@@ -176,15 +170,18 @@ def _may_be_missing_group(query: exp.Select, join: exp.Join, select: exp.Select,
     others = [each for each in every(tree, exp.TableAlias) if each.name.lower() == alias]
     tables = [each for each in every(tree, exp.Table) if each.name.lower() == alias]
     is_named = bool(alias) and all(item.alias_or_name for item in query.expressions)
-    joins = select.args.get("joins") or ()
-    behind = joins[next(number for number, each in enumerate(joins) if each is join) + 1 :]
     return (
         is_named
         and len(others) + len(tables) == 1
-        and not any(_is_item(star) for star in _stars(select))
-        and not any(each.args.get("using") or each.args.get("method") for each in joins)
-        and not any((each.side or "").upper() in ("RIGHT", "FULL") for each in behind)
+        and not any(map(_is_item, _stars(select)))
+        and not any(each.args.get("using") or each.args.get("method") for each in select.args["joins"])
+        and not any((each.side or "").upper() in ("RIGHT", "FULL") for each in _joins_behind(join, select))
     )
+
+
+def _joins_behind(join: exp.Join, select: exp.Select) -> list[exp.Join]:
+    joins: list[exp.Join] = select.args["joins"]
+    return joins[next(number for number, each in enumerate(joins) if each is join) + 1 :]
 
 
 def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Select) -> None:

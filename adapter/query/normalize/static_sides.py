@@ -114,20 +114,18 @@ def unqualified_correlation(select: exp.Select) -> exp.Column | None:
     'v'
     """
     around = {node.alias_or_name.lower() for node, _ in joined(select)}
-    for clause in ("expressions", "where", "joins"):
-        value = select.args.get(clause)
-        for node in value if isinstance(value, list) else [value] if value is not None else []:
-            # A joined relation is analyzed separately.
-            parts = [node.args.get("on")] if isinstance(node, exp.Join) else [node]
-            for test in (each for part in parts if part is not None for each in every(part, exp.Predicate)):
-                inside = test.find_ancestor(exp.Query)
-                if inside is None or select_around(inside) is None or test.find(exp.Query) is not None:
-                    continue
-                columns = list(every(test, exp.Column))
-                of_around = any(each.table.lower() in around for each in columns)
-                plain = [each for each in columns if not each.table]
-                if plain and not of_around and len({each.sql() for each in columns}) > 1:
-                    return plain[-1]
+    # A joined relation is analyzed separately.
+    on = (join.args.get("on") for join in select.args.get("joins") or ())
+    parts = [part for part in (*select.expressions, select.args.get("where"), *on) if part is not None]
+    for test in (each for part in parts for each in every(part, exp.Predicate)):
+        inside = test.find_ancestor(exp.Query)
+        if inside is None or select_around(inside) is None or test.find(exp.Query) is not None:
+            continue
+        columns = list(every(test, exp.Column))
+        of_around = any(each.table.lower() in around for each in columns)
+        plain = [each for each in columns if not each.table]
+        if plain and not of_around and len({each.sql() for each in columns}) > 1:
+            return plain[-1]
     return None
 
 
@@ -135,16 +133,14 @@ def _expand_star(select: exp.Select, count: int) -> bool:
     """Replaces ``*`` by qualified stars, the first for all relations that are moved. Returns whether there was one.
     Changes the tree."""
     sides = joined(select)
-    items = select.expressions
-    places = [place for place, item in enumerate(items) if item == exp.Star()]
-    if len(places) != 1 or select.args.get("laterals"):
+    plain = [item for item in select.expressions if item == exp.Star()]
+    if len(plain) != 1 or select.args.get("laterals"):
         return False
     others = (node for node, join in sides[count:] if join is not None and not is_semi_or_anti(join))
     names = [node.alias_or_name for node in (sides[0][0], *others)]
     if not all(names):
         return False
-    stars = [exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names]
-    select.set("expressions", [*items[: places[0]], *stars, *items[places[0] + 1 :]])
+    plain[0].replace([exp.Column(this=exp.Star(), table=exp.to_identifier(name)) for name in names])
     return True
 
 

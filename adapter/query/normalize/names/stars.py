@@ -59,9 +59,7 @@ def expand_stars(
             call.set("this", columns[0])
             call.set("expressions", columns[1:])
         else:
-            listed = call.args[holder.arg_key or ""]
-            place = next(number for number, each in enumerate(listed) if each is holder)
-            call.set(holder.arg_key or "", [*listed[:place], *columns, *listed[place + 1 :]])
+            holder.replace(columns)
     return unknown
 
 
