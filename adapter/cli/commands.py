@@ -213,15 +213,11 @@ def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: boo
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--yes", "-y", is_flag=True, help="With --dropped: remove what is listed.")
 @_takes_selection
-def clean(
-    project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
-) -> None:
+def clean(project: DbtProject, selection: Selection, **options: Any) -> None:
     """Remove files that killed runs have left. Models that are running are skipped."""
     from .clean import clean as clean_models
 
-    for line in clean_models(
-        project, selection, older_than=older_than, dropped=dropped, dry_run=dry_run, yes=yes
-    ):
+    for line in clean_models(project, selection, **options):
         click.echo(line)
 
 
@@ -387,13 +383,11 @@ def restore_state(project: DbtProject, model: str, name: str) -> None:
 )
 @click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
 @_takes_model()
-def clone_state(
-    project: DbtProject, model: str, original: str | None, target: str | None, savepoint: str | None
-) -> None:
+def clone_state(project: DbtProject, model: str, **options: str | None) -> None:
     """Start MODEL from a copy of another model. State, rows and offsets are copied; MODEL must be empty."""
     from .clone import clone
 
-    click.echo(clone(project, model, original, target, savepoint))
+    click.echo(clone(project, model, **options))
 
 
 @state.command("bootstrap")

@@ -245,11 +245,10 @@ def _results(found: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
     recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
     flow = found.plan.dataflow
-    if flow.windowed and flow.windows is not None:
+    if flow.windowed:
         yield from _firing(found.settings.emission)
-    elif flow.windowed:
-        yield from _firing(found.settings.emission)
-        yield "Operators above windows change their result in the micro-batch in which the windows fire."
+        if flow.windows is None:
+            yield "Operators above windows change their result in the micro-batch in which the windows fire."
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.lasts for each in closes if each.lasts is not None}
         for lasts in sorted(waits):

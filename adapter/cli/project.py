@@ -47,11 +47,8 @@ class Selection:
         given = (("--select", self.select), ("--exclude", self.exclude))
         return [word for option, words in given if words for word in (option, *words)]
 
-    @property
-    def nothing_selected(self) -> str:
-        """The message where it selects no streaming model."""
-        words = " ".join(self.options)
-        return f"No streaming model is selected by {words}; `dbt-stream status` lists those there are."
+    def __str__(self) -> str:
+        return " ".join(self.options)
 
 
 @dataclass(frozen=True)
@@ -236,7 +233,9 @@ class DbtProject:
         names = self.names(manifest)
         found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
         if not found:
-            raise ProjectError(selection.nothing_selected)
+            raise ProjectError(
+                f"No streaming model is selected by {selection}; `dbt-stream status` lists those there are."
+            )
         return found
 
     def environment(self) -> Environment:

@@ -59,8 +59,8 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
-        is_selected = selection != Selection()
-        click.echo(selection.nothing_selected if is_selected else "The project has no streaming models.")
+        why = f"No streaming model is selected by {selection}; `dbt-stream status` lists those there are."
+        click.echo("The project has no streaming models." if selection == Selection() else why)
         return
     console = terminal()
     console.print(table_of(found, console.width))

@@ -65,7 +65,7 @@ def jars(
             # Another process may have fetched them while this one waited.
             if found := _recorded_jars(record):
                 return found
-            logger.info(f"Fetching {_enumerate(wanted['packages'])}, once, into {cache}")
+            logger.info(f"Fetching {', '.join(wanted['packages'])}, once, into {cache}")
             paths = (fetch or _fetch)(wanted["packages"], java, cache, settings)
             record.parent.mkdir(parents=True, exist_ok=True)
             partial = record.with_suffix(".partial")
@@ -105,7 +105,7 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
         finally:
             jvm.close()
     raise DbtRuntimeError(
-        f"The Java packages {_enumerate(packages)} couldn't be fetched. Check the network and the names; behind a "
+        f"The Java packages {', '.join(packages)} couldn't be fetched. Check the network and the names; behind a "
         "company's mirror, name it in 'server_side_parameters' as spark.jars.ivySettings or "
         f"spark.jars.repositories. The error was:\n{_error_lines(problem)}"
     )
@@ -172,7 +172,3 @@ def _error_lines(text: str) -> str:
         and not line.startswith("at ")
     ]
     return "\n".join(list(dict.fromkeys(telling or lines))[-8:])
-
-
-def _enumerate(packages: Sequence[str]) -> str:
-    return ", ".join(packages)

@@ -13,7 +13,17 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.quoting import quote
 from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
-from ..util.settings import COLUMNS, SettingInfo, ValueType, as_options, mapping, names, one_of, text
+from ..util.settings import (
+    COLUMNS,
+    SettingInfo,
+    ValueType,
+    as_options,
+    is_columns,
+    mapping,
+    names,
+    one_of,
+    text,
+)
 from ..util.text import did_you_mean
 from . import file_options, messages, profile_connections, source_tables, unreadable
 from .limits import without_limits
@@ -355,16 +365,11 @@ def _key_columns(name: str, value: Any) -> tuple[str, ...]:
     """Returns the key columns of a source; empty if it declares none."""
     if value is None:
         return ()
-    columns = [value] if isinstance(value, str) else value
-    if (
-        not isinstance(columns, list)
-        or not columns
-        or not all(isinstance(each, str) and each.strip() for each in columns)
-    ):
+    if not is_columns(value):
         raise DbtRuntimeError(
             f"Source {name}: 'unique_key' is {without_secrets(repr(value))}; write a column or a list of columns."
         )
-    return tuple(columns)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 class _Registry:

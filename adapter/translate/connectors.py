@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
 from .errors import Note, Untranslatable
+from .files import SourceTable
 from .flink_parser import ddl_name
 from .intervals import duration
 from .script import CreateTable
@@ -54,23 +54,14 @@ _PASSED_OVER = re.compile(
 )
 
 
-@dataclass
-class Described:
-    """A table's entry in sources.yml."""
-
-    meta: dict[str, Any]
-    notes: list[Note] = field(default_factory=list)
-    connection: dict[str, str] = field(default_factory=dict)
-    """Options for the profile: they may be secrets."""
-
-
-def described(table: CreateTable, line: int, is_looked_up: bool) -> Described:
+def described(table: CreateTable, is_looked_up: bool, notes: list[Note]) -> SourceTable:
     """Returns what sources.yml says of a table.
 
     Args:
         is_looked_up: whether models read it as a static or an external table.
+        notes: what should be checked is added to it.
     """
-    return _Connector(table, line).described(is_looked_up)
+    return _Connector(table, notes).described(is_looked_up)
 
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -135,17 +126,17 @@ def _with_variables(text: str) -> str:
 class _Connector:
     """The connector of a table. Options that it has read are taken out of `_left`."""
 
-    def __init__(self, table: CreateTable, line: int) -> None:
-        self._table, self._line = table, line
+    def __init__(self, table: CreateTable, notes: list[Note]) -> None:
+        self._table, self._notes = table, notes
         self._left = {name: _with_variables(value) for name, value in table.options.items()}
-        self._made = Described({})
+        self._connection: dict[str, str] = {}
 
-    def described(self, is_looked_up: bool) -> Described:
+    def described(self, is_looked_up: bool) -> SourceTable:
         """Returns what sources.yml says of the table."""
-        table, made = self._table, self._made
+        table = self._table
         connector = self._pop("connector")
         if connector == "jdbc":
-            made.meta = {"lookup": self._lookup_settings()}
+            meta: dict[str, Any] = {"lookup": self._lookup_settings()}
         else:
             stream = self._stream_settings(connector)
             is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
@@ -153,22 +144,24 @@ class _Connector:
                 stream["schema"] = schema_of(table)
             if table.key and (connector == "upsert-kafka" or connector.endswith("-cdc") or is_looked_up):
                 stream["unique_key"] = list(table.key)
-            if made.connection:
+            if self._connection:
                 stream["connection"] = table.name
-            made.meta = {"stream": stream}
-        if made.connection:
-            names = ", ".join(made.connection)
+            meta = {"stream": stream}
+        if self._connection:
+            names = ", ".join(self._connection)
             self._note(f"{names} of {table.name} go into profiles.yml, under connections: {table.name}.")
         unread = [name for name in self._left if not _PASSED_OVER.match(name)]
         if unread:
             self._note(f"{', '.join(unread)} of {table.name} have no counterpart and are left out.")
-        return made
+        time = table.watermark[0] if table.watermark else None
+        is_in_rows = time in {each.name for each in table.physical} and not needs_message(table)
+        return SourceTable(meta, time if is_in_rows else None, self._connection)
 
     def _pop(self, name: str, default: str = "") -> str:
         return self._left.pop(name, default)
 
     def _note(self, text: str) -> None:
-        self._made.notes.append(Note(self._line, text))
+        self._notes.append(Note(self._table.line, text))
 
     def _stream_settings(self, connector: str) -> dict[str, Any]:
         if connector in ("kafka", "upsert-kafka"):
@@ -209,7 +202,7 @@ class _Connector:
         table, options = self._table, dict[str, str]()
         for name in [each for each in self._left if each.startswith("properties.")]:
             if name != "properties.group.id":
-                into = self._made.connection if _SECRET.search(name) else options
+                into = self._connection if _SECRET.search(name) else options
                 into[name.replace("properties", "kafka", 1)] = self._pop(name)
         if pattern := self._pop("topic-pattern"):
             options["subscribePattern"] = pattern
@@ -257,7 +250,7 @@ class _Connector:
             found["driver"] = driver
         for flink, ours in (("username", "user"), ("password", "password")):
             if flink in self._left:
-                self._made.connection[ours] = self._pop(flink)
+                self._connection[ours] = self._pop(flink)
         for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
             if flink in self._left:
                 found["cache_ttl"] = _duration(self._pop(flink))
@@ -265,7 +258,7 @@ class _Connector:
             found["retries"] = int(retries)
         for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
             self._pop(flink)
-        if self._made.connection:
+        if self._connection:
             found["connection"] = self._table.name
         return found
 

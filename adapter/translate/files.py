@@ -51,6 +51,7 @@ class SourceTable:
     meta: dict[str, Any]
     event_time: str | None
     connection: dict[str, str]
+    """Options for the profile: they may be secrets."""
 
 
 @dataclass(frozen=True)

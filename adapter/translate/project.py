@@ -61,7 +61,7 @@ class _Translator:
     script: list[Statement]
     name: str
     notes: list[Note] = field(default_factory=list)
-    tables: dict[str, tuple[CreateTable, int]] = field(default_factory=dict)
+    tables: dict[str, CreateTable] = field(default_factory=dict)
     relations: dict[str, NamedRelation] = field(default_factory=dict)
     models: dict[str, files.Model] = field(default_factory=dict)
     seeds: dict[str, str] = field(default_factory=dict)
@@ -111,11 +111,11 @@ class _Translator:
                 self._refuse(
                     model, f"{name} and {other} are one name in Spark. Give one of them another name."
                 )
-        for table, line in self.tables.values():
+        for table in self.tables.values():
             names = [each.name.lower() for each in table.columns]
             if len(set(names)) < len(names):
                 self._note(
-                    line,
+                    table.line,
                     f"columns of {table.name} differ in the case of their names only, and are one in Spark.",
                 )
 
@@ -135,11 +135,11 @@ class _Translator:
         for statement in self.script:
             what = statement.what
             if isinstance(what, CreateTable):
-                what.options = connectors.current_options(what.options)
-                self._add_columns_of_like(what, statement.line)
+                what.line, what.options = statement.line, connectors.current_options(what.options)
+                self._add_columns_of_like(what)
                 if what.name in self.tables:
                     self._note(statement.line, f"{what.name} is created twice; what is said here counts.")
-                self.tables[what.name] = what, statement.line
+                self.tables[what.name] = what
                 for column in what.columns:
                     if column.is_processing_time:
                         self.processing_times.add(column.name)
@@ -161,14 +161,16 @@ class _Translator:
                 }
         self.writer = Writer(self.resolve, self.types, self.own, self.processing_times, self.notes)
 
-    def _add_columns_of_like(self, table: CreateTable, line: int) -> None:
+    def _add_columns_of_like(self, table: CreateTable) -> None:
         """Adds what a table has from the one that it is LIKE."""
         if table.like is None:
             return
         if table.like not in self.tables:
-            self._note(line, f"{table.name} is LIKE {table.like}, which the script doesn't create before it.")
+            self._note(
+                table.line, f"{table.name} is LIKE {table.like}, which the script doesn't create before it."
+            )
             return
-        base = self.tables[table.like][0]
+        base = self.tables[table.like]
         own, without = {each.name for each in table.columns}, table.excluding
         kept = [
             each
@@ -183,7 +185,7 @@ class _Translator:
         table.key = table.key or (() if "CONSTRAINTS" in without else base.key)
 
     def _add_insert(self, insert: Insert, statement: Statement) -> None:
-        table = self.tables.get(insert.name, (None, 0))[0]
+        table = self.tables.get(insert.name)
         try:
             rows = sinks.values_of(insert, table)
         except Untranslatable as problem:
@@ -243,8 +245,12 @@ class _Translator:
                 self.relations[name] = self._relation(name, line)
         return self.relations[name]
 
+    def _table(self, name: str) -> CreateTable:
+        """Returns a table, which has nothing but its name if the script doesn't create it."""
+        return self.tables.get(name, CreateTable(name))
+
     def _relation(self, name: str, read_at: int) -> NamedRelation:
-        table, line = self.tables.get(name, (CreateTable(name), read_at))
+        table = self._table(name)
         if name not in self.tables and name not in self.inserts:
             self._note(
                 read_at,
@@ -257,7 +263,7 @@ class _Translator:
             columns=[each.name for each in table.columns if not each.is_processing_time] or None,
             processing_times=frozenset(each.name for each in table.columns if each.is_processing_time),
             event_time=table.watermark[0] if table.watermark else None,
-            delay=self._watermark_delay(table, line),
+            delay=self._watermark_delay(table),
             key=table.key,
             connector=table.options.get("connector", ""),
         )
@@ -265,12 +271,12 @@ class _Translator:
             found.call, found.connector = f"ref('{name}')", ""
         elif any(each.is_computed for each in table.columns) or connectors.needs_message(table):
             found.call = f"ref('{name}')"
-            self._stage(table, line, found)
+            self._stage(table, found)
         else:
             self.sources[name] = None
         return found
 
-    def _watermark_delay(self, table: CreateTable, line: int) -> str:
+    def _watermark_delay(self, table: CreateTable) -> str:
         if table.watermark is None:
             return "0 seconds"
         column, lag = table.watermark
@@ -280,15 +286,15 @@ class _Translator:
             if isinstance(lag, exp.Sub) and isinstance(lag.this, exp.Column) and lag.this.name == column:
                 return intervals.length(lag.expression)
         except Untranslatable as problem:
-            self._note(line, str(problem))
+            self._note(table.line, str(problem))
             return "0 seconds"
         self._note(
-            line,
+            table.line,
             f"the WATERMARK of {table.name} isn't a column minus an interval. Write config watermark in the models.",
         )
         return "0 seconds"
 
-    def _stage(self, table: CreateTable, line: int, relation: NamedRelation) -> None:
+    def _stage(self, table: CreateTable, relation: NamedRelation) -> None:
         """Adds the model that computes a table's columns."""
         self.sources[table.name] = None
         source = NamedRelation(
@@ -314,7 +320,7 @@ class _Translator:
             if is_message
             else f"The computed columns of {table.name}."
         )
-        model = files.Model(table.name, line, [what])
+        model = files.Model(table.name, table.line, [what])
         self.models[table.name] = model
         writer = Writer(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
         self._write(
@@ -347,7 +353,7 @@ class _Translator:
 
     def _add_sink(self, name: str) -> None:
         """Adds the model of a table that is written: all its INSERTs are one query."""
-        table, line = self.tables.get(name, (CreateTable(name), 0))
+        table = self._table(name)
         given = self.inserts[name]
         if name in self.seeds:
             self._note(
@@ -362,7 +368,7 @@ class _Translator:
             )
         if connector and connector not in connectors.SINKS:
             self._note(
-                line,
+                table.line,
                 f"the connector {connector} isn't written: the rows are in the table {name}. With config changelog=true, "
                 f"{name}__changes has each change of it.",
             )
@@ -393,7 +399,7 @@ class _Translator:
             self._add_mini_batch(found)
             return self.writer.written(found)
 
-        table = self.tables.get(name, (None, 0))[0]
+        table = self.tables.get(name)
         time = table.watermark[0] if table is not None and table.watermark else None
         config: dict[str, Any] = {"event_time": time} if time else {}
         for each in statement_texts:
@@ -497,13 +503,10 @@ class _Translator:
     def _sources(self) -> dict[str, files.SourceTable]:
         found = {}
         for name in self.sources:
-            table, line = self.tables.get(name, (CreateTable(name), 1))
-            made = connectors.described(table, line, name in self.looked_up or self._is_versioned(name))
-            if name in self.tables:
-                self.notes += made.notes
-            time = table.watermark[0] if table.watermark else None
-            has_time = time in {each.name for each in table.physical} and not connectors.needs_message(table)
-            found[name] = files.SourceTable(made.meta, time if has_time else None, made.connection)
+            is_looked_up = name in self.looked_up or self._is_versioned(name)
+            # What can't be known of a table that the script doesn't create is noted where it is read.
+            notes = self.notes if name in self.tables else []
+            found[name] = connectors.described(self._table(name), is_looked_up, notes)
         return found
 
     def _is_versioned(self, name: str) -> bool:
@@ -514,7 +517,7 @@ class _Translator:
 
     def _seeds(self) -> Iterator[files.Seed]:
         for name, rows in self.seeds.items():
-            table = self.tables.get(name, (CreateTable(name), 0))[0]
+            table = self._table(name)
             types = {each.name: each.type for each in table.physical if each.type}
             yield files.Seed(name, rows, types, table.watermark[0] if table.watermark else None)
 

@@ -56,6 +56,7 @@ class CreateTable:
     excluding: frozenset[str] = frozenset()
     """The parts of the table that it is LIKE which it leaves out."""
     query: exp.Query | None = None
+    line: int = 0
 
     @property
     def physical(self) -> list[Column]:
