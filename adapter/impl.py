@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         model_configs,
         stream_node,
         streaming,
-        table_configs,
     )
     from dbt.adapters.spark_streaming.query.planner import plan_query
     from dbt.adapters.spark_streaming.stream.iceberg import maintenance, owner, ownership
@@ -73,7 +72,6 @@ else:
             "project.model_configs",
             "project.stream_node",
             "project.streaming",
-            "project.table_configs",
             "query.planner.plan_query",
             "stream.iceberg.maintenance",
             "stream.iceberg.owner",
@@ -209,7 +207,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         kind = node.config.get("materialized")
         if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
             with streaming.sentences(), stream_node.errors_with_model_name(node.to_dict()):
-                table_configs.check(node.config)
+                model_configs.check(model_configs.TABLES, node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quotes the columns in a snapshot's configs, which dbt inserts into SQL as they are. They may be expressions, too;

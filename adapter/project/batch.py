@@ -21,11 +21,12 @@ from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
 from ..util import event_time
 from ..util.quoting import literal, path_of, quote_time, time_name
+from . import model_configs
 from .model_configs import INCREMENTAL, MICROBATCH, STRATEGIES, WINDOW_OVERWRITE
 
 logger = AdapterLogger("Spark")
 
-_LOOKBACK = next(each.kind for each in INCREMENTAL if each.name == "lookback")
+_LOOKBACK = next(each for each in INCREMENTAL if each.name == "lookback")
 
 TypesRunner = Callable[[str], Mapping[str, str]]
 """Returns the names and types of a query's columns."""
@@ -52,7 +53,7 @@ class Incremental:
 
 def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     """Raises unless the strategy goes with the model's other configs."""
-    _check_values(node["config"])
+    model_configs.check((each for each in INCREMENTAL if each is not _LOOKBACK), node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:
         raise QueryError(
@@ -69,15 +70,8 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
         return
     if node.get("language") == "python":
         raise QueryError("incremental_strategy 'window_overwrite' is for models in SQL.")
-    if problem := _LOOKBACK.problem(node["config"].get("lookback")):
+    if problem := _LOOKBACK.kind.problem(node["config"].get("lookback")):
         raise QueryError(f"config 'lookback' {problem}.")
-
-
-def _check_values(config: Mapping[str, Any]) -> None:
-    """Raises QueryError if a config of incremental models has an invalid value."""
-    for each in INCREMENTAL:
-        if each.name != "lookback" and (problem := each.kind.problem(config.get(each.name))):
-            raise QueryError(f"config '{each.name}' {problem}, or leave it out.")
 
 
 def unknown_strategy(strategy: str) -> QueryError:

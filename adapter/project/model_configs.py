@@ -1,15 +1,16 @@
 """The configs of models that this adapter reads: the one table of their types, defaults and meanings.
 
-`stream_config`, `table_configs` and `batch` check values by it. A test makes the reference and the schemas for editors
+`stream_config`, `check` and `batch` check values by it. A test makes the reference and the schemas for editors
 from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..query.errors import QueryError
 from ..stream.common.model import APPEND_NEW, BACKFILL, FAIL, FROM_NOW, IGNORE, MIGRATE, SYNC
 from ..util.settings import (
     COLUMN_LIST,
@@ -386,3 +387,10 @@ _INCREMENTAL = (
 )
 INCREMENTAL = _group("Incremental models", _INCREMENTAL)
 """Configs of incremental models, besides those in `STREAMING` that are for them, too."""
+
+
+def check(configs: Iterable[ModelConfig], given: Mapping[str, Any]) -> None:
+    """Raises if one of the configs has an invalid value. None counts as not given."""
+    for each in configs:
+        if problem := each.kind.problem(given.get(each.name)):
+            raise QueryError(f"config '{each.name}' {problem}, or leave it out.")

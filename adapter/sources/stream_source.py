@@ -267,7 +267,7 @@ def _check_columns(
 
 def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, str]) -> str:
     """Returns the handling of unreadable records, which Spark's option `mode` may also set."""
-    mode = next((text for option, text in options.items() if option.lower() == "mode"), None)
+    mode = file_options.by_lower_name(options).get("mode")
     if value is not None and value not in unreadable.ON_ERROR:
         raise DbtRuntimeError(
             f"Source {name}: 'on_error' is {without_secrets(repr(value))}; write one of {', '.join(unreadable.ON_ERROR)}."

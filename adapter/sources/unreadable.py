@@ -83,7 +83,7 @@ def refused(text: str) -> str | None:
 
 def raw_column(options: Mapping[str, str]) -> str | None:
     """Returns the column for raw records that the options of a source name; None if they name none."""
-    return next((value for name, value in options.items() if name.lower() == _OPTION), None)
+    return by_lower_name(options).get(_OPTION)
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,7 @@ class Records:
         """The options to read with."""
         found = {name: value for name, value in self.options.items() if name.lower() not in ("mode", _OPTION)}
         if self.are_texts:
-            whole = next((value for name, value in found.items() if name.lower() == "multiline"), "false")
-            return {**found, "wholetext": whole}
+            return {**found, "wholetext": by_lower_name(found).get("multiline", "false")}
         # With column pruning, Spark doesn't report a record with too many or too few fields.
         pruning = {"columnPruning": "false"} if self.format == "csv" else {}
         if self._probes:
@@ -457,8 +456,7 @@ class Records:
             if kind in KINDS
         }
         # Spark has read the `nullValue` of XML as NULL.
-        nulls = [value for name, value in self.options.items() if name.lower() == "nullvalue"]
-        empty = literal(nulls[0] if nulls and self.format == "csv" else "")
+        empty = literal(by_lower_name(self.options).get("nullvalue", "") if self.format == "csv" else "")
         unread = [
             f"{quoted(name)} <> {empty} and {_corrected_column(name)} is null"
             if name in self._cast

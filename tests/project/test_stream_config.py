@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project import stream_config, streaming, table_configs
+from dbt.adapters.spark_streaming.project import model_configs, stream_config, streaming
 from dbt.adapters.spark_streaming.project.model_configs import STREAMING
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
@@ -300,12 +300,13 @@ def test_flags_are_no_numbers() -> None:
 )
 def test_configs_of_any_table(config: str, value: Any) -> None:
     with pytest.raises(QueryError, match=f"config '{config}' is .*; write .*, or leave it out"):
-        table_configs.check({config: value})
-    table_configs.check({config: None})
+        model_configs.check(model_configs.TABLES, {config: value})
+    model_configs.check(model_configs.TABLES, {config: None})
 
 
 def test_configs_of_any_table_that_are_right() -> None:
-    table_configs.check(
+    model_configs.check(
+        model_configs.TABLES,
         {
             "file_format": "iceberg",
             "partition_by": ["days(at)"],
@@ -313,5 +314,5 @@ def test_configs_of_any_table_that_are_right() -> None:
             "buckets": 4,
             "tblproperties": {"a": 1, "b": None, "c": True},
             "options": {},
-        }
+        },
     )
