@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
     from dbt.adapters.spark_streaming.query.sql import semicolons
 else:
-    import_lazily(globals(), ["query.sql.semicolons"])
+    import_lazily(
+        globals(),
+        {
+            "query.sql": ["semicolons"],
+        },
+    )
 
 logger = AdapterLogger("Spark")
 

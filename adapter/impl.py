@@ -53,11 +53,7 @@ if TYPE_CHECKING:
     import agate
     from pyspark.sql.types import StructType
 
-    from dbt.adapters.spark_streaming.project import (
-        model_configs,
-        stream_node,
-        streaming,
-    )
+    from dbt.adapters.spark_streaming.project import model_configs, stream_node, streaming
     from dbt.adapters.spark_streaming.query.planner import plan_query
     from dbt.adapters.spark_streaming.stream.iceberg import maintenance, owner, ownership
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
@@ -68,19 +64,13 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        (
-            "project.model_configs",
-            "project.stream_node",
-            "project.streaming",
-            "query.planner.plan_query",
-            "stream.iceberg.maintenance",
-            "stream.iceberg.owner",
-            "stream.iceberg.ownership",
-            "stream.iceberg.table as iceberg",
-            "stream.lifecycle.batch_tables",
-            "stream.progress.report",
-            "stream.progress.unreadable_rows",
-        ),
+        {
+            "project": ["model_configs", "stream_node", "streaming"],
+            "query.planner": ["plan_query"],
+            "stream.iceberg": ["maintenance", "owner", "ownership", "table as iceberg"],
+            "stream.lifecycle": ["batch_tables"],
+            "stream.progress": ["report", "unreadable_rows"],
+        },
     )
 
 logger = AdapterLogger("Spark")

@@ -29,18 +29,14 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        (
-            "project.batch",
-            "project.model_configs",
-            "project.partitioning",
-            "project.stream_node",
-            "project.streaming",
-            "query.batch.replace_rows",
-            "query.windows.ranges",
-            "stream.evolution.output_schema as columns",
-            "stream.progress.position",
-            "stream.sink.incremental_runs",
-        ),
+        {
+            "project": ["batch", "model_configs", "partitioning", "stream_node", "streaming"],
+            "query.batch": ["replace_rows"],
+            "query.windows": ["ranges"],
+            "stream.evolution": ["output_schema as columns"],
+            "stream.progress": ["position"],
+            "stream.sink": ["incremental_runs"],
+        },
     )
 
 

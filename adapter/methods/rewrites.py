@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 else:
     import_lazily(
         globals(),
-        (
-            "project.model_configs",
-            "project.streaming",
-            "query.rewrites.rewrite_configs",
-            "query.rewrites.rewriting",
-            "query.rewrites.stream_rewrites",
-        ),
+        {
+            "project": ["model_configs", "streaming"],
+            "query.rewrites": ["rewrite_configs", "rewriting", "stream_rewrites"],
+        },
     )
 
 

@@ -6,20 +6,21 @@ The modules that plan queries and run streams take as long to import as dbt itse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def import_lazily(namespace: dict[str, Any], modules: Iterable[str]) -> None:
+def import_lazily(namespace: dict[str, Any], modules: Mapping[str, Iterable[str]]) -> None:
     """Binds modules of this package in the namespace of another, as ``from … import`` does.
 
     Args:
-        modules: names relative to the package, with another name where it has one: ``stream.iceberg.table as iceberg``.
+        modules: their names by the name of their package, with another name where it has one: ``table as iceberg``.
     """
-    for each in modules:
-        module, _, alias = each.partition(" as ")
-        namespace[alias or module.rpartition(".")[2]] = LazyModule(module)
+    for package, names in modules.items():
+        for each in names:
+            module, _, alias = each.partition(" as ")
+            namespace[alias or module] = LazyModule(f"{package}.{module}")
 
 
 class LazyModule:
