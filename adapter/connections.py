@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionWrapper
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
@@ -198,8 +198,3 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
         except Exception as problem:
             logger.debug(f"Error while running:\n{without_secrets(sql)}")
             raise DbtRuntimeError(readable(problem)) from cause_of(problem)
-
-    @classmethod
-    def get_response(cls, cursor: Any) -> AdapterResponse:
-        """Returns a fixed response, because Spark doesn't report what a statement did."""
-        return AdapterResponse(_message="OK")

@@ -205,11 +205,6 @@ class SparkStreamingCredentials(SparkCredentials):
         """dbt's name of the adapter."""
         return "spark_streaming"
 
-    @property
-    def unique_field(self) -> str:
-        """The field that dbt hashes to count installations."""
-        return str(self.host)
-
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[tuple[str, Any]]:
         """Yields the keys and redacted values that `dbt debug` shows."""
         for key, value in super().connection_info(with_aliases=with_aliases):

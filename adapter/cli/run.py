@@ -196,17 +196,10 @@ class Service:
 
     def _header(self) -> str:
         """Returns the line above the table: how long the service is up, when it looks for rows, and how it ends."""
-        looks = [
-            looks_in(stream.trigger, time.time())
-            for stream in self._streams.values()
-            if stream.trigger is not None
-        ]
-        parts = [
-            f"up {clock(time.monotonic() - self._began)}",
-            *([min(looks)[1]] if looks else []),
-            "Ctrl-C stops",
-        ]
-        return " · ".join(parts)
+        triggers = {stream.trigger for stream in self._streams.values() if stream.trigger is not None}
+        up = f"up {clock(time.monotonic() - self._began)}"
+        soonest = [phrase for _, phrase in sorted(looks_in(each, time.time()) for each in triggers)][:1]
+        return " · ".join([up, *soonest, "Ctrl-C stops"])
 
     def _say_what_was_committed(self) -> None:
         for name, stream in self._streams.items():

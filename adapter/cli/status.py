@@ -89,6 +89,9 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
 
 
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")
+_COLUMNS = ("model", "status", *_NUMBERS, "watermark", "state", "state reads", "last batch", "lookups")
+_IF_ANY = ("rows/s", "state reads", "lookups")
+"""Columns that are only there if a model has something in them."""
 _LESS = ("state reads", "last batch", "batches", "state", "dropped", "lookups", "rows/s")
 """Columns to drop if the terminal is too narrow, in this order."""
 
@@ -100,20 +103,7 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
         found: the result of `collect`; entries of running models may have ``rows_per_second``.
     """
     rows = [_row(entry) for entry in found]
-    columns = [
-        name
-        for name in (
-            "model",
-            "status",
-            *_NUMBERS,
-            "watermark",
-            "state",
-            "state reads",
-            "last batch",
-            "lookups",
-        )
-        if name not in ("rows/s", "state reads", "lookups") or any(row.get(name) for row in rows)
-    ]
+    columns = [name for name in _COLUMNS if name not in _IF_ANY or any(row.get(name) for row in rows)]
 
     def needed(name: str) -> int:
         return 3 + max(len(line) for row in rows for line in [name, *row.get(name, "").splitlines()])
@@ -144,24 +134,27 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         for key, what in (("late_rows", "late"), ("null_time_rows", "no time"))
         if total[key]
     ]
-    watermark = str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")
-    behind = _lag_text(lag_seconds(progress))
-    watermark = "\n".join([watermark, *([behind] if behind else [])])
-    for stream in progress.get("idle_streams", ()):
-        watermark += f"\nnot waiting for {stream}"
+    watermark = [str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")]
+    if (lag := lag_seconds(progress)) is not None:
+        watermark.append(f"lag {_duration(lag)}" if lag >= 0 else f"{_duration(-lag)} ahead")
+    watermark += [f"not waiting for {stream}" for stream in progress.get("idle_streams", ())]
+    rate = entry.get("rows_per_second", 0.0)
+    lookups = (progress.get("lookups") or {}).get("total")
     return {
         "model": entry["model"],
         "status": status,
         "batches": f"{progress['batch'] + 1:,}",
         "rows in": f"{total['rows_in']:,}",
-        "rows/s": _rate_text(entry["rows_per_second"]) if "rows_per_second" in entry else "",
+        "rows/s": "…" if rate is None else f"{rate:,.0f}" if "rows_per_second" in entry else "",
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
-        "watermark": watermark,
+        "watermark": "\n".join(watermark),
         "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
         "state reads": _state_reads(state.get("parts") or ()),
         "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
-        "lookups": _lookups_text(progress.get("lookups")),
+        "lookups": f"{counted(lookups['requests'], 'request')}\n{counted(lookups['keys'], 'key')}"
+        if lookups
+        else "",
     }
 
 
@@ -226,23 +219,6 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
             done("deleted", last),
         )
     return table
-
-
-def _rate_text(rows_per_second: float | None) -> str:
-    return "…" if rows_per_second is None else f"{rows_per_second:,.0f}"
-
-
-def _lookups_text(lookups: dict[str, Any] | None) -> str:
-    if not lookups:
-        return ""
-    total = lookups["total"]
-    return f"{counted(total['requests'], 'request')}\n{counted(total['keys'], 'key')}"
-
-
-def _lag_text(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"lag {_duration(value)}" if value >= 0 else f"{_duration(-value)} ahead"
 
 
 def _duration(seconds: float) -> str:
