@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ..project import batch, stream_node, streaming
+from ..project import batch
 from ..query.batch.window_range import Overwriting
 from ..query.errors import QueryError
 from ..query.windows import ranges
@@ -14,7 +15,7 @@ from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
 from ..stream.sources.upstream import readers
 from ..util.text import counted
-from .planned import check_types
+from .planned import check_types, planned_with_query
 from .project import DbtProject, owned_model
 
 if TYPE_CHECKING:
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
     """Recomputes the closed windows of a time range and returns a sentence with the result."""
     span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
-    node, known = project.compiled_with_known(name, asking=True)
-    environment = project.environment()
-    sql = str(node["compiled_code"])
+    (session, model, program), query = planned_with_query(project, name)
+    check_types(session, model, model.columns or {})
     found: list[WindowRange] = []
 
     def windows(session: SparkSession, closed: int) -> backfill.Windows:
@@ -36,7 +36,7 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
             return tuple(row)
 
         try:
-            overwriting = Overwriting(sql, ask, batch=False)
+            overwriting = Overwriting(query.sql, ask, batch=False)
             ends = closed_only(overwriting.touched_windows(span), closed)
             ends = settled_before(overwriting.extended_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
@@ -47,12 +47,8 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         divided = overwriting.divided_files_query(model.target, ends)
         return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
 
-    program = streaming.program(node, streaming.plan_as_in_run(node, sql, known, environment))
-    model = stream_node.model(node, environment, program)
-    session = environment.session()
-    environment.declared.make_mentioned(sql)
-    check_types(session, model, streaming.columns_of(session, sql, streaming.query_runner(environment)))
-    rows = backfill.backfill(session, model, program, windows)
+    # The table's columns stay as they are.
+    rows = backfill.backfill(session, replace(model, columns=None), program, windows)
     notes = _notes(found[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 

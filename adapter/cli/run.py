@@ -118,19 +118,12 @@ class Service:
         self._published: dict[str, Health] = {}
         self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
         # For remote storage this is only known once Spark runs.
-        storage = environment.storage
-        self._foreign = {
-            name for name, model in self._models.items() if storage.is_local and is_elsewhere(model)
-        }
+        local = self._models if environment.storage.is_local else {}
+        self._foreign = {name for name, model in local.items() if is_elsewhere(model)}
         """Models whose files belong to a table of another target's catalog."""
-        for name, stream in self._streams.items() if storage.is_local else ():
-            if name not in self._foreign:
-                stream.request = stop_requests(storage).watch(self._models[name])
-        self._ours = {
-            name
-            for name, model in self._models.items()
-            if storage.is_local and running_elsewhere(model) is None
-        }
+        for name in local.keys() - self._foreign:
+            self._streams[name].request = stop_requests(environment.storage).watch(local[name])
+        self._ours = {name for name, model in local.items() if running_elsewhere(model) is None}
         self._is_quiet = False
         self._is_up = False
         self._is_abandoned = False
