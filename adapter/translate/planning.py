@@ -18,7 +18,6 @@ from .errors import Note
 from .files import Model, Seed, SourceTable, disable_reader
 
 _TTL = "7 days"
-_LENGTHS = {"hop": 2, "cumulate": 2}
 
 
 def check(

@@ -36,9 +36,9 @@ class Written:
     looked_up: set[str] = field(default_factory=set)
     """The names of those that are read as static or external tables."""
     domains: list[str] = field(default_factory=list)
+    """Columns that the state may be kept by."""
     group_keys: list[frozenset[str]] = field(default_factory=list)
     """For each key of its GROUP BY, the columns of the result that have it."""
-    """Columns that the state may be kept by."""
 
 
 def quote(text: str) -> str:
