@@ -146,7 +146,7 @@ def test_variables_that_are_no_mapping_are_refused(text: str, tmp_path: Path) ->
 def test_the_target_after_a_command_is_not_the_one_to_copy_from(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[str | None, str | None]] = []
 
-    def note(project: DbtProject, name: str, original: str | None, target: str | None, *_: object) -> str:
+    def note(project: DbtProject, name: str, original: str | None, target: str | None, **_: object) -> str:
         found.append((project.target, target))
         return ""
 
