@@ -142,8 +142,6 @@ class GroupAggregateSpec:
     name: str
     rows: str
     """SQL of the input rows: keys and arguments."""
-    source: str
-    """The user's text of the input, for comparing an edited query."""
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
     metrics: tuple[Metric, ...]

@@ -24,8 +24,8 @@ from ..frontend.streams import Stream
 from ..generation import generate
 from ..normalize.names import ctes, own_names
 from ..plan.operators.window_results import WindowResults
+from ..plan.state.window_steps import WindowSpec
 from ..plan.window_operator import WindowOperator
-from ..plan.window_specs import WindowSpec
 from ..planner import plan_query
 from ..program import EXPIRES_AT
 from ..sql.dialect import parse

@@ -14,7 +14,7 @@ from ..plan.operator import Operator
 from ..plan.operators.changelog_normalize import ChangelogNormalize
 from ..plan.plan import Plan
 from ..plan.upserts import replaced
-from ..program import Program, StatePart, Upsert
+from ..program import Program, StatePart
 from ..sql import intervals
 from ..sql.dialect import parse
 from ..sql.names import digest
@@ -153,15 +153,16 @@ def _table(name: str) -> Explanation:
 def _sink(root: Explanation, program: Program, settings: Settings) -> Explanation:
     """Returns the node that writes the model's table."""
     upsert = program.upsert
-    notes = ["Rows are added and never change."]
+    notes, changelog = ["Rows are added and never change."], Changelog(APPEND)
     if upsert is not None:
+        changelog = Changelog(RETRACT) if upsert.key is None else Changelog(UPSERT, upsert.key)
         told = "Rows are matched by all of their columns" if upsert.key is None else "Changes are merged"
         notes = [f"{told}, in one commit per micro-batch."]
     if settings.changelog:
         notes.append(f"Every change is also appended to {relation(settings.table)}__changes.")
     return replace(
         _leaf("Sink", relation(settings.table), APPEND, *notes),
-        changelog=_mode(upsert),
+        changelog=changelog,
         key=None if upsert is None else upsert.key,
         state=tuple(
             State(part.name, "a row that the last micro-batch emits", "the next micro-batch", _columns(part))
@@ -170,9 +171,3 @@ def _sink(root: Explanation, program: Program, settings: Settings) -> Explanatio
         ),
         inputs=(root,),
     )
-
-
-def _mode(upsert: Upsert | None) -> Changelog:
-    if upsert is None:
-        return Changelog(APPEND)
-    return Changelog(RETRACT) if upsert.key is None else Changelog(UPSERT, upsert.key)

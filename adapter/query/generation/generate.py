@@ -24,9 +24,8 @@ from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
-from ..plan.state.window_steps import WindowSteps
+from ..plan.state.window_steps import WindowSpec, WindowSteps
 from ..plan.window_operator import WindowOperator
-from ..plan.window_specs import WindowSpec
 from ..planner.upsert_keys import upsert_of_windows
 from ..program import Item, Program, Rows, Step, StreamInput, reading
 from ..sql import instants
@@ -225,14 +224,9 @@ def batch(plan: Plan) -> str:
     windows = plan.dataflow.windows
     if windows is not None and plan.batch is None:
         return windows_in_batch(plan, windows.windows, windows.sql)
-    return own_names.separate_names(_in_batch(plan), plan.taken)
-
-
-def _in_batch(plan: Plan) -> str:
-    """Returns the query as written, with its lookup tables as CTEs."""
     assert plan.batch is not None
     outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
-    return f"with {outside}\n{plan.batch}" if outside else plan.batch
+    return own_names.separate_names(f"with {outside}\n{plan.batch}" if outside else plan.batch, plan.taken)
 
 
 def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:

@@ -21,7 +21,7 @@ from ..plan.operators.window_close import WindowClose
 from ..plan.operators.window_results import WindowResults
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
-from ..plan.state.ranked_groups import members_part
+from ..plan.state.ranking import members_part
 from ..plan.state.window_steps import WindowSteps
 from ..plan.upserts import needs_retractions, replaced
 from ..program import Lookup, Rows, StatePart, Step, reading

@@ -22,11 +22,10 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.plan import Plan
 from ..plan.state.groups import GroupChanges
-from ..plan.state.ranked_groups import members_part
-from ..plan.state.top_n_fields import BY, ORDER
+from ..plan.state.ranking import BY, ORDER, members_part
+from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.upserts import needs_retractions, replaced, state_root
 from ..plan.window_operator import WindowOperator
-from ..plan.window_specs import WindowBufferSpec, WindowSpec
 from ..program import with_texts
 from ..sql.dialect import DIALECT, parse, parse_once, sql
 from ..sql.names import digest, windows_renamed
@@ -87,6 +86,11 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
     spec, specs = operator.spec, plan.dataflow.windowed
     below, steps = _outputs_below(specs, spec), operator.window_steps()
     lower = [each.name for each in specs if each.level < spec.level]
+    buffer = None
+    if isinstance(spec, WindowBufferSpec):
+        of = spec.top
+        top = None if of is None else TopState(of.function, tuple(of.partition), of.order, of.rows)
+        buffer = BufferState(f"{spec.name}_row", top, spec.plain or None)
     is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
     return WindowOperatorState(
         name=spec.name,
@@ -96,7 +100,7 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
         source_digest=None if is_over_others else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
         aggregates=_aggregates(steps, lower) if isinstance(steps, Partials) else None,
-        buffer=_buffer_state(spec) if isinstance(spec, WindowBufferSpec) else None,
+        buffer=buffer,
         below=below,
         reads={
             each.name: {key.name: key.identity for key in each.keys}
@@ -104,15 +108,6 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
             for each in specs
             if each.name in below and isinstance(each, WindowAggregateSpec)
         },
-    )
-
-
-def _buffer_state(spec: WindowBufferSpec) -> BufferState:
-    top = spec.top
-    return BufferState(
-        column=f"{spec.name}_row",
-        top=None if top is None else TopState(top.function, tuple(top.partition), top.order, top.rows),
-        plain=spec.plain or None,
     )
 
 
@@ -142,7 +137,11 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     parts, _ = parts_and_rows(flow, ttl)
     is_single = root is not None and {*parts} == {top.name} and not flow.windowed
     return TreeState(
-        operators={each.name: _label(each) for each in operators},
+        # For a GROUP BY that is the result, the label leaves out why its rows are buffered.
+        operators={
+            each.name: "GROUP BY" if isinstance(each, Recompute) and each.shown is not None else each.label
+            for each in operators
+        },
         inputs={
             each.name: tuple(below.name for below in each.inputs if not isinstance(below, WindowOperator))
             for each in operators
@@ -175,13 +174,6 @@ def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
         aggregates=_aggregates(pieces),
         last_output=pieces.given_part if pieces.keeps_given else None,
     )
-
-
-def _label(operator: Operator) -> str:
-    """Returns the label of an operator. For a GROUP BY that is the result, the label leaves out why its rows
-    are buffered."""
-    is_result = isinstance(operator, Recompute) and operator.shown is not None
-    return "GROUP BY" if is_result else operator.label
 
 
 def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:

@@ -17,7 +17,7 @@ from ..plan.lineage import Lineage, UnknownLineage, opaque
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.operators.window_results import WindowResults, digests_of_rows
+from ..plan.operators.window_results import WindowResults, of_windows
 from ..plan.query_lineage import canonical_text
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import state_root
@@ -60,7 +60,7 @@ def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -
             name: rows
             for each in flow.operators
             if isinstance(each, WindowResults)
-            for name, rows in digests_of_rows(each).items()
+            for name, rows in of_windows(each.windows)[0].items()
         },
         rows=root.rows,
         columns=tuple((name, means) for name, means in root.columns),

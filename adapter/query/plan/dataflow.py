@@ -13,8 +13,8 @@ from .operators.source import Source
 from .operators.union_all import UnionAll
 from .operators.window_results import WindowResults
 from .operators.window_rows import WindowRows
+from .state.window_steps import WindowSpec
 from .window_operator import WindowOperator
-from .window_specs import WindowSpec
 
 
 @dataclass(frozen=True)

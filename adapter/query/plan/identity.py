@@ -12,11 +12,12 @@ from sqlglot import exp
 
 from ..aggregates.grouping import grouping
 from ..errors import MissingKeyError, QueryError
-from ..sql.clauses import conjuncts, filters, is_semi_or_anti, output_column_of
+from ..sql.clauses import is_semi_or_anti, output_column_of
 from ..sql.dialect import arguments, canonical, unqualified
 from ..sql.functions import makes_rows
 from ..sql.nodes import every, holds
 from ..windows.window_columns import Columns, FromRelation
+from .time_conditions import conditions
 
 Unique = frozenset[str] | None
 """Origins that identify a row; None if nothing does."""
@@ -52,10 +53,7 @@ def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[
         for alias in columns
         if name.name.lower() in columns[alias]
     }
-    for test in [
-        *filters(select),
-        *(t for join in select.args.get("joins") or () for t in conjuncts(join.args.get("on"))),
-    ]:
+    for test in conditions(select):
         sides = (test.this, test.expression) if isinstance(test, exp.EQ | exp.NullSafeEQ) else ()
         carried = [
             columns.get(side.table.lower(), {}).get(side.name.lower())
@@ -96,11 +94,6 @@ def _identifies_groups(select: exp.Select) -> bool:
     if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
         return False
     return len({frozenset(members) for members in groups.sets}) == len(groups.sets)
-
-
-def is_row_preserving(query: exp.Query) -> bool:
-    """Whether the query repeats no row that it reads, so that it inherits the unique set of its input."""
-    return query.find(exp.Join) is None and not multiplies_rows(query)
 
 
 def multiplies_rows(query: exp.Query) -> bool:

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import exp
 
 from ..program import Lookup, Rows, StatePart, Step
-from ..sql.dialect import parse
+from ..sql.dialect import parse, sql
 from ..windows.emission import Emission
-from .author_text import put_back
+from .author_text import lifted, put_back
 from .explanation import (
     ALL_BOUNDED,
     APPEND,
@@ -31,7 +31,7 @@ from .explanation import (
     Context,
     Explanation,
 )
-from .lineage import Lineage
+from .lineage import Lineage, text_lineage
 from .relation import Relation
 from .state.group_state import Groups
 from .state.window_steps import WindowSteps
@@ -204,6 +204,28 @@ class Operator(ABC):
         if never_expires(self):
             return AS_ITS_INPUT
         return self.ttl_phrase(context, last) or (BOUNDED if len(self.inputs) == 1 else ALL_BOUNDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOperator(Operator):
+    """An operator whose relation follows from its query and from its inputs."""
+
+    query: exp.Select
+    """The query over its inputs, with the hidden columns that the operator's SQL has. It isn't changed any more."""
+
+    @cached_property
+    def sql(self) -> str:
+        """The text of the query."""
+        return sql(self.query)
+
+    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+        """Returns the lineage of its text."""
+        return text_lineage(type(self).__name__, self.sql, below)
+
+    @property
+    def expressions(self) -> Mapping[str, str]:
+        """Returns the expressions that a query above displays."""
+        return lifted(self.as_written(self.sql))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..frontend import session_zone
 from ..normalize.event_clock import interval
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
-from .state.key_generations import later
+from .state.generations import later
 from .time_conditions import at_most, conditions
 
 _Column = tuple[str, str]

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ...util.quoting import quote
 from ..program import Lookup, Upsert
-from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
+from ..sql.clauses import aggregate, is_semi_or_anti, joined, relations
 from ..sql.nodes import every
 from .column_origins import outputs
 from .dataflow import Dataflow
@@ -29,6 +29,7 @@ from .operators.recompute import Recompute
 from .operators.top_n import TopN
 from .relation import GIVEN_BY, WEIGHT
 from .state.group_state import identity_columns
+from .time_conditions import conditions
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _multiplies_rows(select: exp.Select) -> bool:
     read = joined(select)
     if any(join is not None and join.side in ("RIGHT", "FULL") for _, join in read):
         return True
-    tests = [*filters(select), *(test for _, join in read if join for test in conjuncts(join.args.get("on")))]
+    tests = conditions(select)
     return not all(
         node.name == input_name(0)
         or (join is not None and (is_semi_or_anti(join) or join.args.get("using")))

@@ -16,8 +16,7 @@ from .lineage import Lineage, opaque
 from .operator import Operator, Wiring
 from .query_summary import of_rows, tables
 from .relation import Relation
-from .state.window_steps import WindowSteps
-from .window_specs import WindowSpec
+from .state.window_steps import WindowSpec, WindowSteps
 
 
 @dataclass(frozen=True, kw_only=True)

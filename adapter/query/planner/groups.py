@@ -233,7 +233,6 @@ def _aggregate(
     spec = GroupAggregateSpec(
         name=name,
         rows=rows,
-        source=builder.source,
         keys=keys,
         grouping_sets=builder.grouping_sets,
         metrics=tuple(builder.metrics.values()),

@@ -20,8 +20,7 @@ from ..plan.operators.project import row_by_row
 from ..plan.operators.top_n import TopN
 from ..plan.relation import WEIGHT
 from ..plan.state.group_state import identity_columns
-from ..plan.state.ranked_groups import ROW
-from ..plan.state.top_n_fields import BY, ID, ORDER
+from ..plan.state.ranking import BY, ID, ORDER, ROW
 from ..sql.clauses import hide_from_stars, output_column_of, relations
 from ..sql.dialect import canonical, function_name, sql
 from ..sql.names import digest

@@ -42,8 +42,8 @@ from ..plan import identity
 from ..plan.operators.window_aggregate import WindowAggregate
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_results import WindowResults
+from ..plan.state.window_steps import WindowBufferSpec
 from ..plan.window_operator import WindowOperator
-from ..plan.window_specs import WindowBufferSpec
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
@@ -129,7 +129,7 @@ class WindowPlanner:
             carried=info.window_columns,
             unique=info.unique,
             ranks=tuple(self.ranks),
-            certain=identity.is_row_preserving(query),
+            certain=query.find(exp.Join) is None and not identity.multiplies_rows(query),
             grouped_rows=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
             written=written if written != output else "",

@@ -21,7 +21,7 @@ from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateS
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
+from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recomput
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
+from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql import functions, spark_functions

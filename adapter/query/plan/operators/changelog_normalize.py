@@ -14,7 +14,7 @@ from ..explanation import Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
-from ..state.key_generations import NO_STEP, equal_keys, matching, of_keys
+from ..state.generations import NO_STEP, equal_keys, matching, of_keys
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,8 @@ class GroupAggregate(ExpiringOperator):
         spec = replace(self.spec, name=name, rows=with_inputs(self.spec.rows, [self._rows(wiring, ttl)]))
         if wiring.result is self:
             groups = Groups(spec, ttl)
-            rows = Step(groups.rows, groups.rows_text(), persist=not groups.reads_rows_once)
+            read_again = ttl is not None or bool(spec.distinct_sets)
+            rows = Step(groups.rows, groups.rows_text(), persist=read_again)
             steps = [rows, *groups.ingest()]
             wiring.result_steps = ResultSteps(
                 groups.emit(whole=name in wiring.replayed),

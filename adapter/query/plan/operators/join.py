@@ -10,12 +10,20 @@ from ..author_text import select_of
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
 from ..lineage import Lineage
-from ..operator import ExpiringOperator, Operator, Until, Wiring, keeps_rows, ttl_over, with_inputs
+from ..operator import (
+    ExpiringOperator,
+    Operator,
+    QueryOperator,
+    Until,
+    Wiring,
+    keeps_rows,
+    ttl_over,
+    with_inputs,
+)
 from ..query_lineage import lineage_of_text
 from ..query_summary import Summary
 from ..relation import Relation, weight_of
 from ..relations.joined import JoinedRelations
-from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
 from ..time_bounds import TimeBounds, kept_until
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from ...sql.dialect import parse
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
-from ..operator import Wiring, with_inputs
+from ..operator import QueryOperator, Wiring, with_inputs
 from ..query_lineage import lineage_of_text
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
 from ..relations.joined import JoinedRelations
 from ..relations.passed import passed_relation
-from ..relations.query_operator import QueryOperator
 
 
 @dataclass(frozen=True, kw_only=True)

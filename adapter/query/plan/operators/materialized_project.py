@@ -13,14 +13,13 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
-from ..operator import ExpiringOperator, Wiring, with_inputs
+from ..operator import ExpiringOperator, QueryOperator, Wiring, with_inputs
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
-from ..relations.query_operator import QueryOperator
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed, summed
-from ..state.key_generations import NO_STEP, SINCE, is_not_reached, of_keys
+from ..state.generations import NO_STEP, SINCE, is_not_reached, of_keys
 
 
 @dataclass(frozen=True, kw_only=True)

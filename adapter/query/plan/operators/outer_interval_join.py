@@ -15,13 +15,12 @@ from ...sql.dialect import sql
 from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
-from ..operator import Until, Wiring, with_inputs
+from ..operator import QueryOperator, Until, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
-from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW, repeated
-from ..state.key_generations import is_not_reached
+from ..state.generations import is_not_reached
 from ..time_bounds import TimeBounds, end_of_keeping, kept_until
 
 
@@ -138,16 +137,13 @@ class MatchedOrAlone:
 
     def state(self) -> list[StatePart]:
         """Returns the state tables of both sides. Rows that may be unmatched are emitted when they expire."""
+        emits = [each is not None for each in self.operator.alone]
+        if self.operator.pairs is None:
+            emits = [True, False]
         return [
             replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
-            for each, waits in zip(self.kept, self._emits_unmatched(), strict=True)
+            for each, waits in zip(self.kept, emits, strict=True)
         ]
-
-    def _emits_unmatched(self) -> tuple[bool, ...]:
-        """Returns for each input whether its unmatched rows are emitted."""
-        if self.operator.pairs is None:
-            return (True, False)
-        return tuple(each is not None for each in self.operator.alone)
 
     def _still_matchable(self, number: int) -> str:
         """Returns the stored rows of an input that late rows may still match: without those that were emitted as

@@ -17,13 +17,12 @@ from ...sql.intervals import HOUR
 from ..author_text import over_clauses_text, select_of, until_text
 from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
-from ..operator import Operator, Until, Wiring, with_inputs
+from ..operator import Operator, QueryOperator, Until, Wiring, with_inputs
 from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..relations.passed import passed_columns
-from ..relations.query_operator import QueryOperator
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.key_generations import DUE, NO_STEP, due_at, is_not_reached, later, of_keys, passed
+from ..state.generations import DUE, NO_STEP, due_at, is_not_reached, later, of_keys, passed
 from ..time_bounds import end_of_keeping
 from .source import views_below
 
@@ -72,8 +71,7 @@ class OverAggregate(QueryOperator):
     def generate(self, wiring: Wiring) -> None:
         """Stores rows while they wait or frames of later rows reach them, and emits each once."""
         ordered = OrderedRows(self, wiring.ttl)
-        rows = ordered.rows()
-        wiring.rows += [rows] if rows is not None else []
+        wiring.rows += ordered.rows()
         wiring.steps += ordered.steps()
         wiring.store(ordered.state(), self)
 
@@ -133,17 +131,14 @@ class OrderedRows:
         self.runs = [each.column for each in operator.running]
         self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
 
-    def rows(self) -> Rows | None:
-        """Returns the input, from which late rows are dropped. None if rows arrive in order, so none is late."""
+    def rows(self) -> list[Rows]:
+        """Returns the input, from which late rows are dropped. Empty if rows arrive in order, so none is late."""
         if not self.operator.waits:
-            return None
+            return []
         time = f"own.{quote(self.operator.time)}"
-        return Rows(
-            f"{self.part}_rows",
-            f"select struct(own.*) as {ROW}, {time} as event_time, {due_at(f'cast({time} as timestamp)')} as expires_at\n"
-            f"from {self.below.name} as own",
-            views_below(self.below),
-        )
+        due = due_at(f"cast({time} as timestamp)")
+        text = f"select struct(own.*) as {ROW}, {time} as event_time, {due} as expires_at\nfrom {self.below.name} as own"
+        return [Rows(f"{self.part}_rows", text, views_below(self.below))]
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows to emit, their partitions, and the result over their frames."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from ...sql.dialect import parse
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
-from ..operator import Operator, Wiring, with_inputs
+from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_lineage import lineage_of_text
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import Relation
 from ..relations.passed import passed_relation
-from ..relations.query_operator import QueryOperator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, repeated
-from ..state.key_generations import later, of_keys
+from ..state.generations import later, of_keys
 from ..time_bounds import kept_until
 
 
@@ -91,12 +91,6 @@ class Recompute(ExpiringOperator):
         return later(f"cast(own.{self.window.time} as timestamp)", self.window.size)
 
     @property
-    def is_anchored(self) -> bool:
-        """Whether a row that expires under a TTL contributes to each result row. If so, rows that don't
-        expire are stored for later rows of that input; if not, they prevent their partitions from expiring."""
-        return not all(keeps_rows(self.inputs[number]) for number in self.always)
-
-    @property
     def is_whole(self) -> bool:
         """Whether everything is recomputed, since no partition limits it."""
         return not any(self.keys)
@@ -136,29 +130,21 @@ class Recompute(ExpiringOperator):
             wiring.store(own.state(()), own)
             wiring.result_steps = self._grouped(own, partitions)
             return
-        before: list[str] = []
-        after: list[str] = []
-        first: list[str] = []
         for each in kept:
-            changes = each.operator.relation.changes
-            for rows, found in (
-                (each.rows_before(), before),
-                (each.rows_after(), after),
-                (each.change(), first),
-            ):
-                found.append(repeated(added_up(rows, changes), changes, apart=self.asks_for_rows))
             wiring.store(each.state(kept), each)
+        before, after, first = (
+            with_inputs(self.sql, [self._as_read(each, rows(each)) for each in kept])
+            for rows in (BufferedRows.rows_before, BufferedRows.rows_after, BufferedRows.change)
+        )
         both = (
-            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{with_inputs(self.sql, after)}\n)\nunion all\n"
-            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{with_inputs(self.sql, before)}\n)"
+            f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{after}\n)\nunion all\n"
+            f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{before}\n)"
         )
-        if not self.relation.changes:
+        if self.relation.changes:
+            wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
+        else:
             # Append-only: every row of the old result is in the new one.
-            wiring.output(self, repeated(added_up(both, True), True), with_inputs(self.sql, first))
-            return
-        wiring.output(
-            self, netted(both), f"select *, 1L as {WEIGHT} from (\n{with_inputs(self.sql, first)}\n)"
-        )
+            wiring.output(self, repeated(added_up(both, True), True), first)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
@@ -179,14 +165,13 @@ class Recompute(ExpiringOperator):
         if self.top is not None:
             rows = f"a row that is, or was, among the first {self.top.rows} of its partition"
             clears = clears or "when others take its place"
-        metrics: tuple[KeptMetric, ...] = ()
-        notes: tuple[str, ...] = ()
-        if name == "GroupAggregate":
-            metrics = tuple(
-                KeptMetric(call, function, (), "computed from the kept rows")
-                for call, function in aggregates(select)
-            )
-            notes = (f"Why rows are kept: {self.label}.",)
+        is_grouped = name == "GroupAggregate"
+        calls = aggregates(select) if is_grouped else []
+        computing = Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
+        if not self.is_whole:
+            by = tuple(map(as_author_writes, next(keys for keys in self.keys if keys)))
+            cost = "reads the kept rows of each partition that changed, and what they gave before"
+            computing = Computing(PARTITIONS, by, cost)
         if self.ends or clears is None:
             clears = self.clears(context)
         if select.args.get("joins"):
@@ -199,11 +184,11 @@ class Recompute(ExpiringOperator):
             context,
             text or shown(query),
             "IntervalJoin" if self.until else name,
-            tuple(keys(select)) if name == "GroupAggregate" else None,
+            tuple(keys(select)) if is_grouped else None,
             state=state,
-            computing=self._how_computed(),
-            metrics=metrics,
-            notes=notes,
+            computing=computing,
+            metrics=tuple(KeptMetric(call, kind, (), "computed from the kept rows") for call, kind in calls),
+            notes=(f"Why rows are kept: {self.label}.",) if is_grouped else (),
             reads=tables(query),
         )
 
@@ -211,13 +196,6 @@ class Recompute(ExpiringOperator):
     def expressions(self) -> Mapping[str, str]:
         """Returns the expressions that a query above displays."""
         return lifted(self.as_written(self.sql))
-
-    def _how_computed(self) -> Computing:
-        if self.is_whole:
-            return Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
-        by = next(keys for keys in self.keys if keys)
-        cost = "reads the kept rows of each partition that changed, and what they gave before"
-        return Computing(PARTITIONS, tuple(map(as_author_writes, by)), cost)
 
     def _stored_inputs(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
         """Returns the partitions, and the buffered rows of each input."""
@@ -232,7 +210,9 @@ class Recompute(ExpiringOperator):
         ttl, ends = self.expires_after(wiring.ttl), self.ends or (None,) * len(self.inputs)
         # Rows that never expire keep their partitions from expiring if they are in the result without a match;
         # otherwise they are stored for later rows of other inputs.
-        anchored, staying = self.is_anchored, [*map(keeps_rows, self.inputs)]
+        staying = [*map(keeps_rows, self.inputs)]
+        # Whether a row that expires under a TTL contributes to each result row.
+        anchored = not all(staying[number] for number in self.always)
         held = any(staying) and not (anchored or ttl is None or self.ends)
         needed = size or ttl is not None or self.shown is not None
         partitions = Partitions(self.name, size, ttl, held) if needed else None
@@ -257,10 +237,8 @@ class Recompute(ExpiringOperator):
     def _grouped(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
-        changes = self.inputs[0].relation.changes
-        there = repeated(added_up(rows.current_rows(touched), changes), changes, apart=self.asks_for_rows)
         listed, came = ", ".join(partitions.names), rows.keys_of_step()
-        made = with_inputs(self.sql, [there])
+        made = with_inputs(self.sql, [self._as_read(rows, rows.current_rows(touched))])
         if not partitions.names:
             # An aggregate over no rows has one row.
             listed, came = "true as anything", _only_one(partitions.ttl, came)
@@ -274,6 +252,11 @@ class Recompute(ExpiringOperator):
             touched,
             tuple(partitions.names),
         )
+
+    def _as_read(self, kept: BufferedRows, rows: str) -> str:
+        """Returns rows of an input as the query reads them."""
+        changes = kept.operator.relation.changes
+        return repeated(added_up(rows, changes), changes, apart=self.asks_for_rows)
 
     def _touched(self, partitions: Partitions, is_result: bool) -> str:
         """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""

@@ -12,7 +12,7 @@ from ..lineage import Lineage, by_place
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT, Relation
 from ..state import generations
-from ..state.key_generations import NO_STEP, SINCE, generations_of, of_keys
+from ..state.generations import NO_STEP, SINCE, generations_of, of_keys
 
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",

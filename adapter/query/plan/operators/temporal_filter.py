@@ -24,7 +24,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW
-from ..state.key_generations import NO_STEP, is_not_reached, later
+from ..state.generations import NO_STEP, is_not_reached, later
 from .source import views_below
 
 ROW_TIME = "__event_time"

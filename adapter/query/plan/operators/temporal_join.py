@@ -17,12 +17,11 @@ from ...windows.expansion import VALID_UNTIL
 from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
-from ..operator import Operator, Wiring, with_inputs
+from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
-from ..relations.query_operator import QueryOperator
 from ..state.buffered_rows import ROW
-from ..state.key_generations import DUE, NO_STEP, due_at, passed
+from ..state.generations import DUE, NO_STEP, due_at, passed
 from .source import Source, views_below
 
 _TIME = "__time"

@@ -18,9 +18,9 @@ from ..query_summary import ranking
 from ..relation import Relation
 from ..relations.partitioned import PartitionedRows
 from ..relations.passed import input_tables
-from ..state.ranked_groups import ROW, RankedGroups, members_part
+from ..state.ranked_groups import RankedGroups
 from ..state.ranked_rows import RankedRows
-from ..state.top_n_fields import BY, ID, ORDER, TopNFields
+from ..state.ranking import BY, ID, ORDER, ROW, TopNFields, members_part
 from .project import row_by_row
 from .source import views_below
 
@@ -80,10 +80,23 @@ class TopN(TopNFields):
     def generate(self, wiring: Wiring) -> None:
         """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;
         otherwise their changes are computed before it."""
+        ranking: RankedRows | RankedGroups
         if self.inputs[0].relation.changes:
-            self._rank_groups(wiring)
+            path, below = row_by_row(self.inputs[0])
+            ranking = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
+            wiring.looks_into[self.name] = wiring.parts_of[below.name]
         else:
-            self._rank_rows(wiring)
+            # A ranking is replayed under its state's name, or under its own if it is the result.
+            replayed = not wiring.replayed.isdisjoint((self.name, members_part(self)))
+            ranking = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
+            wiring.rows += ranking.compared_rows(views_below(self))
+        wiring.steps += ranking.steps()
+        wiring.store(ranking.state(), self)
+        if wiring.result is self:
+            by = tuple(ranking.keys)
+            wiring.result_steps = ResultSteps(ranking.emit(), ranking.put_out, ranking.touched, by)
+        else:
+            wiring.steps.append(ranking.change())
 
     def explain(self, context: Context) -> Explanation:
         """Returns its ranking in Flink's terms, and what clears the rows of its state."""
@@ -115,29 +128,3 @@ class TopN(TopNFields):
         state = context.states({}, (rows, clears))
         found = self.explanation(context, what, name, state=state, notes=tuple(notes))
         return replace(found, event_time=f"{time}, emitted in its order") if self.final else found
-
-    def _rank_rows(self, wiring: Wiring) -> None:
-        # A ranking is replayed under its state's name, or under its own if it is the result.
-        replayed = not wiring.replayed.isdisjoint((self.name, members_part(self)))
-        rows = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
-        compared = rows.compared_rows(views_below(self))
-        wiring.rows += [] if compared is None else [compared]
-        wiring.steps += rows.steps()
-        wiring.store(rows.state(), self)
-        if wiring.result is self:
-            emitted = rows.emit(replayed)
-            wiring.result_steps = ResultSteps(emitted, rows.put_out, rows.touched, tuple(rows.keys))
-        else:
-            wiring.steps.append(rows.change())
-
-    def _rank_groups(self, wiring: Wiring) -> None:
-        path, below = row_by_row(self.inputs[0])
-        ranked = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
-        wiring.steps += ranked.steps()
-        wiring.store(ranked.state(), self)
-        if wiring.result is self:
-            by = self.top.partition
-            wiring.result_steps = ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, by)
-        else:
-            wiring.steps.append(ranked.change())
-        wiring.looks_into[self.name] = wiring.parts_of[below.name]

@@ -11,12 +11,11 @@ from ...frontend.source_text import with_sorted_conjuncts
 from ...program import EXPIRES_AT, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
+from ..state.ranking import first_of
 from ..state.sessions import InSessions, Sessions
-from ..state.top_n_fields import first_of
-from ..state.window_steps import WindowSteps
+from ..state.window_steps import WindowBufferSpec, WindowSteps
 from ..state.window_trigger import WindowTrigger, window_columns
 from ..window_operator import WindowOperator
-from ..window_specs import WindowBufferSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import Relation
 from ..state.buffered_rows import ROW, TIMES, netted, packed
-from ..state.key_generations import is_not_reached
+from ..state.generations import is_not_reached
 from ..state.sessions import InSessions, Sessions
 from .window_results import WindowResults
 
@@ -93,8 +93,11 @@ class ChangedWindows:
     def change(self) -> tuple[str, str]:
         """Returns the change of a micro-batch, and the same for an empty state."""
         came = packed(self.below)
+        before = self._stored_rows()
+        if self.sessions is None:
+            before += f" and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
         gone = (
-            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{self._rows_before()}\n) as own\n"
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{before}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
         return netted(f"{came}\nunion all\n{gone}"), netted(came)
@@ -113,12 +116,6 @@ class ChangedWindows:
 
     def _stored_rows(self) -> str:
         return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
-
-    def _rows_before(self) -> str:
-        """Returns the previous rows of windows that may change."""
-        if self.sessions is not None:
-            return self._stored_rows()
-        return f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
 
     def _lasting(self) -> str:
         """Returns the stored rows of windows that may still change after the micro-batch."""

@@ -21,7 +21,7 @@ from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT, WINDOW_END, Relation, comes_late
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated, summed
-from ..state.key_generations import NO_STEP, is_not_reached, later
+from ..state.generations import NO_STEP, is_not_reached, later
 from ..state.window_trigger import is_firing_due, latest
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from ....util.quoting import quote
 from ...frontend.source_text import without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, windows_renamed
@@ -16,13 +17,13 @@ from ...sql.nodes import every
 from ...windows.windows import Window
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
-from ..operator import Operator, Wiring, in_order
+from ..operator import Operator, Wiring, in_order, ttl_over
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
-from ..state.generations import without_expired_windows
+from ..state.generations import countable
+from ..state.window_steps import WindowSpec
 from ..window_operator import WindowOperator
-from ..window_specs import WindowSpec
 from .window_aggregate import WindowAggregate
 
 
@@ -67,14 +68,10 @@ class WindowResults(Operator):
             return Relation(open_until=ends[0] if ends else None, repeatable=self.is_repeatable)
         keys: tuple[frozenset[str], ...] = ()
         if self.certain and self.unique is not None and self.unique <= {*self.carried.values()}:
-            keys = (frozenset(self._first_columns[kind] for kind in self.unique),)
+            first = {kind: column.lower() for column, kind in reversed(list(self.carried.items()))}
+            keys = (frozenset(first[kind] for kind in self.unique),)
         closing = self._closing_columns
         return Relation(together=closing, delays=self._starts, keys=keys, repeatable=self.is_repeatable)
-
-    @property
-    def _first_columns(self) -> dict[str, str]:
-        """The first column (lower case) with each window column or group key."""
-        return {kind: column.lower() for column, kind in reversed(list(self.carried.items()))}
 
     @property
     def _zones(self) -> set[str | None]:
@@ -127,7 +124,7 @@ class WindowResults(Operator):
         if not windows:
             return opaque("rows", without_names(output), *(each.means for each in below))
         try:
-            return of_query(output, _of_windows(windows)[1])
+            return of_query(output, of_windows(windows)[1])
         except UnknownLineage:
             pass
         for number, each in enumerate(windows):
@@ -170,11 +167,9 @@ class WindowResults(Operator):
         return {name: text for each in self.inputs for name, text in each.expressions.items()}
 
 
-def _of_windows(
-    windows: Sequence[WindowOperator],
-) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """Returns `digests_of_rows`, and the lineage of each window's results: `UNKNOWN` for those that aren't
-    understood, so that they aren't taken for static tables."""
+def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:
+    """Returns a digest of each window operator's windows, input rows and keys, independent of its aggregates, and the
+    lineage of its results: `UNKNOWN` for those that aren't understood, so that they aren't taken for static tables."""
     rows: dict[str, str] = {}
     untold = dict.fromkeys([each.name for each in windows], UNKNOWN)
     given = dict(untold)
@@ -198,7 +193,15 @@ def _of_windows(
     return rows, given
 
 
-def digests_of_rows(operator: WindowResults) -> dict[str, str]:
-    """Returns for each window operator a digest of its windows, input rows and keys, independent of its
-    aggregates."""
-    return _of_windows(operator.windows)[0]
+def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> str:
+    """Drops rows of windows whose state has expired, and which therefore can't be updated.
+
+    Args:
+        rows: SQL of the rows of an operator.
+        ttl: microseconds after which idle state expires; None for never.
+    """
+    relation = operator.relation
+    idle = ttl_over(operator, ttl)
+    if idle is None or relation.open_until is None or relation.open_for is not None:
+        return rows
+    return countable(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)

@@ -13,7 +13,7 @@ from ..lineage import WINDOW_COLUMNS, Lineage
 from ..operator import Operator, Wiring, with_inputs
 from ..relation import Relation
 from ..relations.windowed import RowsInWindows
-from ..state.generations import without_expired_windows
+from .window_results import without_expired_windows
 
 
 @dataclass(frozen=True, kw_only=True)

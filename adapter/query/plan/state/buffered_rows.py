@@ -14,7 +14,7 @@ from ...sql.names import digest
 from ..operator import Operator
 from ..relation import WEIGHT
 from . import generations
-from .key_generations import NO_STEP, SINCE, equal_keys, generations_of, of_keys
+from .generations import NO_STEP, SINCE, equal_keys, generations_of, of_keys
 
 ROW, TIMES = "__row", "__times"
 """Columns of stored rows when they are read."""

@@ -1,26 +1,182 @@
-"""SQL of an operator's state under a TTL: rows of an idle partition expire.
+"""SQL for the state of keys and of partitions of rows: the rows of a step, and how long an idle key is stored.
 
-As with groups (`key_generations`), each row has the step in which its partition's generation began, so
-nothing has to be deleted in time: a generation consists of the rows of one partition with equal `SINCE`, and it is
-over when the watermark reaches the greatest `EXPIRES_AT` of them. Compaction removes expired generations, which
-changes no result.
+With a time to live an idle key expires, and its next row starts a new generation. All rows of a generation have
+``since``, the step it began with; rows of earlier ones don't count. It is over when the watermark reaches the greatest
+``expires_at`` of its rows. So nothing has to be deleted in time: compaction removes expired rows, which changes no result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, now
-from ..operator import Operator, ttl_over
-from .key_generations import SINCE, equal_keys, is_not_reached, later
+from ...program import EXPIRES_AT, STEP, Step, now
 
+SINCE, TIME = "since", "row_time"
+DUE = "due"
+"""Column with the watermark at which a row is emitted."""
 LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
 """`SINCE`, `EXPIRES_AT` and `STEP` next to the columns of a user's rows."""
 HELD = "__held"
 """Whether a row prevents its partition from expiring."""
 FOR_EVER = "timestamp '9999-12-31 00:00:00'"
 """Replaces `UNTIL` of such rows when reading. It is never stored, because they may be retracted."""
+NO_STEP = f"cast(null as bigint) as {STEP}"
+"""STEP of compacted rows: no step that may be emitted again."""
+
+
+def is_not_reached(until: str, watermark: str = "watermark_after") -> str:
+    """SQL predicate: a time hasn't been reached by a watermark. True if either is NULL."""
+    return f"coalesce({until} > {now(watermark)}, true)"
+
+
+def later(time: str, micros: int | None) -> str:
+    """SQL of the time so many microseconds later. NULL if beyond the range of TIMESTAMP."""
+    return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
+
+
+def due_at(time: str) -> str:
+    """SQL of the watermark at which only late rows can have this time or an earlier one."""
+    return later(time, 1)
+
+
+def passed(time: str, watermark: str = "watermark_after") -> str:
+    """SQL predicate: at a watermark only late rows can have this time or an earlier one."""
+    return f"not {is_not_reached(due_at(time), watermark)}"
+
+
+def comes_due(relation: str) -> str:
+    """SQL predicate: the watermark passes the time in `DUE` in this step, or had passed it when the row arrived in this
+    step."""
+    return (
+        f"{DUE} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
+        f"or {now('watermark_before')} is null or {DUE} > {now('watermark_before')})"
+    )
+
+
+def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
+    """Returns the step with the columns' values in the rows of this step, possibly with duplicates.
+
+    Args:
+        part: the state table.
+        columns: of the state table.
+        added: the step with the rows that the micro-batch adds.
+    """
+    listed = ", ".join(columns) or "true as anything"
+    noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
+    return Step(name, noted, persist=True, fresh=f"select {listed} from {added}")
+
+
+def matching(part: str, keys: Sequence[str], others: str | None) -> str:
+    """Returns the rows of a state table with keys that another relation has. With None, all rows."""
+    rows = f"select state.* from state\nwhere part = '{part}'"
+    return rows if others is None else of_keys(f"({rows})", keys, others)
+
+
+def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
+    """Returns rows with keys that another relation has. `in_memory`: all rows are in memory, so a shuffle is cheaper
+    than a broadcast job."""
+    hint = "/*+ merge(others) */ " if in_memory and keys else ""
+    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {equal_keys('own', 'others', keys)}"
+
+
+def equal_keys(one: str, other: str, keys: Sequence[str]) -> str:
+    """SQL predicate: equal keys. NULL equals NULL."""
+    return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
+
+
+def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
+    """Returns the touched keys with the generation of each: the current one, or a new one that begins with this step.
+
+    Args:
+        touched: the keys, without duplicates.
+        known: state rows with the keys, `SINCE` and `EXPIRES_AT`. May include other keys.
+        keys: the key columns. Empty if there is one key.
+    """
+    columns = [f"touched.{key}" for key in keys]
+    of_generation = ", ".join([*keys, SINCE])
+    alive = f"case when {is_not_reached(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
+    return (
+        f"with touched as (\n{touched}\n),\nknown as (\n"
+        f"select {of_generation}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_generation}\n)\n"
+        f"select {', '.join([*columns, f'coalesce(max({alive}), {now(STEP)}) as {SINCE}'])}\n"
+        f"from touched left join known on {equal_keys('touched', 'known', keys)}\n"
+        f"group by {', '.join(columns) or 'true'}"
+    )
+
+
+class KeyGenerations:
+    """Generations of an operator's keys, from the rows of one of its state tables."""
+
+    def __init__(self, operator: str, part: str, keys: Sequence[str], ttl: int | None) -> None:
+        self.ttl = ttl
+        self._part, self._keys = part, list(keys)
+        self._step = f"{operator}_generations"
+        self._by = f"over (partition by {', '.join(keys)})" if keys else "over ()"
+
+    @property
+    def generation_columns(self) -> list[str]:
+        """Columns that identify a row's generation."""
+        return [] if self.ttl is None else [SINCE]
+
+    @property
+    def columns(self) -> list[str]:
+        """Generation columns of the state table."""
+        return [] if self.ttl is None else [SINCE, EXPIRES_AT]
+
+    def expiry(self, time: str) -> list[str]:
+        """Select items: expiry of a key whose last row has this time."""
+        return [] if self.ttl is None else [f"{later(time, self.ttl)} as {EXPIRES_AT}"]
+
+    def steps(self, keys_of_batch: str) -> list[Step]:
+        """Returns the steps with the generations of the batch's keys."""
+        if self.ttl is None:
+            return []
+        batch = f"select distinct * from (\n{keys_of_batch}\n)"
+        return [
+            Step(
+                self._step,
+                generations_of(batch, matching(self._part, self._keys, "touched"), self._keys),
+                persist=True,
+                initial=f"select batch.*, {now(STEP)} as {SINCE} from (\n{batch}\n) as batch",
+            )
+        ]
+
+    def with_since(self, rows: str) -> str:
+        """Returns rows of the batch with the generation of their key."""
+        if self.ttl is None:
+            return rows
+        on = equal_keys("own", "generations", self._keys)
+        return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
+
+    def in_current_generation(self, rows: str) -> str:
+        """Returns state rows in the current generations of the batch's keys."""
+        return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
+
+    def latest(self, rows: str) -> str:
+        """Returns rows in the last generation of their keys."""
+        if self.ttl is None:
+            return rows
+        return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
+
+    def alive(self, rows: str) -> str:
+        """Returns rows in the last generation of keys that haven't expired after the batch."""
+        if self.ttl is None:
+            return rows
+        return (
+            f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
+            f"where {is_not_reached('__until')}"
+        )
+
+    def of_living(self, part: str) -> str:
+        """Returns the rows of another state table in the generations that haven't expired."""
+        rows = f"select state.* from state where part = '{part}'"
+        if self.ttl is None:
+            return rows
+        living = f"(\n{self.alive(matching(self._part, self._keys, None))}\n)"
+        return of_keys(f"({rows})", [*self._keys, SINCE], living)
+
+
+# -- partitions of rows ----------------------------------------------------------------------------
 
 
 def generation_items(partitioned: bool) -> list[str]:
@@ -92,20 +248,6 @@ def countable(rows: str, busy: str, ttl: int) -> str:
         ttl: microseconds.
     """
     return f"select own.* from {rows} as own where {is_not_reached(later(busy, ttl), 'watermark_before')}"
-
-
-def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> str:
-    """Drops rows of windows whose state has expired, and which therefore can't be updated.
-
-    Args:
-        rows: SQL of the rows of an operator.
-        ttl: microseconds after which idle state expires; None for never.
-    """
-    relation = operator.relation
-    idle = ttl_over(operator, ttl)
-    if idle is None or relation.open_until is None or relation.open_for is not None:
-        return rows
-    return countable(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)
 
 
 def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupAggregateSpec
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from .key_generations import (
+from .generations import (
     NO_STEP,
     SINCE,
     TIME,
@@ -54,11 +54,6 @@ class Groups(Partials):
         # Retractable values are counted when a key is read, others at their first occurrence.
         self.kept_metrics = self.plain if self.signed else self.metrics
         self.flags_say = TIMES if self.signed else SEEN
-
-    @property
-    def reads_rows_once(self) -> bool:
-        """Whether `changed` is the only step that reads the rows."""
-        return self.generations.ttl is None and not self.spec.distinct_sets
 
     def rows_text(self) -> str:
         """Returns the input rows with their step."""

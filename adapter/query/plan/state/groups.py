@@ -12,8 +12,8 @@ from ...aggregates.model import DistinctSet, GroupAggregateSpec, Metric
 from ...normalize.conditions import INEXACT
 from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..relation import WEIGHT
+from .generations import NO_STEP, equal_keys, matching
 from .group_state import ROWS_THERE, THERE, Groups
-from .key_generations import NO_STEP, equal_keys, matching
 
 _SKETCHED = frozenset({"approx_count_distinct"})
 """Kept as sketches, whose estimate depends on the order of merging."""

@@ -12,21 +12,14 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..operator import with_inputs
 from ..relation import WEIGHT
+from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, of_keys
 from .group_state import Groups
-from .key_generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, of_keys
-from .top_n_fields import ORDER, TopNFields, first_of
+from .ranking import ROW, Ranking, TopNFields, first_of
 
-ROW, PLACE = "__ranked", "place"
-"""Columns of candidates: a row with its partition and order columns, and its rank as in `first_of`."""
-_CAME, _FRESH, _MEMBER, _LIFE, _LAST = "__came", "__fresh", "__member", "__life_of_group", "__last_first"
+_CAME, _FRESH, _MEMBER, _LIFE = "__came", "__fresh", "__member", "__life_of_group"
 
 
-def members_part(operator: TopNFields) -> str:
-    """Name of the state table of members."""
-    return f"{operator.name}_members"
-
-
-class RankedGroups:
+class RankedGroups(Ranking):
     """Steps and state of a `TopN` over groups.
 
     Args:
@@ -34,22 +27,16 @@ class RankedGroups:
     """
 
     def __init__(self, operator: TopNFields, groups: Groups, path: Sequence[str]) -> None:
-        self.operator, self.groups, self.path, self.name = operator, groups, path, operator.name
-        self.part = members_part(operator)
-        # Named after the state table, under which they continue if the query is rewritten.
-        self.kept_row, self.member, self.since = (
-            quote(f"{self.part}_{what}") for what in ("row", "there", "since")
-        )
-        self.keys, self.ids = operator.top.partition, operator.ids
+        super().__init__(operator, operator.top.partition)
+        self.groups, self.path, self.ids = groups, path, operator.ids
+        self.member, self.since = (quote(f"{self.part}_{what}") for what in ("there", "since"))
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
-        self.listed_keys = ", ".join(self.keys) or "true as anything"
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
         self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
         """The step with all previous members, including those whose groups have expired."""
         self.gone = f"(select * from {self.candidates} where not {_CAME})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
-        self.now, self.moved = f"{self.name}_now", f"{self.name}_moved"
-        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
+        self.moved = f"{self.name}_moved"
 
     def steps(self) -> list[Step]:
         """Returns the steps up to the rankings after the batch, and the members that changed."""
@@ -122,13 +109,13 @@ class RankedGroups:
         member's in the last digit.
         """
         ids = [*self.keys, *self.ids]
-        last = last_places(self.operator, self.keys, self.known)
+        last = self.last_places(self.known)
         members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
         return (
             f"select own.* from (\n{changed}\n) as own\n"
             f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\n"
             f"left join (\n{members}\n) as members on {equal_keys('own', 'members', ids)}\n"
-            f"where if(own.{_CAME}, not {is_behind(self.operator)}, members.{_MEMBER} is not null)"
+            f"where if(own.{_CAME}, not {self.is_behind}, members.{_MEMBER} is not null)"
         )
 
     def _rows(self, rows: str) -> str:
@@ -266,7 +253,7 @@ class RankedGroups:
 
     def change(self) -> Step:
         """Returns the step with the change of the result."""
-        return changed_ranks(self.operator, self.now, self._first(f"select * from {self.known}"), self.name)
+        return self.changed_ranks(self._first(f"select * from {self.known}"))
 
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
@@ -282,8 +269,8 @@ class RankedGroups:
             Step(self.touched, noted, persist=True, fresh=moved),
             Step(
                 self.put_out,
-                current_output_rows(self.operator, rows),
-                fresh=current_output_rows(self.operator, fresh),
+                self.current_output_rows(rows),
+                fresh=self.current_output_rows(fresh),
             ),
         ]
 
@@ -332,60 +319,3 @@ class RankedGroups:
             f"select {now(STEP)} as {STEP}, own.{ROW} as {self.kept_row}, own.{_MEMBER} as {self.member}, "
             f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{lives}\n) as lives on {on or 'true'}"
         )
-
-
-_FIRST = f"{ROW}.`{ORDER}0`"
-
-
-def last_places(operator: TopNFields, keys: Sequence[str], members: str) -> str:
-    """Returns the first order column of each full ranking's last member, as `_LAST`. NULL if the ranking isn't full
-    or the column has NULLs.
-
-    Args:
-        operator: a ranking with `descends`.
-        keys: its partition columns.
-        members: a relation with these columns and the members' rows.
-    """
-    # The order of NULL depends on the ranking, so with NULLs no row is known to be behind.
-    is_full = f"count(*) >= {operator.top.rows} and count({_FIRST}) = count(*)"
-    place = f"case when {is_full} then {'min' if operator.descends else 'max'}({_FIRST}) end as {_LAST}"
-    by = f" group by {', '.join(keys)}" if keys else ""
-    return f"select {', '.join([place, *keys])} from {members}{by}"
-
-
-def is_behind(operator: TopNFields) -> str:
-    """SQL predicate: a row of `own` can't be in its ranking, given the row ``last`` of `last_places`."""
-    return f"coalesce(own.{_FIRST} {'<' if operator.descends else '>'} last.{_LAST}, false)"
-
-
-def changed_ranks(operator: TopNFields, now: str, before: str, name: str) -> Step:
-    """Returns the step with the change of a ranking's result.
-
-    Args:
-        now: relation with the ranks after the batch.
-        before: SQL of the ranks before it.
-        name: name of the step.
-    """
-    after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {now}"
-    net = (
-        f"select {ROW}, {PLACE}, sum({WEIGHT}) as {WEIGHT} from (\n"
-        f"{after}\nunion all\nselect {ROW}, {PLACE}, -1L as {WEIGHT} from (\n{before}\n)\n)\n"
-        f"group by {ROW}, {PLACE} having sum({WEIGHT}) <> 0"
-    )
-    return Step(name, output_rows(operator, net), persist=True, initial=output_rows(operator, after))
-
-
-def output_rows(operator: TopNFields, rows: str) -> str:
-    """Returns the query's columns of ranked rows, with ranks and weights."""
-    rank = quote(operator.rank)
-    rows = f"select {ROW}.*, {PLACE} as {rank}, {WEIGHT} from (\n{rows}\n)"
-    if operator.columns is not None:
-        return f"select {', '.join(map(quote, operator.columns))}, {WEIGHT} from (\n{rows}\n)"
-    order = [f"`{ORDER}{number}`" for number in range(operator.orders)]
-    own = [*operator.top.partition, *operator.ids, *order]
-    return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows
-
-
-def current_output_rows(operator: TopNFields, rows: str) -> str:
-    """Returns the query's columns of current rankings, whose rows have no weights yet."""
-    return output_rows(operator, f"select {ROW}, {PLACE}, 1L as {WEIGHT} from (\n{rows}\n)")

@@ -9,7 +9,7 @@ from ...program import STEP, Rows, StatePart, Step, Whole, now
 from ..hidden_items import ROW_TIME
 from ..operator import with_inputs
 from ..relation import WEIGHT
-from .key_generations import (
+from .generations import (
     DUE,
     NO_STEP,
     TIME,
@@ -21,22 +21,12 @@ from .key_generations import (
     of_keys,
     touched_in_step,
 )
-from .ranked_groups import (
-    PLACE,
-    ROW,
-    changed_ranks,
-    current_output_rows,
-    is_behind,
-    last_places,
-    members_part,
-    output_rows,
-)
-from .top_n_fields import TopNFields, first_of
+from .ranking import PLACE, ROW, Ranking, TopNFields, first_of, members_part
 
 _FRESH = "__fresh"
 
 
-class RankedRows:
+class RankedRows(Ranking):
     """Steps and state of a `TopN` over rows.
 
     Args:
@@ -49,15 +39,11 @@ class RankedRows:
     def __init__(
         self, operator: TopNFields, ttl: int | None, time: str | None, replayed: bool = False
     ) -> None:
-        self.operator, self.name, self.time, self.replayed = operator, operator.name, time, replayed
-        self.part = members_part(operator)
-        # Named after the state table, under which they continue if the query is rewritten.
-        self.kept_row = quote(f"{self.part}_row")
-        self.keys = [quote(f"{self.part}_by_{number}") for number in range(len(operator.top.partition))]
-        self.listed = ", ".join(self.keys) or "true as anything"
+        part, by = members_part(operator), range(len(operator.top.partition))
+        super().__init__(operator, [quote(f"{part}_by_{number}") for number in by])
+        self.time, self.replayed = time, replayed
         self.generations = KeyGenerations(operator.name, self.part, self.keys, ttl)
-        self.rows, self.now = f"{self.name}_rows", f"{self.name}_now"
-        self.touched, self.put_out = f"{self.name}_touched", f"{self.name}_result"
+        self.rows = f"{self.name}_rows"
 
     @property
     def is_timed(self) -> bool:
@@ -69,16 +55,16 @@ class RankedRows:
         due = [DUE] if self.operator.final else []
         return [STEP, *self.generations.columns, *due, *self.keys, ROW]
 
-    def compared_rows(self, views: tuple[str, ...]) -> Rows | None:
+    def compared_rows(self, views: tuple[str, ...]) -> list[Rows]:
         """Returns the input if rows have a time: those without one are dropped and counted.
 
         Args:
             views: views of the streams that are ranked.
         """
         if not self.is_timed:
-            return None
+            return []
         text = f"select {TIME} as event_time, own.* from (\n{self._rows()}\n) as own"
-        return Rows(self.rows, text, views, expires=False, forgets=self.operator.final)
+        return [Rows(self.rows, text, views, expires=False, forgets=self.operator.final)]
 
     def _rows(self) -> str:
         """Returns the micro-batch's rows with their partition columns."""
@@ -122,7 +108,7 @@ class RankedRows:
         taken = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
         return [
             *([] if self.is_timed else [taken]),
-            *self.generations.steps(f"select {self.listed} from {self.rows}"),
+            *self.generations.steps(f"select {self.listed_keys} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]
 
@@ -133,10 +119,10 @@ class RankedRows:
         may_leave_out = self.operator.descends is not None and self.generations.ttl is None
         if not may_leave_out or self.operator.final or self.replayed:
             return None
-        last = last_places(self.operator, self.keys, f"(\n{self._first(self._read(None))}\n)")
+        last = self.last_places(f"(\n{self._first(self._read(None))}\n)")
         rows = (
             f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
-            f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\nwhere not {is_behind(self.operator)}"
+            f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\nwhere not {self.is_behind}"
         )
         return Whole(rows, self.part, of_many=True)
 
@@ -158,35 +144,31 @@ class RankedRows:
         """Returns the step with the change of the result."""
         if self.replayed:
             after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
-            return Step(self.name, output_rows(self.operator, after), persist=True)
+            return Step(self.name, self.output_rows(after), persist=True)
         before = self._first(self.generations.in_current_generation(self._stored_rows()))
-        return changed_ranks(self.operator, self.now, before, self.name)
+        return self.changed_ranks(before)
 
-    def emit(self, whole: bool) -> list[Step]:
+    def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings (or all), after the commit; for final results, the rows that
         are due."""
-        if whole:
-            return [
-                Step(
-                    self.put_out,
-                    current_output_rows(self.operator, self._first(self.generations.alive(self._read(None)))),
-                )
-            ]
+        if self.replayed:
+            every = self._first(self.generations.alive(self._read(None)))
+            return [Step(self.put_out, self.current_output_rows(every))]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
             due = comes_due("state")
-            touched = f"select distinct {self.listed} from state\nwhere part = '{self.part}' and {due}"
+            touched = f"select distinct {self.listed_keys} from state\nwhere part = '{self.part}' and {due}"
             due = comes_due("ranked")
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [
                 Step(self.touched, touched, persist=True),
-                Step(self.put_out, current_output_rows(self.operator, rows)),
+                Step(self.put_out, self.current_output_rows(rows)),
             ]
         added = f"(select * from {self.now} where {_FRESH})"
-        fresh = current_output_rows(self.operator, of_keys(self.now, self.keys, self.touched, in_memory=True))
+        fresh = self.current_output_rows(of_keys(self.now, self.keys, self.touched, in_memory=True))
         return [
             touched_in_step(self.touched, self.part, self.keys, added),
-            Step(self.put_out, current_output_rows(self.operator, rows), fresh=fresh),
+            Step(self.put_out, self.current_output_rows(rows), fresh=fresh),
         ]
 
     def state(self) -> StatePart:

@@ -29,9 +29,8 @@ from ...aggregates.model import DistinctSet, WindowAggregateSpec
 from ...program import EXPIRES_AT, Step
 from ...sql.instants import is_usable
 from ...windows.emission import Emission
-from ..window_specs import WindowBufferSpec
 from .sliced import SlicedWindows
-from .window_steps import WindowSteps
+from .window_steps import WindowBufferSpec, WindowSteps
 from .window_trigger import WindowTrigger
 
 
@@ -128,7 +127,7 @@ class Sessions:
             # Only keys with a session that may fire are read.
             touched = (
                 f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
-                f"where part = '{self._part}' and {self.closing.may_fire(SESSION_END)}"
+                f"where part = '{self._part}' and {self.closing.overlaps(SESSION_END, SESSION_END)}"
             )
             same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
             bounds = self._in_state(f"left semi join (\n{touched}\n) as touched on {same}")

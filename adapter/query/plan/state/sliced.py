@@ -85,7 +85,7 @@ class SlicedWindows(Partials, WindowSteps):
                 columns = ", ".join([*self._identity(members), *self._first_slices(members)])
                 append = f"select {columns}\nfrom {self._new_view(members)}{finest}"
             else:
-                append = self._occurrences(members)
+                append = self._distinct_inputs(members, self.slice)
             fold = self._fold_values(members)
             # A first occurrence is unique, unless the value may occur with another enumerated key.
             lasts = self.window.size if self.first_occurrences and self.spec.enumerated is None else None
@@ -281,10 +281,6 @@ class SlicedWindows(Partials, WindowSteps):
             f"select {', '.join([*self.point, *self.keys, *items])}\n"
             f"from (\n  {listed}\n)\ngroup by {', '.join([*self.point, *self.keys, 'sign'])}"
         )
-
-    def _occurrences(self, members: DistinctSet) -> str:
-        """Returns the values in each slice."""
-        return self._distinct_inputs(members, self.slice)
 
     # -- compaction --------------------------------------------------------------------------------
 

@@ -1,14 +1,33 @@
-"""`WindowSteps`: what a window operator adds to a program, whatever it stores."""
+"""`WindowSteps`: what a window operator adds to a program, whatever it stores; and `WindowSpec`, what that is made of."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...aggregates.aggregate_builder import SLICE_END
+from ...aggregates.model import WindowAggregateSpec, WindowedRows
+from ...normalize.rankings.ranks import Top
 from ...program import OpenWindowQuery, StatePart, Step
 from ...windows.windows import Window
-from ..window_specs import WindowSpec
 from .window_trigger import WindowTrigger
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowBufferSpec(WindowedRows):
+    """An OVER or Top-N within windows, whose rows are buffered until the windows close."""
+
+    reason: str
+    """Reason for buffering rows instead of partial aggregates."""
+    top: Top | None = None
+    """Top-N that limits the buffered rows; None if all are needed."""
+    plain: str = ""
+    """`source` without the names of its relations, so that renaming a relation doesn't change it; empty if
+    unknown."""
+
+
+WindowSpec: TypeAlias = WindowAggregateSpec | WindowBufferSpec
 
 
 class WindowSteps(ABC):

@@ -69,13 +69,7 @@ class WindowTrigger:
 
     def fires(self, column: str) -> str:
         """SQL predicate: a window with this end emits a result."""
-        if not self.emission.changes:
-            return f"{column} <= {self.after} and ({self.before} is null or {column} > {self.before})"
-        return self._due(f"unix_micros({column})")
-
-    def may_fire(self, column: str) -> str:
-        """SQL predicate that is necessary for `fires` and cheaper."""
-        return self.fires(column) if not self.emission.changes else self.overlaps(column, column)
+        return self._due(f"unix_micros({column})") if self.emission.changes else self.overlaps(column, column)
 
     def overlaps(self, first: str, last: str) -> str:
         """SQL predicate: a window end from `first` to `last` may fire."""

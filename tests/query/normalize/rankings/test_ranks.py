@@ -10,7 +10,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.normalize.rankings import qualify
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.plan.window_specs import WindowBufferSpec
+from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
