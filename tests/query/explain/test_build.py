@@ -503,7 +503,10 @@ def summary(found: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_their_modes_and_what_clears_their_state(name: str) -> None:
     text, config, expected = OPERATORS[name]
-    assert [summary(each) for each in nodes(explain.as_json(node(text, **config), KNOWN)["tree"])] == expected
+    assert [
+        summary(each)
+        for each in nodes(explain.as_json(explain.explained(node(text, **config), KNOWN))["tree"])
+    ] == expected
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -511,9 +514,9 @@ def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
     text, config, expected = OPERATORS[name]
     if any("recomputes" in each for each in expected):
         with pytest.raises(ProjectError, match="config 'allow_recompute' is false"):
-            explain.as_json(node(text, allow_recompute=False, **config), KNOWN)
+            explain.as_json(explain.explained(node(text, allow_recompute=False, **config), KNOWN))
     else:
-        explain.as_json(node(text, allow_recompute=False, **config), KNOWN)
+        explain.as_json(explain.explained(node(text, allow_recompute=False, **config), KNOWN))
 
 
 PROGRAMS = tagged(COMPOSED)
@@ -556,7 +559,7 @@ def test_each_part_of_the_state_is_in_one_operator(name: str) -> None:
 def _of_case(case: Case) -> Any:
     upstream = planning.planned(case.upstream) if case.upstream is not None else None
     model = planning.node_of(case.model, "m") | {"relation_name": "db.m", "compiled_code": case.model.text()}
-    return explain._explained_node(model, planning.known_of(case, upstream))
+    return explain.explained(model, planning.known_of(case, upstream))
 
 
 @pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::12]))
