@@ -1,22 +1,22 @@
-"""Splits a correlated ORDER BY … LIMIT query into one over all rows, ranked within the compared columns, and the
-comparison with the outer row.
+"""Writes a correlated ORDER BY … LIMIT query as one over all rows, ranked within the compared columns, and the comparison
+with the outer row.
 
 >>> from ...sql.dialect import parse, sql
 >>> from ..compared_types import note_type
 >>> tree = parse("select e.k, (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
 >>> for column in tree.find_all(exp.Column):
 ...     note_type(column, "bigint")
->>> found = split(tree.expressions[1].this.this)
->>> sql(found.below), [sql(each) for each in found.within]
-('SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1', ['o.k'])
->>> print(sql(found.over(parse("select v, __within_0 from ranked"))))
+>>> def shown(below, within):
+...     print(sql(below), [sql(each) for each in within])
+...     return parse("select v, __within_0 from ranked")
+>>> print(sql(rank_within_compared(tree.expressions[1].this.this, shown)))
+SELECT o.v AS `v`, o.k AS `__within_0` FROM o WHERE o.w > 1 ORDER BY o.ts DESC LIMIT 1 ['o.k']
 SELECT MAX(__limited.`v`) FROM (SELECT v, __within_0 FROM ranked) AS __limited WHERE __limited.`__within_0` = e.k
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -29,43 +29,16 @@ _LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
 
 
-@dataclass(frozen=True)
-class Correlated:
-    """The parts of a correlated query with LIMIT."""
+def rank_within_compared(
+    query: exp.Select, rank: Callable[[exp.Select, Sequence[exp.Expr]], exp.Select]
+) -> exp.Select | None:
+    """Returns a query with the same rows that isn't correlated below its comparison with the outer row. None if it is
+    correlated by other predicates than equalities of one type, or groups.
 
-    below: exp.Select
-    """The query without its correlated predicates, with the compared expressions as additional columns."""
-    names: Sequence[str]
-    """Names of its other columns. Empty if it has a star."""
-    within: Sequence[exp.Expr]
-    """The compared expressions: rows are ranked within them."""
-    equal: Sequence[exp.Expr]
-    """The outer expressions that they equal."""
-    is_value: bool
-    """Whether it is a scalar subquery."""
-
-    def over(self, ranked: exp.Select) -> exp.Select:
-        """Returns the query over the rows of `below` that remain after ranking."""
-        items: list[exp.Expr] = [
-            with_notes_of(quoted_column(name, _LIMITED), item)
-            for name, item in zip(self.names, self.below.expressions, strict=False)
-        ]
-        if not items:
-            items = [star_without(f"{_WITHIN}{n}" for n in range(len(self.within)))]
-        if self.is_value:
-            # There is one row per group, but Spark requires an aggregate.
-            items = [exp.Max(this=item) for item in items]
-        tests = [
-            exp.EQ(this=quoted_column(f"{_WITHIN}{number}", _LIMITED), expression=each.copy())
-            for number, each in enumerate(self.equal)
-        ]
-        made = exp.Select(expressions=items).from_(ranked.subquery(_LIMITED, copy=False), copy=False)
-        return made.where(*tests, copy=False)
-
-
-def split(query: exp.Select) -> Correlated | None:
-    """Splits a correlated query with LIMIT. None if it is correlated by other predicates than equalities of one type,
-    or groups."""
+    Args:
+        query: a correlated query with LIMIT.
+        rank: returns the first rows of a SELECT within expressions of it: those that equal ones of the outer row.
+    """
     place = query.parent
     while isinstance(place, exp.Subquery | exp.Paren):
         place = place.parent
@@ -79,8 +52,7 @@ def split(query: exp.Select) -> Correlated | None:
         return None
     asked = {id(column) for column in correlated_columns(query)}
     own: list[exp.Expr] = []
-    within: list[exp.Expr] = []
-    equal: list[exp.Expr] = []
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
     found = 0
     for test in filters(query):
         columns = sum(id(column) in asked for column in every(test, exp.Column))
@@ -88,22 +60,34 @@ def split(query: exp.Select) -> Correlated | None:
         if not columns:
             own.append(test)
         elif (sides := equated_sides(test, asked)) is not None:
-            within.append(sides[0])
-            equal.append(sides[1])
+            pairs.append(sides)
         else:
             return None
     if found < len(asked):
         return None
     below = query.copy()
     set_filters(below, own)
-    items, names = list(below.expressions), list[str]()
-    for number, item in enumerate(() if stars else list(items)):
+    hidden = [f"{_WITHIN}{number}" for number in range(len(pairs))]
+    listed = list(below.expressions)
+    items: list[exp.Expr] = [star_without(hidden)] if stars else []
+    names: list[str] = []
+    for number, item in enumerate(() if stars else list(listed)):
         name = item.alias_or_name
         names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
-        items[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
-    keys = [exp.alias_(each.copy(), f"{_WITHIN}{number}", quoted=True) for number, each in enumerate(within)]
-    below.set("expressions", [*items, *keys])
-    return Correlated(below, names, within, equal, is_value)
+        listed[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
+        items.append(with_notes_of(quoted_column(names[-1], _LIMITED), listed[number]))
+    keys = [exp.alias_(each.copy(), name, quoted=True) for (each, _), name in zip(pairs, hidden, strict=True)]
+    below.set("expressions", [*listed, *keys])
+    ranked = rank(below, [each.copy() for each, _ in pairs])
+    if is_value:
+        # There is one row per group, but Spark requires an aggregate.
+        items = [exp.Max(this=item) for item in items]
+    tests = [
+        exp.EQ(this=quoted_column(name, _LIMITED), expression=other.copy())
+        for (_, other), name in zip(pairs, hidden, strict=True)
+    ]
+    made = exp.Select(expressions=items).from_(ranked.subquery(_LIMITED, copy=False), copy=False)
+    return made.where(*tests, copy=False)
 
 
 def _is_first_row(query: exp.Select) -> bool:

@@ -65,10 +65,7 @@ def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
     Raises:
         QueryError: the LIMIT has no order, or isn't a number of rows.
     """
-    found = correlated_limits.split(select)
-    if found is None:
-        return None
-    return found.over(rewrite_as_rank(found.below, [each.copy() for each in found.within]))
+    return correlated_limits.rank_within_compared(select, rewrite_as_rank)
 
 
 def _has_no_effect(select: exp.Select) -> bool:

@@ -176,15 +176,12 @@ def _bounds_of_sides(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _
     if difference is None or difference.column is None or kind is exp.NEQ:
         return {}
     limit, exact = -difference.number * difference.times, difference.exact
-    if kind is exp.EQ:
-        return {
-            difference.column: RankBounds(_first_rank(limit, exact, False), _last_rank(limit, exact, False))
-        }
-    is_last = (kind in (exp.LT, exp.LTE)) == (difference.times > 0)
     strict = kind in (exp.LT, exp.GT)
-    if is_last:
-        return {difference.column: RankBounds(None, _last_rank(limit, exact, strict))}
-    return {difference.column: RankBounds(_first_rank(limit, exact, strict), None)}
+    first, last = _first_rank(limit, exact, strict), _last_rank(limit, exact, strict)
+    if kind is exp.EQ:
+        return {difference.column: RankBounds(first, last)}
+    is_last = (kind in (exp.LT, exp.LTE)) == (difference.times > 0)
+    return {difference.column: RankBounds(None, last) if is_last else RankBounds(first, None)}
 
 
 def _last_rank(limit: Fraction, exact: bool, strict: bool) -> int:
