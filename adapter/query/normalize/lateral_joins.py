@@ -72,9 +72,15 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     if tests is None:
         return False
     _check_order(join, select, tests, asked)
-    if tests and aggregate(query) is not None and not query.args.get("group"):
-        if not _may_be_missing_group(query, join, select, tree):
-            return False
+    is_one_row = bool(tests) and aggregate(query) is not None and not query.args.get("group")
+    if is_one_row and not _may_be_missing_group(query, join, select, tree):
+        return False
+    alias = join.this.args.get("alias")
+    if alias is not None and alias.columns:
+        named = zip(query.expressions, alias.columns, strict=False)
+        query.set("expressions", [exp.alias_(item.unalias(), name.copy()) for item, name in named])
+        alias.set("columns", None)
+    if is_one_row:
         _keep_rows_without_group(query, join, select)
         query.set("group", exp.Group(expressions=[]))
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
@@ -187,13 +193,8 @@ def _joins_behind(join: exp.Join, select: exp.Select) -> list[exp.Join]:
 def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Select) -> None:
     """Makes a join keep rows without a group, with counts of 0. Changes the tree."""
     join.set("side", "LEFT")
-    named = join.this.args.get("alias")
-    given = (named.columns if named is not None else []) or [None] * len(query.expressions)
-    counts = {
-        (item.alias_or_name if name is None else name.name).lower()
-        for item, name in zip(query.expressions, given, strict=False)
-        if isinstance(item.unalias(), exp.Count)
-    }
+    items = (item for item in query.expressions if isinstance(item.unalias(), exp.Count))
+    counts = {item.alias_or_name.lower() for item in items}
     alias = join.this.alias.lower()
     for column in list(every(select, exp.Column)):
         if relation_of(column) == alias and len(column.parts) == 2 and column.name.lower() in counts:
@@ -214,14 +215,10 @@ def _own_side(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
 def _join(
     join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int], names: set[str]
 ) -> None:
-    query, alias = join.this.this.unnest(), join.this.args.get("alias")
-    if alias is not None and alias.columns:
-        named = zip(query.expressions, alias.columns, strict=False)
-        query.set("expressions", [exp.alias_(item.unalias(), name.copy()) for item, name in named])
-        alias.set("columns", None)
+    query = join.this.this.unnest()
     around = {id(test) for test in tests}
     rest = [test for test in filters(query) if id(test) not in around]
-    relation = exp.Subquery(this=query, alias=alias)
+    relation = exp.Subquery(this=query, alias=join.this.args.get("alias"))
     if not relation.alias:
         name_relation(relation, names)
     group = query.args.get("group")
