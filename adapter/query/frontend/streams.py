@@ -11,7 +11,7 @@ from sqlglot import exp
 from ...util.quoting import is_path, path_of
 from ..errors import QueryError
 from ..program import BATCH_ID, CHANGE_TYPE
-from ..sql.clauses import output_names, relations
+from ..sql.clauses import name_at_same_place, output_names, relations
 from ..sql.nodes import every, selects_around
 from . import hints
 
@@ -260,12 +260,8 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
 
 def _below_alias(node: exp.Subquery, column: str) -> str | None:
     """Returns the name inside the subquery of a column of ``(…) AS t(a, b)``. None if it can't be resolved."""
-    names = [name.lower() for name in node.alias_column_names]
-    if not names:
-        return column
-    below = output_names(node.this)
-    told = column.lower() in names and "*" not in below and len(below) == len(names)
-    return below[names.index(column.lower())] if told else None
+    names = node.alias_column_names
+    return name_at_same_place(column, names, output_names(node.this)) if names else column
 
 
 def _column_below(
@@ -297,8 +293,7 @@ def _at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> 
     first, own = output_names(node.this), output_names(branch)
     if "*" in first or "*" in own:
         return column if first == own else None
-    places = [place for place, name in enumerate(first) if name.lower() == column.lower()]
-    return (own[places[0]] or None) if places and len(own) == len(first) else None
+    return name_at_same_place(column, first, own) or None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..frontend import hints
 from ..frontend.streams import Known
 from ..program import now
 from ..sql import intervals
-from ..sql.clauses import aggregate, conjuncts, filters, output_names, relations
+from ..sql.clauses import aggregate, conjuncts, filters, name_at_same_place, output_names, relations
 from ..sql.dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -260,11 +260,8 @@ class _Marker:
 
     def _origin_in_branches(self, node: exp.SetOperation, name: str) -> ColumnOrigin:
         left, right = node.left, node.right
-        names, there = ([each.lower() for each in output_names(side)] for side in (left, right))
-        other = name
-        if name.lower() in names and "*" not in (*names, *there) and len(there) == len(names):
-            other = there[names.index(name.lower())]
-        one, two = self._origin(left, name), self._origin(right, other)
+        other = name_at_same_place(name, output_names(left), output_names(right))
+        one, two = self._origin(left, name), self._origin(right, name if other is None else other)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         # Without windows, a bound over branches would have to keep each branch's rows.
         same = one.same | two.same if one.same and two.same and plain and self.windowed else frozenset()

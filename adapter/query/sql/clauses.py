@@ -61,6 +61,18 @@ def output_names(query: exp.Expr) -> list[str]:
     return names
 
 
+def name_at_same_place(name: str, names: Sequence[str], others: Sequence[str]) -> str | None:
+    """Returns which of the other names stands at the place of a name. None if a star hides places, or their numbers differ.
+
+    >>> name_at_same_place("B", ["a", "b"], ["x", "y"]), name_at_same_place("b", ["a", "b"], ["*"])
+    ('y', None)
+    """
+    lower = [*map(str.lower, names)]
+    if name.lower() not in lower or "*" in (*names, *others) or len(others) != len(names):
+        return None
+    return others[lower.index(name.lower())]
+
+
 def is_semi_or_anti(join: exp.Join) -> bool:
     """Whether a join only tests for a match (SEMI, ANTI), so its result has only rows of the left side."""
     return (join.kind or "").upper() in ("SEMI", "ANTI")
