@@ -390,7 +390,7 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
             classes.append(each := {})
         each.setdefault(left, one)
         each.setdefault(right, other)
-    by_alias = {name: alias for name, alias in zip(names, aliases, strict=True)}
+    by_alias = dict(zip(names, aliases, strict=True))
     return [{by_alias[name]: node for name, node in each.items()} for each in classes]
 
 

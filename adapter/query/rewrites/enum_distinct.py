@@ -131,12 +131,10 @@ class _Rewrite:
         ]
         # For each grouping set: the other keys and the dimensions that it has.
         sets = self.grouped.sets or [tuple(key.name for key in self.grouped.keys)]
-        self.other_sets = list(
-            dict.fromkeys(tuple(k for k in self.others if k in members) for members in sets)
-        )
-        self.shapes = list(
-            dict.fromkeys(tuple(d.key.name in members for d in self.dimensions) for members in sets)
-        )
+        of_others = (tuple(key for key in self.others if key in members) for members in sets)
+        self.other_sets = list(dict.fromkeys(of_others))
+        of_dimensions = (tuple(d.key.name in members for d in self.dimensions) for members in sets)
+        self.shapes = list(dict.fromkeys(of_dimensions))
         self.cells: list[_Cell] = [
             cell
             for shape in self.shapes
