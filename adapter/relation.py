@@ -23,6 +23,7 @@ from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.util import event_time
 from dbt.adapters.spark_streaming.util.quoting import is_plain, quote, quote_configured, quote_time, time_name
+from dbt.adapters.spark_streaming.util.types import quoted_as_needed
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
 
@@ -87,8 +88,7 @@ class SparkStreamingRelation(SparkRelation):
     @staticmethod
     def add_ephemeral_prefix(name: str) -> str:
         """Returns the name of an ephemeral model's CTE, quoted if needed: dbt inserts it as it is."""
-        prefixed = SparkRelation.add_ephemeral_prefix(name)
-        return prefixed if is_plain(prefixed) else quote(prefixed)
+        return quoted_as_needed(SparkRelation.add_ephemeral_prefix(name))
 
     def render(self) -> str:
         """Returns the name in SQL."""

@@ -6,7 +6,7 @@ import gc
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,14 +139,11 @@ class DbtProject:
         Args:
             name: its name, with its version or its package if the name is ambiguous: `m.v2`, `package.m`.
         """
-        found = model_names.matching(name, self.streaming_models())
-        if len(found) > 1:
-            raise ProjectError(model_names.ambiguous(name, found))
-        if not found:
+        if (found := _named(name, self.streaming_models())) is None:
             raise ProjectError(
                 f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
             )
-        return found[0]
+        return found
 
     def table_of(self, name: str) -> str:
         """Returns the full name of a streaming model's table."""
@@ -365,12 +362,16 @@ def _models(manifest: Any) -> list[dict[str, Any]]:
 
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
     """Returns the node of a model."""
-    found = model_names.matching(name, _models(manifest))
-    if not found:
+    if (found := _named(name, _models(manifest))) is None:
         raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
+    return found
+
+
+def _named(name: str, nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    found = model_names.matching(name, nodes)
     if len(found) > 1:
         raise ProjectError(model_names.ambiguous(name, found))
-    return found[0]
+    return found[0] if found else None
 
 
 def _graph(manifest: Any) -> dict[str, dict[str, Any]]:

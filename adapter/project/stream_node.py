@@ -79,21 +79,16 @@ def model(
 def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
     """Returns names and locations of a streaming model, whatever its configs. It can be inspected, not run."""
     # The full name: a declared source with the same schema and name is in another catalog.
-    target = in_catalog(node["relation_name"], environment)
+    target, settings = in_catalog(node["relation_name"], environment), environment.settings
     return StreamModel(
         name=label(node),
         target=target,
         state=with_suffix(target, STATE),
         storage=environment.storage,
         sources=(),
-        catalog=_catalog(target, environment),
+        # A server has the settings of its catalogs.
+        catalog=None if settings is None else catalog_of(settings, environment.storage, target),
     )
-
-
-def _catalog(target: str, environment: Environment) -> dict[str, str] | None:
-    """Returns the catalog settings of a table in the target; None if a server has them."""
-    settings = environment.settings
-    return None if settings is None else catalog_of(settings, environment.storage, target)
 
 
 def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dict[str, str] | None:
