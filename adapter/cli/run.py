@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -116,7 +116,7 @@ class Service:
         self._began = time.monotonic()
         self._publisher: Publisher = publisher(environment.storage)
         self._published: dict[str, Health] = {}
-        self._watch = _Watch(environment, streams, self.supervisor, self._streams, self._board.say)
+        self._watch = _Watch(environment, streams, self.supervisor, self._board.say)
         # For remote storage this is only known once Spark runs.
         local = self._models if environment.storage.is_local else {}
         self._foreign = {name for name, model in local.items() if is_elsewhere(model)}
@@ -305,23 +305,20 @@ class Service:
             self._project.run_each(self._manifest, nodes, heard, quiet)
 
 
+@dataclass
 class _Watch:
     """Collects Spark's status for the watchdog, in a separate thread because Spark may not answer."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        streams: RunningModels,
-        supervisor: Supervisor,
-        known: Mapping[str, RunningModel],
-        say: Callable[[str], None],
-    ) -> None:
-        self._environment, self._streams, self._supervisor = environment, streams, supervisor
-        self._known, self._say = known, say
-        self._dog = Watchdog(say)
-        self._asked_at: float | None = None
-        self._has_said = False
-        self.spark_ended: str | None = None
+    environment: Environment
+    streams: RunningModels
+    supervisor: Supervisor
+    say: Callable[[str], None]
+    spark_ended: str | None = None
+    _asked_at: float | None = None
+    _has_said: bool = False
+
+    def __post_init__(self) -> None:
+        self._dog = Watchdog(self.say)
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -336,7 +333,7 @@ class _Watch:
         lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
         if lasts > NO_ANSWER and not self._has_said:
             self._has_said = True
-            self._say(f"Spark has not answered for {lasts:.0f} s.")
+            self.say(f"Spark has not answered for {lasts:.0f} s.")
         elif asked_at is None:
             self._has_said = False
 
@@ -352,13 +349,13 @@ class _Watch:
     def _ask_models(self) -> None:
         activities: dict[str, tuple[str, object] | None] = {}
         running = False
-        for name, each in self._supervisor.models.items():
-            stream = self._known[name]
+        for name, each in self.supervisor.models.items():
+            stream = self.streams.streams[name]
             latest = stream.latest or {}
             done = (each.restarts, latest.get("batch"), latest.get("flush"))
             if stream.running is not None:
                 running = True
-                what = self._streams.activity(name)
+                what = self.streams.activity(name)
                 activities[name] = None if what is None else (what, done)
             elif each.attempt is not None:
                 activities[name] = ("starting", done)
@@ -367,7 +364,7 @@ class _Watch:
         if not running:
             self._dog.look(time.monotonic(), activities, None)
             return
-        session = self._environment.session()
+        session = self.environment.session()
         context = session.sparkContext._jsc.sc()
         if context.isStopped():
             self.spark_ended = (

@@ -61,20 +61,15 @@ class RunningModel:
         return None if self.model is None else latest_progress(self.model)
 
 
+@dataclass(frozen=True)
 class RunningModels:
     """The streams of a service."""
 
-    def __init__(
-        self,
-        streams: Mapping[str, RunningModel],
-        preparer: Preparer,
-        session: Callable[[], SparkSession],
-        every: str,
-    ) -> None:
-        self._streams = streams
-        self._preparer = preparer
-        self._session = session
-        self._every = every
+    streams: Mapping[str, RunningModel]
+    preparer: Preparer
+    session: Callable[[], SparkSession]
+    every: str
+    """The interval between micro-batches of models that don't configure one."""
 
     def run(self, name: str, attempt: Attempt) -> None:
         """Runs a model until a stop is requested.
@@ -85,7 +80,7 @@ class RunningModels:
             NotReady: a table that it reads doesn't exist yet.
             Exception: it can't start or continue.
         """
-        stream, restarts = self._streams[name], Restarts()
+        stream, restarts = self.streams[name], Restarts()
         while (prepared := self._prepare(stream, attempt)) is not None:
             try:
                 self._run(stream, prepared, attempt)
@@ -98,9 +93,9 @@ class RunningModels:
 
     def _prepare(self, stream: RunningModel, attempt: Attempt) -> Prepared | None:
         try:
-            prepared = self._preparer.prepare(stream.name, attempt.stop.is_set)
+            prepared = self.preparer.prepare(stream.name, attempt.stop.is_set)
         except PreparationError as problem:
-            missing = sorted(name for name in stream.upstream if self._streams[name].model is None)
+            missing = sorted(name for name in stream.upstream if self.streams[name].model is None)
             gone = _missing_table(str(problem))
             if isinstance(problem, SkippedError) or (missing and gone):
                 raise NotReady(_waiting_reason(missing)) from problem
@@ -123,14 +118,14 @@ class RunningModels:
     def _run(self, stream: RunningModel, prepared: Prepared, attempt: Attempt) -> None:
         taken = _batch(stream)
         model = replace(prepared.model, trigger=None)
-        with RunningStream(self._session(), model, prepared.program, attempt.stop.is_set) as running:
+        with RunningStream(self.session(), model, prepared.program, attempt.stop.is_set) as running:
             stream.running = running
             attempt.phase = CATCHING_UP
             try:
                 if _wait(stream, running, attempt, taken):
                     return
-                running.follow(prepared.trigger or self._every)
-                stream.trigger = prepared.trigger or self._every
+                running.follow(prepared.trigger or self.every)
+                stream.trigger = prepared.trigger or self.every
                 attempt.phase = RUNNING
                 _wait(stream, running, attempt, taken)
             finally:
@@ -138,7 +133,7 @@ class RunningModels:
 
     def activity(self, name: str) -> str | None:
         """Returns a description of a stream's current work, or None if it waits for rows. Queries Spark."""
-        stream = self._streams[name]
+        stream = self.streams[name]
         running = stream.running
         if running is None:
             return None

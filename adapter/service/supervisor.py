@@ -63,16 +63,6 @@ class Supervised:
         return self.state in (FAILED, STOPPED)
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Sources of time."""
-
-    now: Callable[[], float] = time.time
-    """Returns seconds since 1970, for display."""
-    elapsed: Callable[[], float] = time.monotonic
-    """Returns monotonic seconds, to measure durations."""
-
-
 def in_a_thread(name: str, work: Callable[[], None]) -> None:
     """Runs work in a daemon thread."""
     threading.Thread(target=work, name=name, daemon=True).start()
@@ -89,14 +79,17 @@ class Supervisor:
     work: Work
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     fail_fast: bool = False
-    clock: Clock = field(default_factory=Clock)
+    now: Callable[[], float] = time.time
+    """Returns seconds since 1970, for display."""
+    elapsed: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds, to measure durations."""
     spawn: Callable[[str, Callable[[], None]], None] = in_a_thread
     kind_of: Callable[[BaseException], Failure] = classify
     say: Callable[[str], None] = print
     models: dict[str, Supervised] = field(init=False)
 
     def __post_init__(self) -> None:
-        now, elapsed = self.clock.now(), self.clock.elapsed()
+        now, elapsed = self.now(), self.elapsed()
         self.models = {name: Supervised(name, since=now, due=elapsed) for name in self.names}
 
     @property
@@ -112,7 +105,7 @@ class Supervisor:
         for each in self.models.values():
             if each.attempt is not None:
                 self._follow(each, each.attempt)
-            if each.attempt is None and not each.is_over and each.due <= self.clock.elapsed():
+            if each.attempt is None and not each.is_over and each.due <= self.elapsed():
                 self._start(each)
         self._give_up_waiting()
 
@@ -151,7 +144,7 @@ class Supervisor:
 
     def _start(self, each: Supervised) -> None:
         each.attempt = attempt = Attempt()
-        each.started = self.clock.elapsed()
+        each.started = self.elapsed()
 
         def carry_out() -> None:
             try:
@@ -170,7 +163,7 @@ class Supervisor:
             # A restarted model stays `RESTARTING` until it has committed or caught up: it may fail again.
             if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
                 self._set_state(each, attempt.phase)
-        if attempt.phase == RUNNING and self.clock.elapsed() - each.started >= self.policy.reset_after:
+        if attempt.phase == RUNNING and self.elapsed() - each.started >= self.policy.reset_after:
             each.in_a_row, each.last_error = 0, None
         if not is_over:
             return
@@ -188,7 +181,7 @@ class Supervisor:
         is_news, each.last_error = error != each.last_error, error
         if isinstance(problem, NotReady):
             each.lacks_table = True
-            each.due = self.clock.elapsed() + (RestartPolicy(longest=30).pause(each.in_a_row) or 0.0)
+            each.due = self.elapsed() + (RestartPolicy(longest=30).pause(each.in_a_row) or 0.0)
             each.in_a_row += 1
             self._set_state(each, WAITING)
             if is_news:
@@ -208,7 +201,7 @@ class Supervisor:
             return
         each.in_a_row += 1
         each.restarts += 1
-        each.due = self.clock.elapsed() + pause
+        each.due = self.elapsed() + pause
         self._set_state(each, RESTARTING)
         self.say(
             f"{each.name}: restarts in {pause:.0f} s ({counted(each.in_a_row, 'time')} in a row). {error}"
@@ -230,7 +223,7 @@ class Supervisor:
 
     def _set_state(self, each: Supervised, state: str) -> None:
         if each.state != state:
-            each.state, each.since = state, self.clock.now()
+            each.state, each.since = state, self.now()
 
 
 def _sentence(problem: BaseException) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.service.health import CATCHING_UP, RUNNING
 from dbt.adapters.spark_streaming.service.restart_policy import RestartPolicy
-from dbt.adapters.spark_streaming.service.supervisor import Attempt, Clock, NotReady, Supervisor
+from dbt.adapters.spark_streaming.service.supervisor import Attempt, NotReady, Supervisor
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 
 OUTAGE = "java.net.ConnectException: Connection refused"
@@ -29,7 +29,8 @@ class World:
             names,
             self._work,
             policy,
-            clock=Clock(now=lambda: self.time, elapsed=lambda: self.time),
+            now=lambda: self.time,
+            elapsed=lambda: self.time,
             spawn=self._spawn,
             say=self.said.append,
             **settings,
