@@ -229,7 +229,11 @@ class AggregateBuilder:
         names: dict[int, str] = {}
         for index, key in enumerate(found.keys):
             if windows[index] is None:
-                self._refuse_nested(key)
+                if key.find(exp.AggFunc, exp.Window):
+                    raise QueryError(
+                        f"GROUP BY '{sql(key)}' holds an aggregate or a function of other rows; group by columns and "
+                        "expressions over rows."
+                    )
                 names[index] = self.row_column(key, role=_KEY)
                 self.keys.append(Key(names[index], sql(key), self.text.expression(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
@@ -263,13 +267,6 @@ class AggregateBuilder:
             self.session_keys += tuple(own)
             if self.window.grows and not (own and all(own[0] in members for members in sets)):
                 raise NotMergeable(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
-
-    def _refuse_nested(self, key: exp.Expr) -> None:
-        if key.find(exp.AggFunc, exp.Window):
-            raise QueryError(
-                f"GROUP BY '{sql(key)}' holds an aggregate or a function of other rows; group by columns and expressions "
-                "over rows."
-            )
 
     # -- select list -------------------------------------------------------------------------------
 
@@ -427,10 +424,6 @@ class AggregateBuilder:
         self.sets[key] = replace(found, flags=(*found.flags, flag))
 
     # -- rows --------------------------------------------------------------------------------------
-
-    def node_of(self, key: Key) -> exp.Expr:
-        """Parses a group key's expression."""
-        return exp.maybe_parse(key.sql, dialect=DIALECT)
 
     def is_same(self, node: exp.Expr) -> Callable[[exp.Expr], bool]:
         """Returns a predicate for expressions that equal `node`."""

@@ -11,8 +11,6 @@ SELECT e.v FROM e WHERE e.k IN (SELECT __asked.`k` FROM (SELECT o.k FROM o GROUP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from ..frontend.select_kind import is_grouped
@@ -95,17 +93,12 @@ def _may_be_correlated(query: exp.Query) -> bool:
         len(column.parts) > 1 and not is_read_within(query, column) for column in every(query, exp.Column)
     ):
         return True
-    for test in (test for select in every(query, exp.Select) for test in _conditions_with_queries(select)):
+    clauses = (each.args.get(name) for each in every(query, exp.Select) for name in ("where", "having"))
+    for test in (test for clause in clauses if clause is not None for test in conjuncts(clause.this)):
         names = {column.name.lower() for column in every(test, exp.Column)}
         if len(names) > 1 and not all(column.table for column in every(test, exp.Column)):
             return True
     return False
-
-
-def _conditions_with_queries(select: exp.Select) -> Iterator[exp.Expr]:
-    for clause in ("where", "having"):
-        if (found := select.args.get(clause)) is not None:
-            yield from conjuncts(found.this)
 
 
 def tests_with_queries(select: exp.Select) -> list[exp.Expr]:

@@ -99,7 +99,8 @@ class Grouped:
         self.flags = {
             key.name: names.new(f"grouping_{key.name}") for key in self.keys if key.name not in in_all
         }
-        self.finished_query(_Nowhere())  # collects all aggregates
+        self._finished: Finished = _Nowhere()
+        self.finished_query(self._finished)  # collects all aggregates
 
     @property
     def distinct(self) -> list[Call]:
@@ -173,26 +174,27 @@ class Grouped:
         Args:
             having: clause that filters groups there.
         """
-        made = exp.Select(expressions=[self._item(item, finished) for item in self.select.expressions])
+        self._finished = finished
+        made = exp.Select(expressions=list(map(self._item, self.select.expressions)))
         for clause in _KEPT:
             if value := self.select.args.get(clause):
                 made.set(clause, value.copy())
         if value := self.select.args.get("having"):
             self._check_having(value)
-            test = self._over_computed(value.this, finished)
+            test = self._over_computed(value.this)
             made.set(having, exp.Where(this=test) if having == "where" else exp.Having(this=test))
         for clause in _ORDERS:
             if value := self.select.args.get(clause):
-                made.set(clause, self._over_children(value, finished, ordering=True))
+                made.set(clause, self._over_children(value, ordering=True))
         if windows := self.select.args.get("windows"):
-            made.set("windows", [self._window(window, finished, ordering=False) for window in windows])
+            made.set("windows", [self._window(window, ordering=False) for window in windows])
         return made
 
-    def _item(self, item: exp.Expr, finished: Finished) -> exp.Expr:
+    def _item(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
             raise QueryError("'*' in the select list of a GROUP BY can't be moved; name its columns.")
         name = item.output_name or sql(item)
-        return exp.alias_(self._over_computed(item.unalias(), finished), column(name).this)
+        return exp.alias_(self._over_computed(item.unalias()), column(name).this)
 
     def _check_having(self, having: exp.Expr) -> None:
         for found in every(having, exp.Column):
@@ -204,40 +206,36 @@ class Grouped:
                     "the same name; give it another."
                 )
 
-    def _over_computed(
-        self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
-    ) -> exp.Expr:
+    def _over_computed(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
         hidden = None
         if isinstance(node, exp.Column) and not node.table:
             hidden = self._outputs.get(node.name.lower())
         if ordering and hidden is not None:
             return node.copy()  # ORDER BY resolves names in the select list first
         if (name := self._key_of.get(self.canonical(node))) is not None:
-            return finished.key(name)
+            return self._finished.key(name)
         if isinstance(node, exp.Column):
             if hidden is None or not aliases:
                 raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
-            return exp.paren(self._over_computed(hidden, finished, aliases=False))
+            return exp.paren(self._over_computed(hidden, aliases=False))
         if isinstance(node, exp.Query | exp.Exists):
             raise QueryError(
                 f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
             )
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouping(node, finished)
+            return self._grouping(node)
         if _is_aggregate(node):
-            return finished.call(self._call(node))
+            return self._finished.call(self._call(node))
         if isinstance(node, exp.Window):
-            return self._window(node, finished, ordering)
-        return self._over_children(node, finished, aliases, ordering)
+            return self._window(node, ordering)
+        return self._over_children(node, aliases, ordering)
 
-    def _over_children(
-        self, node: exp.Expr, finished: Finished, aliases: bool = True, ordering: bool = False
-    ) -> exp.Expr:
+    def _over_children(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
         copy = node.copy()
-        exp.replace_children(copy, self._over_computed, finished, aliases, ordering)
+        exp.replace_children(copy, self._over_computed, aliases, ordering)
         return copy
 
-    def _window(self, node: exp.Expr, finished: Finished, ordering: bool) -> exp.Expr:
+    def _window(self, node: exp.Expr, ordering: bool) -> exp.Expr:
         """Rewrites ``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
         copy = node.copy()
         call = copy.this
@@ -249,10 +247,10 @@ class Grouped:
         if order := copy.args.get("order"):
             inner.append(order)
         for child in (*inner, *(copy.args.get("partition_by") or ())):
-            child.replace(self._over_computed(child, finished, ordering=ordering))
+            child.replace(self._over_computed(child, ordering=ordering))
         return copy
 
-    def _grouping(self, node: exp.Expr, finished: Finished) -> exp.Expr:
+    def _grouping(self, node: exp.Expr) -> exp.Expr:
         if self.sets is None:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         asked = [self._key_of.get(self.canonical(item)) for item in arguments(node)]
@@ -263,7 +261,7 @@ class Grouped:
         bits: list[exp.Expr] = []
         for shift, name in enumerate(reversed(listed)):
             if name in self.flags:
-                flag = sql(finished.key(self.flags[name]))
+                flag = sql(self._finished.key(self.flags[name]))
                 bits.append(expression(f"shiftleft({flag}, {shift})" if shift else flag))
         total = bits[0] if bits else exp.Literal.number(0)
         for bit in bits[1:]:

@@ -39,6 +39,7 @@ from ..sql.nodes import every
 from . import enum_distinct, enumerable, split_distinct, split_topn
 from .buckets import check_buckets
 from .grouped import has_distinct
+from .steps import expression
 
 ENUM_DISTINCT, SPLIT_DISTINCT, SPLIT_TOPN = "enum_distinct", "split_distinct", "split_topn"
 MOST_COLUMNS = 256
@@ -256,7 +257,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
             "enum_distinct or state_ttl out."
         )
     where = select.args["where"].this if select.args.get("where") else None
-    nodes = [(key.name, builder.node_of(key)) for key in builder.keys]
+    nodes = [(key.name, expression(key.sql)) for key in builder.keys]
     found: list[tuple[str, exp.Expr, Sequence[exp.Expr]]] = []
     for name, node in nodes:
         values = enumerable.values(where, builder.is_same(node))
