@@ -96,23 +96,17 @@ class Overwriting:
         results = self.plan.dataflow.windows
         assert results is not None
         self._results = results
-        self._windows = _windows(results, text)
+        self.windows = tuple(dict.fromkeys([spec.window for spec in results.specs] or _windows_in(text)))
+        """The windowing TVFs of the text."""
         self._column, self._shift = _end_column(results)
         self._check_times()
-
-    @property
-    def windows(self) -> tuple[Window, ...]:
-        """The windowing TVFs of the text."""
-        return self._windows
 
     # -- which windows ---------------------------------------------------------------------------------
 
     def touched_windows(self, span: TimeRange) -> WindowRange:
         """Returns the whole windows that rows in a time range belong to."""
         if not self._results.specs:
-            return reduce(
-                WindowRange.hull, (ranges.touched_windows(window, span) for window in self._windows)
-            )
+            return reduce(WindowRange.hull, (ranges.touched_windows(window, span) for window in self.windows))
         found: dict[str, WindowRange] = {}
         for spec in self._by_level():
             lower = [other for other in self._results.specs if other.level < spec.level]
@@ -161,7 +155,7 @@ class Overwriting:
 
     def last_windows(self, newest: int, lookback: int) -> TimeRange:
         """Returns the range from `lookback` windows before the newest one."""
-        return TimeRange(min(_start(window, newest, lookback) for window in self._windows))
+        return TimeRange(min(_start(window, newest, lookback) for window in self.windows))
 
     def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
         """Returns the windows of one of dbt's microbatches.
@@ -169,7 +163,7 @@ class Overwriting:
         Raises:
             QueryError: a window extends over two of them.
         """
-        for window in self._windows:
+        for window in self.windows:
             edges = [at for at in (batch.since, batch.until) if at is not None]
             if not window.merges and not all(ranges.is_bound(window, at) for at in edges):
                 raise QueryError(
@@ -185,7 +179,7 @@ class Overwriting:
         condition = self._condition_on_time(quote(self._column), ends)
         output = f"select * from (\n{self._results.sql}\n)\nwhere {self._rows_in_range(ends)}"
         if not self._results.specs:
-            span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self._windows))
+            span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self.windows))
             streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
@@ -211,7 +205,7 @@ class Overwriting:
         found = {}
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
-            windows = tuple(spec.window for spec in specs) or self._windows
+            windows = tuple(spec.window for spec in specs) or self.windows
             spans = [inputs[spec.name] for spec in specs] or [
                 ranges.needed_times(each, ends) for each in windows
             ]
@@ -349,10 +343,6 @@ class Overwriting:
 
 
 # -- plans ------------------------------------------------------------------------------------------------
-
-
-def _windows(results: WindowResults, text: str) -> tuple[Window, ...]:
-    return tuple(dict.fromkeys([spec.window for spec in results.specs] or _windows_in(text)))
 
 
 def _windows_in(text: str) -> list[Window]:

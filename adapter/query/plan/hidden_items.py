@@ -10,8 +10,8 @@ from ..sql.clauses import hide_from_stars
 from ..sql.dialect import DIALECT, sql
 from .relation import GIVEN_BY, WEIGHT
 
-ROW_TIME, SIGN = "__row_time", "__sign"
-"""Hidden columns of rows that are grouped or ranked: their time, where keys expire, and +1 or -1."""
+ROW_TIME = "__row_time"
+"""Hidden column with the time of rows that are grouped or ranked, where keys expire."""
 
 
 def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:

@@ -237,9 +237,14 @@ class ExpiringOperator(Operator):
     with windows."""
 
     @property
+    def until(self) -> tuple[Until, ...]:
+        """Per input, the watermark until which a row may find matches. Empty if unknown."""
+        return ()
+
+    @property
     def depends_on_watermark(self) -> bool:
-        """Whether its state expires with windows."""
-        return bool(self.ends)
+        """Whether its state expires with windows, or by event time."""
+        return bool(self.ends or self.until)
 
     def expires_after(self, ttl: int | None) -> int | None:
         """Returns 0 if its state expires with windows: at their end."""

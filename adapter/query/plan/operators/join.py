@@ -41,7 +41,7 @@ class Join(QueryOperator, ExpiringOperator):
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
-        """Per input, the watermark until which a row may find matches. Empty if unknown."""
+        """See `ExpiringOperator.until`."""
         return tuple(self._until.values())
 
     @cached_property
@@ -58,11 +58,6 @@ class Join(QueryOperator, ExpiringOperator):
             bounded=all(each.bounded for each in below),
             ends=joined.end if self.ends else None,
         )
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Whether its rows expire with windows, or by event time."""
-        return bool(self.ends or self.until)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""

@@ -57,7 +57,7 @@ class Recompute(ExpiringOperator):
     window: Window | None = None
     """Windows that a row may change for others; None if it is another query."""
     until: tuple[Until, ...] = ()
-    """See `Join.until`."""
+    """See `ExpiringOperator.until`."""
 
     asks_for_rows: bool = False
     """Whether it has a subquery in its select list, or LATERAL."""
@@ -99,11 +99,6 @@ class Recompute(ExpiringOperator):
     def has_rows_without_input(self) -> bool:
         """Whether everything is recomputed: the query may be a global aggregate, which has a row over no rows."""
         return self.is_whole
-
-    @property
-    def depends_on_watermark(self) -> bool:
-        """Whether its rows expire with windows, or by event time."""
-        return bool(self.ends or self.until)
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
         """Whether its rows never expire. A partition doesn't expire while it has rows that never do and that
