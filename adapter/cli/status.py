@@ -138,23 +138,25 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     if (lag := lag_seconds(progress)) is not None:
         watermark.append(f"lag {_duration(lag)}" if lag >= 0 else f"{_duration(-lag)} ahead")
     watermark += [f"not waiting for {stream}" for stream in progress.get("idle_streams", ())]
-    rate = entry.get("rows_per_second", 0.0)
+    rate = ""
+    if "rows_per_second" in entry:
+        per_second = entry["rows_per_second"]
+        rate = "…" if per_second is None else f"{per_second:,.0f}"
     lookups = (progress.get("lookups") or {}).get("total")
+    asked = f"{counted(lookups['requests'], 'request')}\n{counted(lookups['keys'], 'key')}" if lookups else ""
     return {
         "model": entry["model"],
         "status": status,
         "batches": f"{progress['batch'] + 1:,}",
         "rows in": f"{total['rows_in']:,}",
-        "rows/s": "…" if rate is None else f"{rate:,.0f}" if "rows_per_second" in entry else "",
+        "rows/s": rate,
         "dropped": "\n".join(dropped) or "0",
         "rows out": f"{total['rows_out']:,}",
         "watermark": "\n".join(watermark),
         "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
         "state reads": _state_reads(state.get("parts") or ()),
         "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
-        "lookups": f"{counted(lookups['requests'], 'request')}\n{counted(lookups['keys'], 'key')}"
-        if lookups
-        else "",
+        "lookups": asked,
     }
 
 
