@@ -50,7 +50,6 @@ class ProgressBoard:
         """Shows the health and progress of models.
 
         Args:
-            header: a line above the table, on a terminal.
             found: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
                 process.
         """

@@ -105,13 +105,10 @@ class DbtProject:
     def run(
         self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None
     ) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
-        """Runs models as `dbt run` does.
+        """Runs models as `dbt run` does. Returns the compiled nodes of those that were not stopped, and dbt's graph.
 
         Args:
             tables: full names of the tables to write instead of the models' own, by name of the model.
-
-        Returns:
-            The compiled nodes of the models that were not stopped during the run, and dbt's graph.
         """
         manifest = self._dbt("parse")
         chosen = [_model_named(name, manifest) for name in names]

@@ -57,16 +57,11 @@ def run_models(
     fail_fast: bool = False,
     signals: Signals | None = None,
 ) -> bool:
-    """Keeps the selected models up to date until they are stopped.
+    """Keeps the selected models up to date until they are stopped. Returns whether none failed.
 
     Args:
-        selection: the models; an empty selection means all streaming models.
         every: the interval between micro-batches of models whose trigger is 'available_now'.
-        fail_fast: whether the first model that fails for good ends the others.
         signals: the signals received so far, if the caller handles them.
-
-    Returns:
-        Whether no model failed.
     """
     if signals is None:
         with interrupts() as signals:

@@ -10,11 +10,8 @@ from ..util.quoting import quote_name
 
 
 def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
-    """Returns the enforced constraints, `not_null` and `check`. Others are informational, as in dbt-spark.
-
-    Args:
-        node: a model's node. Without an enforced contract it has no constraints.
-    """
+    """Returns the constraints that a model's contract enforces: `not_null` and `check`. Others are informational, as in
+    dbt-spark."""
     contract = (node.get("config") or {}).get("contract") or {}
     if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):
         return ()

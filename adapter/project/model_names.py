@@ -29,14 +29,8 @@ def names(node: Mapping[str, Any]) -> set[str]:
 
 
 def unambiguous(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns a name of each model that selects no other one: with its package if another package has a model of its name.
-
-    Args:
-        nodes: all models of the project.
-
-    Returns:
-        The names by unique id.
-    """
+    """Returns by unique id a name of each model that selects no other one of the project: with its package if another
+    package has a model of its name."""
     number = Counter(name for node in nodes for name in names(node))
     return {
         str(node["unique_id"]): next(

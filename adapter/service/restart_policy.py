@@ -27,9 +27,6 @@ class RestartPolicy:
     def pause(self, restarts: int, chance: Callable[[], float] = random.random) -> float | None:
         """Returns the seconds before the next restart, or None if the model fails for good.
 
-        Args:
-            chance: returns a random number from 0 to 1.
-
         >>> [RestartPolicy(jitter=0).pause(number) for number in (0, 1, 4, 40)]
         [1.0, 2.0, 16.0, 300.0]
         """
