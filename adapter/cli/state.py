@@ -16,6 +16,7 @@ from ..project import stream_node
 from ..project.model_names import label
 from ..query import state_edit
 from ..stream.lifecycle import editing
+from ..stream.progress.state_metrics import Size
 from ..stream.progress.watermark import to_text
 from ..stream.run.evolve import Verdict, verdict
 from ..stream.run.lock import check_free
@@ -54,10 +55,8 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
         "watermark": to_text(position.after) if position else None,
         "seconds_since_written": round(max(0.0, time.time() - found.made / 1000), 1),
         "snapshots": found.snapshots,
-        "rows": sum(part.rows for part in found.parts),
-        "bytes": sum(part.bytes for part in found.parts),
-        "files": sum(part.files for part in found.parts),
-        "parts": [asdict(part) for part in found.parts],
+        **asdict(sum(found.parts.values(), Size())),
+        "parts": [{"name": name, **asdict(size)} for name, size in found.parts.items()],
         "columns": [asdict(column) for column in found.columns],
         "sample": found.rows,
     }

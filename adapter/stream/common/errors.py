@@ -86,10 +86,7 @@ def sentences(model: StreamModel) -> Iterator[None]:
 
 def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[BaseException]:
     """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it wraps.
-
-    Args:
-        with_hidden: whether to include exceptions that `raise … from None` hides in a traceback.
-    """
+    `with_hidden`: whether to include exceptions that `raise … from None` hides in a traceback."""
     seen: set[int] = set()  # `raise x from y` inside `except` of y makes a cycle
     while problem is not None and id(problem) not in seen:
         seen.add(id(problem))

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ...query.sql.maps import orderable
+from ...util.nested_types import by_name
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 
 class Columns:
@@ -107,6 +108,14 @@ class Columns:
                 value = f"cast({value} as {kind})"
             columns.append(f"{value} as {quoted(wanted)}")
         return f"select {', '.join(columns)}\nfrom (\n{query}\n)"
+
+
+def converted(found: StructField | None, wanted: StructField) -> str:
+    """Returns a select item: a column with the name and the type of another one, and the fields of its structs in that
+    one's order. NULL without a column."""
+    kind = type_text(wanted.dataType)
+    value = "null" if found is None else by_name(quoted(found.name), type_text(found.dataType), kind)
+    return f"cast({value} as {kind}) as {quoted(wanted.name)}"
 
 
 def _fields(type_: DataType) -> list[object]:

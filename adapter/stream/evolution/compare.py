@@ -16,11 +16,8 @@ KINDS = ("slices", "groups", "sessions")
 
 
 def evolution(old: Signature, new: Signature, same_rows: bool = False) -> Evolution:
-    """Returns the effect of an edited query on a state. Session settings are compared separately.
-
-    Args:
-        same_rows: whether the author accepts that the input rows of the aggregates differ.
-    """
+    """Returns the effect of an edited query on a state. Session settings are compared separately. `same_rows`: whether
+    the author accepts that the input rows of the aggregates differ."""
     found = _compare_signatures(old, new, same_rows)
     if old.clauses is not None:
         edited = " and ".join(edited_clauses(old.clauses, new.clauses or ()))

@@ -28,11 +28,8 @@ MAP's entries doesn't check values of these types for NULL."""
 def check_columns(
     model: StreamModel, program: Program, gives: Mapping[str, str], has: Mapping[str, str] | None
 ) -> None:
-    """Raises unless the query's columns fit the table and, for a query that updates rows, can be compared.
-
-    Args:
-        has: the table's columns and their types; None if this run creates the table.
-    """
+    """Raises unless the query's columns fit the table and, for a query that updates rows, can be compared. `has`: the
+    table's columns and their types; None if this run creates the table."""
     check_key(model, program, gives)
     there = {name.lower() for name in has or ()}
     # A NULL without a type fits in an existing column of any type.
@@ -347,11 +344,8 @@ def alterations(model: StreamModel, of_table: Sequence[str]) -> tuple[dict[str, 
 
 
 def widenings(model: StreamModel, has: Mapping[str, str]) -> Widening:
-    """Returns the widening of a model's table by its `on_schema_change`.
-
-    Args:
-        has: the table's columns and their types, for which `check_table` didn't raise.
-    """
+    """Returns the widening of a model's table by its `on_schema_change`. `has`: the table's columns and their types,
+    for which `check_table` didn't raise."""
     found = Widening()
     if model.columns is None or model.on_schema_change != SYNC:
         return found

@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...query.program import with_texts
-from ...query.state_signature import (
-    AggregateState,
-    Fingerprints,
-    GroupState,
-    Signature,
-    TreeState,
-)
+from ...query.state_signature import AggregateState, Fingerprints, GroupState, Signature, TreeState
 from .match_parts import has_same_single, same_parts
 
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...util.quoting import literal
+from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel
@@ -25,6 +27,7 @@ from ..evolution.migration import Migration
 from ..progress import query_metrics
 from . import position_deletes
 from .ownership import foreign_error, name_of, owned_table
+from .ownership import properties as made_as
 from .table import (
     COMMIT,
     REPLACE,
@@ -49,11 +52,21 @@ _INVALID = "org.apache.iceberg.exceptions.ValidationException"
 _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
-def create(spark: SparkSession, point: str, model: StreamModel, role: str, description: str) -> IcebergTable:
+def create(
+    spark: SparkSession,
+    point: str,
+    model: StreamModel,
+    role: str,
+    columns: Mapping[str, str],
+    settings: Mapping[str, str],
+    partitioned: str = "",
+) -> IcebergTable:
     """Creates a table that didn't exist when this run looked.
 
     Args:
-        description: the part of CREATE TABLE after the name.
+        columns: the types of the columns, by name.
+        settings: properties in addition to those of `ownership`.
+        partitioned: the clause of CREATE TABLE for the partitions; empty for none.
 
     Raises:
         StreamError: another run of the model has created it, or a foreign table or view has that name.
@@ -61,9 +74,14 @@ def create(spark: SparkSession, point: str, model: StreamModel, role: str, descr
     from pyspark.errors import AnalysisException
 
     name = name_of(model, role)
+    typed = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
+    listed = ", ".join(
+        f"{literal(key)} = {literal(value)}"
+        for key, value in {**settings, **made_as(role, model.target)}.items()
+    )
     with around(point, model.name):
         try:
-            spark.sql(f"create table {name} {description}")
+            spark.sql(f"create table {name} ({typed}) using iceberg {partitioned} tblproperties ({listed})")
         except AnalysisException as problem:
             if problem.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
                 raise
@@ -226,11 +244,8 @@ def replace(
     properties: Mapping[str, str],
     settings: Mapping[str, str],
 ) -> None:
-    """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot.
-
-    Args:
-        rows: the rows that replace theirs, with the table's columns.
-    """
+    """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot. `rows`:
+    the rows that replace theirs, with the table's columns."""
     with around(point, model.name):
         written = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
@@ -331,11 +346,8 @@ class Unmoved:
         self.refused = False
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
-        """Returns whether no other writer has committed after the known snapshot.
-
-        Args:
-            snapshots: the snapshots of the table, the newest first.
-        """
+        """Returns whether no other writer has committed after the known snapshot. `snapshots`: the snapshots of the
+        table, the newest first."""
         moved = False
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:

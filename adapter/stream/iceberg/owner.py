@@ -57,11 +57,8 @@ class Conf(Protocol):
 
 
 def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
-    """Returns the settings that identify the catalog of a table.
-
-    Args:
-        storage: the target's storage. Paths below its root are made relative, so that the root may be moved.
-    """
+    """Returns the settings that identify the catalog of a table. `storage`: the target's storage. Paths below its root
+    are made relative, so that the root may be moved."""
     named = parts(table)
     name = named[0] if len(named) > 2 else str(conf.get("spark.sql.defaultCatalog", "spark_catalog"))
     prefix = f"spark.sql.catalog.{name}"
@@ -111,11 +108,8 @@ def read(storage: Storage, key: str) -> Owner | None:
 
 
 def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
-    """Records that the files of a model belong to its table.
-
-    Args:
-        uuid: the UUID of the table. Default: that of the existing table.
-    """
+    """Records that the files of a model belong to its table. `uuid`: the UUID of the table. Default: that of the
+    existing table."""
     if uuid is None:
         table = find(spark, model.target)
         uuid = None if table is None else table.uuid

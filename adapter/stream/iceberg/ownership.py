@@ -147,12 +147,8 @@ def is_folder(spark: SparkSession, table: str) -> bool:
 
 
 def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> None:
-    """Raises if a DROP of a table would delete files that have to stay: in a catalog that is a folder (type: hadoop), it
-    deletes a table's whole folder.
-
-    Args:
-        may_delete: whether the files of the table itself may be deleted.
-    """
+    """Raises if a DROP of a table would delete files that have to stay: in a catalog that is a folder (type: hadoop),
+    it deletes a table's whole folder. `may_delete`: whether the files of the table itself may be deleted."""
     if not is_folder(spark, table.name):
         return
     others = (file for file in table.listed(table.folder) if not is_own(file, table.folder))

@@ -70,11 +70,8 @@ def has_names_of_iceberg(columns: Iterable[str]) -> bool:
 
 
 def table_of_deletes(spark: SparkSession, table: Any) -> Any:
-    """Returns an in-memory Iceberg table, in no catalog, for writing position-delete files of another table.
-
-    Args:
-        table: Iceberg's table to delete rows of.
-    """
+    """Returns an in-memory Iceberg table, in no catalog, for writing position-delete files of another table. `table`:
+    Iceberg's table to delete rows of."""
     metadata = java_class(spark, f"{_CORE}.TableMetadataParser").fromJson(json.dumps(_metadata(table)))
     operations = java_class(spark, f"{_CORE}.StaticTableOperations")
     made = operations(metadata, table.io(), table.locationProvider())
@@ -117,11 +114,8 @@ def _metadata(table: Any) -> dict[str, object]:
 
 
 def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
-    """Converts a file of a `table_of_deletes` to a delete file of the table itself.
-
-    Args:
-        table: Iceberg's table to delete rows of.
-    """
+    """Converts a file of a `table_of_deletes` to a delete file of the table itself. `table`: Iceberg's table to delete
+    rows of."""
     metrics = java_class(spark, f"{_CORE}.Metrics")(
         file.recordCount(),
         file.columnSizes(),

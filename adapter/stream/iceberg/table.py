@@ -381,11 +381,8 @@ class IcebergTable:
         return found
 
     def at(self, snapshot: int, more: str = "") -> str:
-        """Returns SQL of a relation with the rows of a snapshot and the table's current columns.
-
-        Args:
-            more: a select list of Iceberg's metadata columns to add.
-        """
+        """Returns SQL of a relation with the rows of a snapshot and the table's current columns. `more`: a select list
+        of Iceberg's metadata columns to add."""
         then = f"{self.name} version as of {snapshot}"
         is_same = int(self.java.snapshot(snapshot).schemaId()) == int(self.java.schema().schemaId())
         if is_same and not more:
@@ -394,11 +391,8 @@ class IcebergTable:
         return f"(select {listed}{more and f', {more}'} from {then})"
 
     def change_columns(self, change: Migration, before: str | None = None) -> None:
-        """Changes columns in one metadata commit. New ones are NULL in all rows.
-
-        Args:
-            before: the column before which new ones are inserted. Default: at the end.
-        """
+        """Changes columns in one metadata commit. New ones are NULL in all rows. `before`: the column before which new
+        ones are inserted. Default: at the end."""
         # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
         change_columns(self.spark, self.java.updateSchema(), change, before)
@@ -594,10 +588,7 @@ def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:
 
 def change_columns(spark: SparkSession, update: Any, change: Migration, before: str | None = None) -> None:
     """Commits changes of columns with Iceberg's schema update. A column that is dropped and added loses its values.
-
-    Args:
-        before: the column before which new ones are inserted. Default: at the end.
-    """
+    `before`: the column before which new ones are inserted. Default: at the end."""
     for name in change.drop:
         update.deleteColumn(name)
     for was, now in change.rename.items():

@@ -38,10 +38,7 @@ class Windows:
 
 
 def backfill(
-    spark: SparkSession,
-    model: StreamModel,
-    program: Program,
-    find: Callable[[SparkSession, int], Windows],
+    spark: SparkSession, model: StreamModel, program: Program, find: Callable[[SparkSession, int], Windows]
 ) -> int:
     """Recomputes closed windows, and replaces them in the table. Returns the number of their rows afterwards.
 

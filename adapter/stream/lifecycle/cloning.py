@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
-from ...util.nested_types import by_name
-from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
+from ..common.table_rows import converted
 from ..evolution.output_schema import fits
 from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
@@ -293,12 +292,11 @@ def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> 
     listed = []
     for field in spark.table(model.target).schema.fields:
         kind, own = type_text(field.dataType), has.get(field.name.lower())
-        value = "null" if own is None else by_name(quoted(own.name), type_text(own.dataType), kind)
         if own is not None and not fits(type_text(own.dataType).lower(), kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "
                 f"{type_text(own.dataType).upper()}, which doesn't fit. Let its query give {field.name} as the original "
                 f"does, or build it from its sources: {model.rebuild}."
             )
-        listed.append(f"cast({value} as {kind}) as {quoted(field.name)}")
+        listed.append(converted(own, field))
     return rows.selectExpr(*listed)

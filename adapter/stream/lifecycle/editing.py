@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
 from ...query.state_signature import AggregateState, DistinctState
-from ...util.nested_types import by_name
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.model import StreamModel
 from ..common.session import register_view, session_defaults
+from ..common.table_rows import converted
 from ..evolution.output_schema import fits
 from ..microbatch.micro_batch import MicroBatch, RunContext
 from ..progress.position import Position
@@ -62,12 +62,7 @@ class Edited:
 
 
 def edit(
-    spark: SparkSession,
-    model: StreamModel,
-    program: Program,
-    rows: str,
-    more: str | None,
-    dry: bool,
+    spark: SparkSession, model: StreamModel, program: Program, rows: str, more: str | None, dry: bool
 ) -> Edited:
     """Replaces the rows of a state.
 
@@ -247,18 +242,13 @@ class _Edit:
             )
         columns = []
         for name, field in has.items():
-            kind = type_text(field.dataType)
-            if name not in given:
-                columns.append(f"cast(null as {kind}) as {quoted(field.name)}")
-                continue
-            found = type_text(given[name].dataType)
-            if not fits(found.lower(), kind.lower()):
+            kind, found = type_text(field.dataType), given.get(name)
+            if found is not None and not fits(type_text(found.dataType).lower(), kind.lower()):
                 raise self._refusal(
-                    f"{field.name} is {kind.upper()} in the state, and {found.upper()} in the new rows; write "
-                    f"cast(… as {kind.upper()})."
+                    f"{field.name} is {kind.upper()} in the state, and {type_text(found.dataType).upper()} in the new rows; "
+                    f"write cast(… as {kind.upper()})."
                 )
-            value = by_name(quoted(given[name].name), found, kind)
-            columns.append(f"cast({value} as {kind}) as {quoted(field.name)}")
+            columns.append(converted(found, field))
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _physical_name(self, part: str, column: str) -> str:

@@ -15,13 +15,12 @@ from ...query.batch.comparing import Due
 from ...query.program import Program
 from ...query.windows import ranges
 from ...query.windows.emission import Emission
-from ...util.nested_types import by_name
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
-from ...util.types import type_text
 from ..common.errors import StreamError, sentences
 from ..common.model import StreamModel
 from ..common.session import working_session
+from ..common.table_rows import converted
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import open_until
@@ -39,7 +38,6 @@ from ..storage.savepoints import check_not_interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField
 
 SAMPLE = 5
 """Number of sample rows of each kind of difference."""
@@ -231,24 +229,18 @@ def _same_columns(
     """Returns both relations with their common columns in the table's types, and a sentence about the other columns."""
     from pyspark.sql import functions as F
 
-    gives = {name.lower(): name for name in theirs.columns}
+    gives = {each.name.lower(): each for each in theirs.schema.fields}
     fields = [each for each in ours.schema.fields if each.name.lower() in gives]
     if not fields:
         raise StreamError(f"Model {model.name}: its table and its query have no column in common.")
     has = {each.name.lower() for each in fields}
-    given = {each.name: type_text(each.dataType) for each in theirs.schema.fields}
-
-    def typed(field: StructField) -> str:
-        name, kind = gives[field.name.lower()], type_text(field.dataType)
-        return f"cast({by_name(quoted(name), given[name], kind)} as {kind}) as {quoted(field.name)}"
-
     others = [name for name in (*ours.columns, *theirs.columns) if name.lower() not in has]
     left_out = (
         [f"Not compared, for the table or the query lacks them: {', '.join(others)}."] if others else []
     )
     return (
         ours.select(*(F.col(quoted(each.name)) for each in fields)),
-        theirs.selectExpr(*map(typed, fields)),
+        theirs.selectExpr(*(converted(gives[each.name.lower()], each) for each in fields)),
         left_out,
     )
 

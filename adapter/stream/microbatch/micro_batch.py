@@ -117,11 +117,8 @@ class MicroBatch:
         self._input_schema: StructType | None = None
 
     def update_state(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
-        """Computes the state changes of the micro-batch's rows and makes the first commit. Returns the watermark after them.
-
-        Args:
-            at: processing time at which they arrived, in microseconds since 1970.
-        """
+        """Computes the state changes of the micro-batch's rows and makes the first commit. Returns the watermark after
+        them. `at`: processing time at which they arrived, in microseconds since 1970."""
         streams = self._context.program.inputs
         self._set_shuffle_partitions(self._expected)
         with self.metrics.timed("read"):
@@ -440,11 +437,7 @@ class MicroBatch:
         return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
 
     def _set_shuffle_partitions(self, rows: int | None, windows: int = 1) -> None:
-        """Sets the shuffle partitions.
-
-        Args:
-            windows: number of windows that each state row may be emitted in.
-        """
+        """Sets the shuffle partitions. `windows`: number of windows that each state row may be emitted in."""
         self._came = rows
         context = self._context
         # An upsert or a changelog compares the result with the table.
@@ -456,11 +449,8 @@ class MicroBatch:
     # Changes, and commits.
 
     def _compute(self, filtered: Sequence[FilteredCounts] | None) -> None:
-        """Computes all changes of the state and commits them at once.
-
-        Args:
-            filtered: the input rows; None if there is no input and windows only close.
-        """
+        """Computes all changes of the state and commits them at once. `filtered`: the input rows; None if there is no
+        input and windows only close."""
         program, state = self._context.program, self._context.state
         self._show_clock()
         # Streams without windows have no late-row filter, so no filtered rows.

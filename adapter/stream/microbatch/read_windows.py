@@ -19,11 +19,8 @@ _LOWEST = -(10**17)
 
 
 def read_windows(spark: SparkSession, context: RunContext, position: Position) -> OpenWindowSummary | None:
-    """Returns the open windows of a model; None if it has no windows.
-
-    Args:
-        spark: a session, in which the view ``state`` is made.
-    """
+    """Returns the open windows of a model; None if it has no windows. `spark`: a session, in which the view ``state``
+    is made."""
     program, state = context.program, context.state
     if not program.open_windows:
         return None

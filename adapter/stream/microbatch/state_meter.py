@@ -35,11 +35,7 @@ class StateMeter:
         self._total: dict[str, PartFigures] = {}
 
     def measure(self, plans: Iterable[Any], asked: Mapping[str, tuple[Asking, ...]]) -> None:
-        """Adds the figures of a finished micro-batch.
-
-        Args:
-            asked: name of the observed metrics → state look-ups.
-        """
+        """Adds the figures of a finished micro-batch. `asked`: name of the observed metrics → state look-ups."""
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, asked)
         written = state.written_since(self._snapshot)

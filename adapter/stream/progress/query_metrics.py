@@ -64,11 +64,8 @@ class Reader:
     def read(
         self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
     ) -> dict[str, PartFigures]:
-        """Returns the reads of a state and the lookups in it, by part. Scans of several parts are under "".
-
-        Args:
-            asked: the lookups of each step, by `lookups_of` the step.
-        """
+        """Returns the reads of a state and the lookups in it, by part. Scans of several parts are under "". `asked`:
+        the lookups of each step, by `lookups_of` the step."""
         found: dict[str, PartFigures] = {}
         observed: dict[str, Any] = {}
         for plan in plans:

@@ -128,11 +128,8 @@ _stepped: set[str] = set()
 def write_progress(
     model: StreamModel, progress: Mapping[str, object], is_of_earlier_process: bool = False
 ) -> None:
-    """Replaces the progress file of a model atomically.
-
-    Args:
-        is_of_earlier_process: whether another process took the last step, before this one.
-    """
+    """Replaces the progress file of a model atomically. `is_of_earlier_process`: whether another process took the last
+    step, before this one."""
     _latest[model.progress] = progress
     if not is_of_earlier_process:
         _stepped.add(model.progress)

@@ -41,11 +41,7 @@ _ALL_ROWS = "COUNT(*)"
 
 
 def check_new_metrics(
-    spark: SparkSession,
-    context: RunContext,
-    found: Evolution,
-    had: Signature,
-    position: Position,
+    spark: SparkSession, context: RunContext, found: Evolution, had: Signature, position: Position
 ) -> History:
     """Returns the history from which new aggregates are to be computed. Reads only metadata."""
     model = context.model
@@ -195,11 +191,7 @@ class NewMetrics(MicroBatch):
         if self._has_steps and not change.found.rebuilt:
             # A separate epoch, which emits all groups with new values.
             self.then = replace(
-                position,
-                flush=position.flush + 1,
-                folded=False,
-                before=self._at,
-                is_rebuild=False,
+                position, flush=position.flush + 1, folded=False, before=self._at, is_rebuild=False
             )
         self._is_step = self.then is not position
 

@@ -74,11 +74,8 @@ class Verdict:
 def with_signature(
     spark: SparkSession, model: StreamModel, program: Program, had: Signature | None = None
 ) -> Program:
-    """Returns a program with its complete signature.
-
-    Args:
-        had: signature of the state, whose names are used for matching state tables and groups; None if there is no state.
-    """
+    """Returns a program with its complete signature. `had`: signature of the state, whose names are used for matching
+    state tables and groups; None if there is no state."""
     names = names_of(had or Signature(), program, model.keep_state)
     program = called(program, names)
     columns = None if model.columns is None else tuple(sorted(name.lower() for name in model.columns))
@@ -289,11 +286,8 @@ def migrate_state(
     position: Position,
     added: NewMetrics | None = None,
 ) -> Position:
-    """Applies a change to a state, in one commit. Returns the last epoch of the changed state.
-
-    Args:
-        added: values of new aggregates from the history; None if they start with the next row.
-    """
+    """Applies a change to a state, in one commit. Returns the last epoch of the changed state. `added`: values of new
+    aggregates from the history; None if they start with the next row."""
     position = replace(position if added is None else added.then, signature=digest(change.signature))
     # If only the signature changes, as in a flush, the sources aren't read: one may be gone.
     inputs = None
@@ -326,12 +320,8 @@ class _Edit:
     """The last epoch in the state."""
 
     def of_rows(self, new: Signature, gets_fields: bool) -> StateChange | None:
-        """Plans the change of a state that has only stored rows: their types and fields, and the signature. None if nothing
-        changes.
-
-        Args:
-            gets_fields: whether the query reads fields that stored rows lack.
-        """
+        """Plans the change of a state that has only stored rows: their types and fields, and the signature. None if
+        nothing changes. `gets_fields`: whether the query reads fields that stored rows lack."""
         model, signature = self.context.model, migrated_signature(self.had, new, {})
         later = self._added_columns(signature)
         if signature == self.had and not later and not gets_fields:

@@ -129,10 +129,7 @@ def _changes_problem(model: StreamModel, found: StoredProgress, stateful: bool) 
     if changes is None or not changes.query_id:
         return None
     if checkpoint is None or changes.query_id != checkpoint.query_id:
-        return (
-            f"its changelog {model.changes} was written by another stream (checkpoint {changes.query_id}) than the one in "
-            f"{model.checkpoint} ({checkpoint.query_id if checkpoint else 'none yet'})."
-        )
+        return _another_stream(model, f"changelog {model.changes}", changes, checkpoint)
     if stateful and found.state is None:
         # A run was interrupted before these changes were in the table, and so was a rebuild, after it dropped the state.
         return f"its changelog {model.changes} holds changes of a stream whose state {model.state} is gone."
@@ -142,16 +139,10 @@ def _changes_problem(model: StreamModel, found: StoredProgress, stateful: bool) 
             f"{model.target}: the table was rolled back."
         )
     if found.state is not None and changes.step > found.state.step:
-        return (
-            f"its changelog {model.changes} is at micro-batch {changes.batch}, but its state {model.state} at "
-            f"{found.state.batch}: the state was rolled back."
+        return _ahead(
+            f"changelog {model.changes}", changes, f"state {model.state} at {found.state.batch}", "state"
         )
-    if changes.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
-        return (
-            f"its changelog {model.changes} is at micro-batch {changes.batch}, but its checkpoint {model.checkpoint} only "
-            f"at {checkpoint.planned}: an older checkpoint was put back."
-        )
-    return None
+    return _older_checkpoint(model, f"changelog {model.changes}", changes, checkpoint)
 
 
 def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
@@ -179,10 +170,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"TABLE {model.target} UNSET TBLPROPERTIES ('{NOTE}')`."
         )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
-        return (
-            f"its table {model.target} was written by another stream (checkpoint {found.target.query_id}) "
-            f"than the one in {model.checkpoint} ({found.checkpoint.query_id})."
-        )
+        return _another_stream(model, f"table {model.target}", found.target, found.checkpoint)
     return None
 
 
@@ -219,25 +207,14 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if checkpoint is None:
         return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_maybe_elsewhere(model)}"
     if state.query_id != checkpoint.query_id:
-        return (
-            f"its state {model.state} was written by another stream (checkpoint {state.query_id}) than the "
-            f"one in {model.checkpoint} ({checkpoint.query_id})."
-        )
-    if state.batch > (-1 if checkpoint.planned is None else checkpoint.planned):
-        return (
-            f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
-            f"only at {checkpoint.planned}: an older checkpoint was put back."
-        )
+        return _another_stream(model, f"state {model.state}", state, checkpoint)
+    if problem := _older_checkpoint(model, f"state {model.state}", state, checkpoint):
+        return problem
     if checkpoint.done is not None and state.batch < checkpoint.done:
-        return (
-            f"its state {model.state} is at micro-batch {state.batch}, but its checkpoint {model.checkpoint} "
-            f"at {checkpoint.done}: the state was rolled back."
-        )
+        done = f"checkpoint {model.checkpoint} at {checkpoint.done}"
+        return _ahead(f"state {model.state}", state, done, "state")
     if target is not None and target.step > state.step:
-        return (
-            f"its table {model.target} is at micro-batch {target.batch}, but its state {model.state} at "
-            f"{state.batch}: the state was rolled back."
-        )
+        return _ahead(f"table {model.target}", target, f"state {model.state} at {state.batch}", "state")
     if target is not None and target.rows_out < state.rows_out:
         return (
             f"{counted(target.rows_out, 'row')} were emitted, going by its table {model.target}, and {state.rows_out:,} "
@@ -352,23 +329,40 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if checkpoint is None:
         return None
     planned = -1 if checkpoint.planned is None else checkpoint.planned
-    if target is not None and target.batch > planned:
-        return (
-            f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
-            f"{model.checkpoint} only at {checkpoint.planned}: an older checkpoint was put back."
-        )
+    if target is not None and (
+        problem := _older_checkpoint(model, f"table {model.target}", target, checkpoint)
+    ):
+        return problem
     if target is None and planned > 0 and checkpoint.done is None:
         return _phrase_of_replaced(model)
     if checkpoint.done is None:
         return None
     if target is not None and target.batch < checkpoint.done:
-        return (
-            f"its table {model.target} is at micro-batch {target.batch}, but its checkpoint "
-            f"{model.checkpoint} at {checkpoint.done}: the table was rolled back."
-        )
+        done = f"checkpoint {model.checkpoint} at {checkpoint.done}"
+        return _ahead(f"table {model.target}", target, done, "table")
     if target is None and (_was_replaced(found) or planned > checkpoint.done):
         return _phrase_of_replaced(model)
     return None
+
+
+def _ahead(one: str, at: Position, other: str, rolled_back: str) -> str:
+    return f"its {one} is at micro-batch {at.batch}, but its {other}: the {rolled_back} was rolled back."
+
+
+def _older_checkpoint(model: StreamModel, one: str, at: Position, checkpoint: Checkpoint) -> str | None:
+    if at.batch <= (-1 if checkpoint.planned is None else checkpoint.planned):
+        return None
+    return (
+        f"its {one} is at micro-batch {at.batch}, but its checkpoint {model.checkpoint} only at {checkpoint.planned}: an "
+        "older checkpoint was put back."
+    )
+
+
+def _another_stream(model: StreamModel, one: str, at: Position, checkpoint: Checkpoint | None) -> str:
+    return (
+        f"its {one} was written by another stream (checkpoint {at.query_id}) than the one in {model.checkpoint} "
+        f"({checkpoint.query_id if checkpoint else 'none yet'})."
+    )
 
 
 def _was_replaced(found: StoredProgress) -> bool:

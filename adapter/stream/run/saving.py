@@ -109,11 +109,7 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
 
 def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
     """Lists leftovers of a model's incomplete and deleted savepoints: their folders, and the branches listed in these.
-    Other branches are not touched, whatever their names.
-
-    Args:
-        model: the model, whose lock the caller holds.
-    """
+    Other branches are not touched, whatever their names. `model`: the model, whose lock the caller holds."""
     check_settled(model)
     found: list[str] = []
     storage = model.storage

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...util.quoting import literal
 from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
@@ -150,11 +149,7 @@ class Sink(ABC):
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """Writes a micro-batch's output to the table, in one commit that carries `position`. Returns the number of rows
-        changed in the table. Raises if it has other columns.
-
-        Args:
-            few: whether the rows fit into one file.
-        """
+        changed in the table. Raises if it has other columns. `few`: whether the rows fit into one file."""
 
     def _append(self, rows: DataFrame, position: Position) -> None:
         # With a changelog, other writers' changes are appended to it before the next micro-batch.
@@ -225,9 +220,7 @@ class AppendSink(Sink):
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is not None:
             with around("table.property", self.model.name):
-                spark.sql(
-                    f"alter table {self.model.target} unset tblproperties ({literal(REPLACED_PROPERTY)})"
-                )
+                self.table.set_properties({REPLACED_PROPERTY: None})
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """See `Sink.put`."""

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...util.quoting import literal
 from ...util.quoting import quote as quoted
-from ...util.types import type_text
+from ...util.types import column_types, type_text
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import sql
@@ -28,7 +27,6 @@ from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
 from ..iceberg.ownership import foreign_error, owned_table
-from ..iceberg.ownership import properties as made_as
 from ..iceberg.table import IcebergTable
 from ..progress.position import FOLLOWS, PREFIX, Position, read_position
 from ..storage.savepoints import CHANGELOG
@@ -173,15 +171,13 @@ class Changes:
         return self._maintenance.after_commit(spark, lambda: old.compact(spark, rows))
 
     def _create(self, spark: SparkSession) -> IcebergTable:
-        fields = spark.table(self._model.target).schema.fields
-        columns = [f"{quoted(field.name)} {type_text(field.dataType)}" for field in fields]
-        columns += [f"{CHANGE_TYPE} string", f"{BATCH_ID} bigint"]
-        settings = made_as(CHANGELOG, self._model.target)
-        if self._key is not None:
-            settings[KEY_PROPERTY] = json.dumps(list(self._key))
-        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in settings.items())
-        description = f"({', '.join(columns)}) using iceberg tblproperties ({listed})"
-        self._table = commit.create(spark, "changelog.create", self._model, CHANGELOG, description)
+        columns = {
+            **column_types(spark.table(self._model.target).schema),
+            CHANGE_TYPE: "string",
+            BATCH_ID: "bigint",
+        }
+        settings = {} if self._key is None else {KEY_PROPERTY: json.dumps(list(self._key))}
+        self._table = commit.create(spark, "changelog.create", self._model, CHANGELOG, columns, settings)
         return self._table
 
 
@@ -191,12 +187,8 @@ def _at_known_snapshot(table: IcebergTable) -> str:
 
 
 def each_change(differences: str, columns: str) -> str:
-    """Returns a query with one row per change.
-
-    Args:
-        differences: a relation whose column `__stream_times` has the number of inserted rows, negative for deleted
-            ones.
-    """
+    """Returns a query with one row per change. `differences`: a relation whose column `__stream_times` has the number
+    of inserted rows, negative for deleted ones."""
     return (
         f"select {columns}, if(__stream_times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}\n"
         f"from {differences} lateral view explode(sequence(1L, abs(__stream_times))) as __stream_time"

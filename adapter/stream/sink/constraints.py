@@ -58,11 +58,8 @@ def violation_error(problem: BaseException) -> StreamError | None:
 
 
 def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str]) -> None:
-    """Checks a table's rows if the constraints have changed since its last check, and records the check.
-
-    Args:
-        comes: columns to be added to the table, with their types; existing rows are NULL in them.
-    """
+    """Checks a table's rows if the constraints have changed since its last check, and records the check. `comes`:
+    columns to be added to the table, with their types; existing rows are NULL in them."""
     rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))
     asked = _digest(model.constraints)
     if rows.get(_ASKED, "") == asked:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
-from ...util.quoting import literal, unquote
 from ...util.quoting import quote as quoted
+from ...util.quoting import unquote
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel
@@ -93,9 +93,8 @@ class UpsertSink(Sink):
         self._check_keys(spark)
         super().begin(spark)
         if self.table.property(REPLACED_PROPERTY) is None:
-            name, value = literal(REPLACED_PROPERTY), literal("true")
             with around("table.property", self.model.name):
-                spark.sql(f"alter table {self.model.target} set tblproperties ({name} = {value})")
+                self.table.set_properties({REPLACED_PROPERTY: "true"})
 
     def catch_up(self, spark: SparkSession) -> None:
         """See `Sink.catch_up`."""
@@ -178,11 +177,8 @@ class UpsertSink(Sink):
         return found.total
 
     def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
-        """Computes the changes, caches them and registers them as `_CHANGED`.
-
-        Args:
-            twice: SQL condition for a row whose key another result row has.
-        """
+        """Computes the changes, caches them and registers them as `_CHANGED`. `twice`: SQL condition for a row whose
+        key another result row has."""
         from pyspark.sql import functions as F
 
         differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
@@ -201,12 +197,7 @@ class UpsertSink(Sink):
         )
 
     def _rewrite(
-        self,
-        compared: DataFrame,
-        twice: str,
-        columns: Columns,
-        position: Position,
-        few: bool,
+        self, compared: DataFrame, twice: str, columns: Columns, position: Position, few: bool
     ) -> int | None:
         """Rewrites the table in one job that also counts the changes. Returns their number; None if a key has two
         rows or Spark doesn't report the count. The commit is abandoned then, and also if no row changes."""

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def later_columns(
-    spark: SparkSession,
-    model: StreamModel,
-    inputs: Sequence[StreamInput],
-    tables: Sequence[str],
-    batch: int,
+    spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], tables: Sequence[str], batch: int
 ) -> dict[str, str]:
     """Returns column in lower case → type; the type is empty if sources differ. Omits Kafka sources and files with a
     declared schema, whose earlier columns are unknown."""

@@ -40,11 +40,7 @@ _STATUS = re.compile(r"path=(.+?); isDirectory=false; length=\d+;.*?modification
 
 
 class ReadFiles:
-    """The files that a model's stream has planned.
-
-    Args:
-        model: the model, its sources in the order of the checkpoint.
-    """
+    """The files that a model's stream has planned. `model`: the model, its sources in the order of the checkpoint."""
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._spark, self._model = spark, model

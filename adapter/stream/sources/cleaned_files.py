@@ -43,11 +43,8 @@ def cleaned_by_others(model: StreamModel) -> dict[str, set[str]]:
 
 
 def note_cleaned(model: StreamModel, batch: int) -> None:
-    """Records the folders with files of a micro-batch that Spark cleans after it.
-
-    Args:
-        model: the model, its sources in the order of the checkpoint.
-    """
+    """Records the folders with files of a micro-batch that Spark cleans after it. `model`: the model, its sources in
+    the order of the checkpoint."""
     found = {
         folder
         for place, source in enumerate(model.sources)

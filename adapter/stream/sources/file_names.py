@@ -28,11 +28,8 @@ _LETTERS = r"[\*\?\[\]\{\}\\]"
 def check_folder(
     spark: SparkSession, model: StreamModel, source: StreamSource, place: int | None = None
 ) -> None:
-    """Raises if an unread file has such a name, unless each micro-batch reads one file.
-
-    Args:
-        place: the source's place in the model's checkpoint; None if nothing of it was read.
-    """
+    """Raises if an unread file has such a name, unless each micro-batch reads one file. `place`: the source's place in
+    the model's checkpoint; None if nothing of it was read."""
     if source.option("maxFilesPerTrigger") == "1":
         return
     named = _named(spark, source)

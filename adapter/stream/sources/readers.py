@@ -15,13 +15,13 @@ from ...sources.file_options import is_pattern, named_like_a_pattern, with_check
 from ...sources.limits import without_limits
 from ...sources.messages import advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
-from ...util.nested_types import by_name
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, TransientError
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
+from ..common.table_rows import converted
 from ..evolution.output_schema import fits
 from ..iceberg.table import IcebergTable
 from .file_names import check_folder
@@ -94,19 +94,17 @@ def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
     for wanted in schema.fields:
+        found = has.get(wanted.name.lower()) if wanted.name not in (UNREADABLE, DROPPED) else None
+        columns.append(converted(found, wanted))
         if wanted.name in (UNREADABLE, DROPPED):
-            columns.append(f"cast(null as {type_text(wanted.dataType)}) as {wanted.name}")
             continue
-        found = has.get(wanted.name.lower())
         kind, given = type_text(wanted.dataType), None if found is None else type_text(found.dataType)
-        if found is None or given is None or not fits(given.lower(), kind.lower()):
+        if given is None or not fits(given.lower(), kind.lower()):
             what = "has no such column" if given is None else f"has it as {given.upper()}"
             raise StreamError(
                 f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
                 f"begin, {what}."
             )
-        value = by_name(quoted(found.name), given, kind)
-        columns.append(f"cast({value} as {kind}) as {quoted(wanted.name)}")
     return rows.selectExpr(*columns)
 
 
@@ -134,11 +132,7 @@ def _read(
 
 
 def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, counted: bool) -> DataFrame:
-    """Returns the rows of a stream.
-
-    Args:
-        counted: whether to keep the columns with unreadable values, as in `rows_of`.
-    """
+    """Returns the rows of a stream. `counted`: whether to keep the columns with unreadable values, as in `rows_of`."""
     if records is None:
         return select_read_columns(stream, found)
     return rows_of(found, records, _columns_read(stream, records.names), counted)

@@ -29,11 +29,8 @@ def read_files(
     source: StreamSource,
     schema: StructType | str,
 ) -> tuple[DataFrame, Records | None]:
-    """Reads the records of files, and returns them with the SQL that converts them to rows.
-
-    Args:
-        read: reads files in a format, with options and columns.
-    """
+    """Reads the records of files, and returns them with the SQL that converts them to rows. `read`: reads files in a
+    format, with options and columns."""
     if records is None:
         return read(source.format, source.options, schema), None
     texts, reading = records.are_texts, records.reading
@@ -71,11 +68,8 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
 
 
 def columns_of(found: DataFrame, records: Records | None) -> StructType:
-    """Returns the columns of the rows that records convert to.
-
-    Args:
-        records: SQL that converts them; None if `found` has rows.
-    """
+    """Returns the columns of the rows that records convert to. `records`: SQL that converts them; None if `found` has
+    rows."""
     if records is None:
         return found.schema
     types = dict(records.fields)

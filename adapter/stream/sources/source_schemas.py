@@ -95,11 +95,8 @@ class Restarts:
 
 
 class ReadTables:
-    """The tables of a query as they were when it started.
-
-    Args:
-        model: the model, its sources in the order of the checkpoint.
-    """
+    """The tables of a query as they were when it started. `model`: the model, its sources in the order of the
+    checkpoint."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
         self._model = model
@@ -182,11 +179,8 @@ def check_fields(
 
 
 def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:
-    """Records in the checkpoint the fields that tables are read with from now on.
-
-    Args:
-        model: the model, its sources in the order of the checkpoint.
-    """
+    """Records in the checkpoint the fields that tables are read with from now on. `model`: the model, its sources in
+    the order of the checkpoint."""
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
     found = {}
     for place, fields in read.fields.items():

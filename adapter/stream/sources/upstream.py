@@ -33,11 +33,8 @@ FROM_TIMESTAMP = "stream-from-timestamp"
 
 
 def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -> None:
-    """Raises unless the model can continue each table at its last snapshot, or read it from the beginning.
-
-    Args:
-        ingested: number of the last fully ingested micro-batch, even if a crash came before Spark recorded it.
-    """
+    """Raises unless the model can continue each table at its last snapshot, or read it from the beginning. `ingested`:
+    number of the last fully ingested micro-batch, even if a crash came before Spark recorded it."""
     check_versions(spark, model)
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None:
@@ -73,11 +70,8 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
 def check_continues(
     model: StreamModel, tables: Mapping[int, IcebergTable], starts: Sequence[str], ends: Sequence[str]
 ) -> None:
-    """Raises unless each table only had appends between the snapshots where a micro-batch begins and ends.
-
-    Args:
-        tables: place of a source → table as it is now.
-    """
+    """Raises unless each table only had appends between the snapshots where a micro-batch begins and ends. `tables`:
+    place of a source → table as it is now."""
     for place, table in tables.items():
         start = last_snapshot(starts[place]) if place < len(starts) else None
         if start is None:
@@ -242,11 +236,8 @@ def overtaken_message(model: StreamModel, source: StreamSource) -> str:
 
 
 def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
-    """Returns the message on a rebuilt table, with what to do.
-
-    Args:
-        from_scratch: whether a stream can begin with the table as it is now.
-    """
+    """Returns the message on a rebuilt table, with what to do. `from_scratch`: whether a stream can begin with the
+    table as it is now."""
     is_seed = model.is_seed(table)
     if from_scratch:
         remedy = (

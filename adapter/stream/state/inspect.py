@@ -13,6 +13,7 @@ from ..common.errors import StreamError
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..progress.position import Position
+from ..progress.state_metrics import Size
 from .column_mapping import as_in_table
 from .table import StateTable
 
@@ -35,16 +36,6 @@ _KNOWN = {
 
 
 @dataclass(frozen=True)
-class PartOfState:
-    """One state table of a model: a partition of the Iceberg table."""
-
-    name: str
-    rows: int
-    bytes: int
-    files: int
-
-
-@dataclass(frozen=True)
 class ColumnOfState:
     """A column of the state."""
 
@@ -64,7 +55,8 @@ class Inspected:
     made: int
     """Time of the last commit, in milliseconds since 1970."""
     snapshots: int
-    parts: Sequence[PartOfState]
+    parts: Mapping[str, Size]
+    """Sizes of the state tables, by name."""
     columns: Sequence[ColumnOfState]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     """State table → requested rows, with the columns that aren't NULL."""
@@ -90,10 +82,7 @@ def inspect(
     snapshots = session.sql(
         f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
     ).collect()[0]
-    listed = session.sql(
-        "select partition.part, record_count, total_data_file_size_in_bytes, file_count "
-        f"from {model.state}.partitions order by 1"
-    ).collect()
+    parts = dict(sorted(state.sizes().items()))
     types = state.types(session)
     what = _KNOWN | dict(_descriptions(as_in_table(signature, state.mapping, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
@@ -108,17 +97,13 @@ def inspect(
         where = "".join(
             f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in asked.items()
         )
-        for part in (row[0] for row in listed):
+        for part in parts:
             found = session.sql(
                 f"select * from {model.state} where part = {literal(part)}{where}{f' limit {sample}' if sample else ''}"
             ).collect()
             if found:
                 rows[part] = [
-                    {
-                        name: value
-                        for name, value in row.asDict(True).items()
-                        if value is not None and name != "part"
-                    }
+                    {n: value for n, value in row.asDict(True).items() if value is not None and n != "part"}
                     for row in found
                 ]
     return Inspected(
@@ -126,7 +111,7 @@ def inspect(
         position=state.position(),
         made=int(snapshots[1] or 0),
         snapshots=int(snapshots[0]),
-        parts=[PartOfState(*row) for row in listed],
+        parts=parts,
         columns=columns,
         rows=rows,
     )

@@ -34,7 +34,6 @@ from ..iceberg import commit
 from ..iceberg.branches import roll_back
 from ..iceberg.maintenance import PROPERTIES, Maintenance
 from ..iceberg.ownership import drop, owned_table
-from ..iceberg.ownership import properties as made_as
 from ..iceberg.table import IcebergTable, added_rows
 from ..progress.position import (
     COMPACTED,
@@ -87,7 +86,7 @@ _PROPERTIES = {
 
 _LOCAL = {
     # Iceberg's default of 4 MB per file would put only four of a micro-batch's small files into one read task.
-    "read.split.open-file-cost": str(512 << 10),
+    "read.split.open-file-cost": str(512 << 10)
 }
 """Additional properties of a state on a local disk."""
 
@@ -113,6 +112,12 @@ class StateTable:
     @property
     def exists(self) -> bool:
         return self._table is not None
+
+    @property
+    def table(self) -> IcebergTable:
+        """The table, which must exist."""
+        assert self._table is not None
+        return self._table
 
     def position(self) -> Position | None:
         """The position of the last committed micro-batch.
@@ -156,19 +161,14 @@ class StateTable:
     def sign(self, signature: Signature, inputs: StructType | None) -> None:
         """Stores a more exact signature, or one whose state the author declares reusable, and the input columns from
         now on (as in `migrate`)."""
-        assert self._table is not None
-        self._table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
+        self.table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
         """The property that records the input columns, if this state has it."""
         return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
 
     def create(
-        self,
-        spark: SparkSession,
-        layout: Layout,
-        signature: Signature,
-        inputs: StructType | None = None,
+        self, spark: SparkSession, layout: Layout, signature: Signature, inputs: StructType | None = None
     ) -> None:
         """Creates the table.
 
@@ -204,10 +204,7 @@ class StateTable:
         self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
     ) -> None:
         """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
-
-        Args:
-            properties: properties of the other table that belong to its columns.
-        """
+        `properties`: properties of the other table that belong to its columns."""
         table = self._make(spark, rows.schema, properties)
         # Growth is counted from here, as after a compaction.
         notes = replace(position, folded=True, growth={}).properties()
@@ -215,25 +212,17 @@ class StateTable:
 
     def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
         """Creates the table, with properties in addition to the default ones."""
-        settings = {
-            **_PROPERTIES,
-            **(_LOCAL if self._model.storage.is_local else {}),
-            **properties,
-            **made_as(STATE, self._model.target),
-        }
-        listed = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.items())
-        columns = ", ".join(f"{quoted(field.name)} {type_text(field.dataType)}" for field in schema.fields)
-        description = f"({columns}) using iceberg partitioned by (part) tblproperties ({listed})"
-        table = commit.create(spark, "state.create", self._model, STATE, description)
+        settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
+        columns, by = column_types(schema), "partitioned by (part)"
+        table = commit.create(spark, "state.create", self._model, STATE, columns, settings, by)
         self._table = table
         self._columns = self._shown = self._known_mapping = None
         return table
 
     def take_back(self, spark: SparkSession, position: Position) -> None:
         """Rolls the state back to before a micro-batch whose output the table can't accept."""
-        assert self._table is not None
         with around("state.take_back", self._model.name):
-            roll_back(spark, self._table, position)
+            roll_back(spark, self.table, position)
         self._shown = None
 
     @property
@@ -257,12 +246,8 @@ class StateTable:
         mapping: ColumnMapping,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
-        """Migrates the state to another query, in one commit that carries its last position.
-
-        Args:
-            added: returns rows to add, for a table of the new schema; None to add none.
-        """
-        assert self._table is not None
+        """Migrates the state to another query, in one commit that carries its last position. `added`: returns rows to
+        add, for a table of the new schema; None to add none."""
         self._growth = self._growth_but_of(change.emptied_tables)
         settings = {
             _SIGNATURE: _text(signature),
@@ -276,23 +261,21 @@ class StateTable:
         }
         properties = replace(position, growth=self._growth).properties()
         made = commit.TableChange(change, settings, added)
-        commit.migrate("state.migrate", self._model, self._table, made, properties)
+        commit.migrate("state.migrate", self._model, self.table, made, properties)
         if added is not None:
-            self._grow_by(self._table.last_summary(), position)
+            self._grow_by(self.table.last_summary(), position)
         self._columns = self._shown = self._known_mapping = None
 
     def input_schema(self) -> StructType:
         """The columns of a micro-batch, as recorded in the table."""
         from pyspark.sql.types import StructType
 
-        assert self._table is not None
-        return StructType.fromJson(json.loads(self._table.property(_INPUTS) or "{}"))
+        return StructType.fromJson(json.loads(self.table.property(_INPUTS) or "{}"))
 
     @property
     def relation(self) -> str:
         """The current table as a relation in SQL."""
-        assert self._table is not None
-        snapshot = self._table.known
+        snapshot = self.table.known
         return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
 
     def show(
@@ -308,7 +291,6 @@ class StateTable:
                 the columns as they are in the table.
             added: state table → query of rows that are about to be appended, as in `append`; they are in the view, too.
         """
-        assert self._table is not None
         # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
         kept = f"select * from {self.relation}"
         renamed = reads is not None and bool(self.mapping)
@@ -344,46 +326,39 @@ class StateTable:
             parts: state table → query. Columns that a query lacks are NULL.
             rewritten: state tables whose existing rows are replaced.
         """
-        assert self._table is not None
         rows = self._united(spark, self._selected(spark, parts), few) if parts else None
         properties = replace(position, growth=self._growth_but_of(rewritten)).properties()
         if rows is not None and rewritten:
-            commit.overwrite("state.append", self._model, self._table, rows, properties, rewritten)
+            commit.overwrite("state.append", self._model, self.table, rows, properties, rewritten)
         else:
-            commit.append("state.append", self._model, self._table, rows, properties)
+            commit.append("state.append", self._model, self.table, rows, properties)
         self._note_commit([part for part in parts if part not in rewritten], position)
         self._note_commit(rewritten, replace(position, folded=True))
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Compacts state tables: replaces their rows by those of the queries, in one commit that carries `position`."""
-        assert self._table is not None
         rows = self._united(spark, self._texts(spark, parts), few=False)
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
-        commit.overwrite("state.fold", self._model, self._table, rows, properties, list(parts))
+        commit.overwrite("state.fold", self._model, self.table, rows, properties, list(parts))
         self._note_commit(parts, position)
         self._folded = True
 
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
         """Replaces all rows of these state tables, in one commit that carries `position`."""
-        assert self._table is not None
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
-        commit.overwrite("state.edit", self._model, self._table, rows, properties, parts)
+        commit.overwrite("state.edit", self._model, self.table, rows, properties, parts)
 
     def compact(self, spark: SparkSession) -> None:
         """Merges small files in one commit. It carries no position: Iceberg commits it without a condition, and
         another run may have continued in the meantime."""
-        assert self._table is not None
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         with around("state.compact", self._model.name):
-            self._table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
-        commit.check(self._model, self._table)
+            self.table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
+        commit.check(self._model, self.table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
-        """The last instant at which a window closes, in microseconds since 1970; None if no window is open.
-
-        Args:
-            closing: state table → column with the closing time, and its time zone.
-        """
+        """The last instant at which a window closes, in microseconds since 1970; None if no window is open. `closing`:
+        state table → column with the closing time, and its time zone."""
         if not closing:
             return None
         # One query per state table: Iceberg answers it from metadata, without reading a row.
@@ -487,9 +462,8 @@ class StateTable:
         return 0 if self._table is None else self._table.count(what)
 
     def _note_commit(self, parts: Iterable[str], position: Position) -> None:
-        assert self._table is not None
         for part in parts:
-            self._record_growth(part, self._table.added_rows(part), position)
+            self._record_growth(part, self.table.added_rows(part), position)
 
     def _growth_but_of(self, parts: Collection[str]) -> dict[str, PartGrowth]:
         """Growth of the state tables, without those that the commit rewrites."""
@@ -553,11 +527,10 @@ class StateTable:
         return bool(wider)
 
     def _widen(self, wider: Widening) -> None:
-        assert self._table is not None
-        last = read_position(self._table.last_summary())
+        last = read_position(self.table.last_summary())
         assert last is not None
         change = commit.TableChange(widened(wider))
-        commit.migrate("state.migrate", self._model, self._table, change, last.properties())
+        commit.migrate("state.migrate", self._model, self.table, change, last.properties())
         self._columns = self._shown = None
 
     def note_inputs(self, inputs: StructType) -> None:

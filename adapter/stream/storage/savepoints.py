@@ -139,11 +139,8 @@ def write(model: StreamModel, savepoint: Savepoint) -> None:
 
 
 def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
-    """Records which branches a savepoint is going to create.
-
-    Args:
-        snapshots: the snapshot of each table's branch, by UUID of the table.
-    """
+    """Records which branches a savepoint is going to create. `snapshots`: the snapshot of each table's branch, by UUID
+    of the table."""
     model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
 
 

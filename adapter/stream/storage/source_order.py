@@ -36,11 +36,8 @@ class Order(NamedTuple):
 
 
 def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
-    """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other sources.
-
-    Args:
-        checkpoint: the path of another checkpoint. Default: the model's.
-    """
+    """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other
+    sources. `checkpoint`: the path of another checkpoint. Default: the model's."""
     noted = _recorded_sources(model, checkpoint or model.checkpoint)
     if noted is None:
         # The stream hasn't started, or the checkpoint has no order.
