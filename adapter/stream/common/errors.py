@@ -43,6 +43,10 @@ class StreamError(DbtRuntimeError):
     def __init__(self, msg: str) -> None:
         super().__init__(as_written(without_secrets(msg)))
 
+    def without_name(self, model: str) -> str:
+        """Returns the message without the name of a model at its beginning, for a message that has it already."""
+        return self.msg.removeprefix(f"Model {model}: ")
+
 
 class TransientError(StreamError):
     """A stream can't continue now, but the next run can without a change of the model."""

@@ -43,7 +43,7 @@ from .restoring import missing_part
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WHAT = {STATE: "state", TABLE: "table"}
+_COPIED = (STATE, TABLE)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Cloned:
     state_rows: int | None
     """Number of rows in the state; None if the model has no state."""
     table_rows: int
-    next_run: str | None
+    next_run: str | None = None
     """Effect of the next run on the state in words, if the clone's query differs; otherwise None."""
 
 
@@ -117,9 +117,8 @@ def clone(
         _check_new(session, model, source)
         with _original(session, source, name) as original:
             order, next_run = _check(session, model, program, original)
-            return _copy(
-                spark=session, model=model, program=program, original=original, order=order, next_run=next_run
-            )
+            copied = _copy(session, model, program, original, order)
+            return replace(copied, next_run=next_run)
 
 
 def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:
@@ -157,7 +156,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             tables = {
                 kind: (table, table_snapshot(table))
                 for kind, table in found.tables.items()
-                if kind in _WHAT and table is not None
+                if kind in _COPIED and table is not None
             }
             yield _Original(model, f"model {model.name}", model.checkpoint, found.checkpoint, tables)
             return
@@ -171,15 +170,15 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
                 f"Model {model.name}: the copy of the checkpoint of {what}, {path}, isn't whole."
             )
         there, tables = tables_of(spark, model), {}
-        for kind in _WHAT:
+        for kind in _COPIED:
             table, was = there[kind], saved.tables[kind]
             if was is None:
                 continue
             if table is None or table.uuid != was.uuid:
-                problem = f"its {_WHAT[kind]} was dropped since (there is none now, or another one)"
+                problem = f"its {kind} was dropped since (there is none now, or another one)"
             else:
                 problem = missing_part(spark, model, saved, table, was) or ""
-                problem = problem and f"{problem} of its {_WHAT[kind]} {table.name}"
+                problem = problem and f"{problem} of its {kind} {table.name}"
             if problem or table is None:
                 raise StreamError(f"Model {model.name}: {what} can't be copied: {problem}.")
             tables[kind] = (table, was)
@@ -246,12 +245,7 @@ def _check_query(
 
 
 def _copy(
-    spark: SparkSession,
-    model: StreamModel,
-    program: Program,
-    original: _Original,
-    order: Order,
-    next_run: str | None,
+    spark: SparkSession, model: StreamModel, program: Program, original: _Original, order: Order
 ) -> Cloned:
     query_id = str(uuid.uuid4())
     state, out = original.position(STATE), original.position(TABLE)
@@ -283,7 +277,7 @@ def _copy(
     assert last is not None
     size = made.size() if state is not None else None
     write_progress(model, report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size))
-    return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows, next_run)
+    return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows)
 
 
 def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:

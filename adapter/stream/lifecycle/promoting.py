@@ -10,7 +10,7 @@ rename.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,7 +82,11 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
         check_settled(model)
         if found is None:
             session = working_session(spark)
-            _check_catalog(session, model)
+            if is_folder(session, model.target):
+                raise StreamError(
+                    f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no "
+                    f"table can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."
+                )
             if load(session, model.target) is None:
                 raise StreamError(
                     f"Model {model.name}: it has no table yet that a new version could take over from. `dbt run --select "
@@ -120,7 +124,7 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
         try:
             lags = tuple(consumer_lag(session, old, new))
         except StreamError as problem:
-            unknown = problem.msg.removeprefix(f"Model {model.name}: ")
+            unknown = problem.without_name(model.name)
         return SwapProgress(found, new=new, old=old, begun=begun, lags=lags, unknown=unknown)
 
 
@@ -203,7 +207,7 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
     try:
         present_tables(session, old)
     except StreamError as problem:
-        what = problem.msg.removeprefix(f"Model {model.name}: ").partition(" To rebuild it")[0]
+        what = problem.without_name(model.name).partition(" To rebuild it")[0]
         raise StreamError(
             f"Model {model.name}: its version before the deployment can't continue: {what} Nothing was changed."
         ) from problem
@@ -258,15 +262,6 @@ def _require_deployment(model: StreamModel, to_do: str) -> Deployment:
     )
 
 
-def _check_catalog(spark: SparkSession, model: StreamModel) -> None:
-    """Raises unless the catalog can rename tables."""
-    if is_folder(spark, model.target):
-        raise StreamError(
-            f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no table "
-            f"can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."
-        )
-
-
 def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) -> None:
     forced = f"`dbt-stream deploy promote --force {model.name}` promotes it all the same"
     try:
@@ -274,7 +269,7 @@ def _check_caught_up(spark: SparkSession, model: StreamModel, new: StreamModel) 
     except StreamError as problem:
         raise StreamError(
             f"Model {model.name}: whether its new version has caught up is unknown: "
-            f"{problem.msg.removeprefix(f'Model {model.name}: ')} {forced}, and `dbt-stream deploy cleanup "
+            f"{problem.without_name(model.name)} {forced}, and `dbt-stream deploy cleanup "
             f"{model.name}` drops it."
         ) from problem
     if lags:
@@ -314,7 +309,7 @@ def _swap(
     model.storage.delete(_copies(found, model.storage))
     with around("deploy.copy", model.name):
         for side, each in zip(_sides(to), (model, takes), strict=True):
-            _copy(model.storage, each, f"{_copies(found, model.storage)}/{side}")
+            _copy(model.storage, _files(each), _copied_files(found, model.storage, side))
     with around("deploy.begin", model.name):
         deployments.write(model.storage, found)
     return _carry_out(spark, model, found)
@@ -344,10 +339,11 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
-            _replace_files(storage, f"{_copies(found, storage)}/{side}", each)
+            for gone in (*_files(each), each.attempt):
+                storage.delete(gone)
+            _copy(storage, _copied_files(found, storage, side), _files(each))
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
-    moved = comes_from
-    for path in (moved.checkpoint, moved.savepoints, moved.progress, moved.attempt, moved.health):
+    for path in (*_files(comes_from), comes_from.attempt, comes_from.health):
         storage.delete(path)
     owner.forget(comes_from)
     for kind in _KINDS:
@@ -375,9 +371,8 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     name, new = name_of(was, kind), name_of(to, kind)
     if _uuid(find(spark, name)) == uuid:
         # RENAME TO takes the name without a catalog.
-        spark.sql(
-            f"alter table {name} rename to {joined_name(parts(new)[1:] if len(parts(new)) > 2 else parts(new))}"
-        )
+        in_catalog = parts(new)[1:] if len(parts(new)) > 2 else parts(new)
+        spark.sql(f"alter table {name} rename to {joined_name(in_catalog)}")
     table = find(spark, new)
     if table is not None and _uuid(table) == uuid:
         hand_over(table, kind, to.target)
@@ -387,21 +382,19 @@ def _copies(found: Deployment, storage: Storage) -> str:
     return f"{deployments.folder(storage, found.target)}/copies"
 
 
-def _copy(storage: Storage, model: StreamModel, to: str) -> None:
-    """Copies the checkpoint, the savepoints and the progress file of a version."""
-    copy_checkpoint(storage, model.checkpoint, f"{to}/checkpoint")
-    copy_savepoints(storage, model.savepoints, f"{to}/savepoints")
-    progress = storage.read_text(model.progress)
+def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
+    """Copies the checkpoint, the savepoints and the progress file of a version, each given by its path."""
+    copy_checkpoint(storage, files[0], to[0])
+    copy_savepoints(storage, files[1], to[1])
+    progress = storage.read_text(files[2])
     if progress is not None:
-        storage.write_text(f"{to}/progress.json", progress)
+        storage.write_text(to[2], progress)
 
 
-def _replace_files(storage: Storage, path: str, model: StreamModel) -> None:
-    """Replaces the checkpoint, the savepoints and the progress file of a version by copies."""
-    for gone in (model.checkpoint, model.savepoints, model.progress, model.attempt):
-        storage.delete(gone)
-    copy_checkpoint(storage, f"{path}/checkpoint", model.checkpoint)
-    copy_savepoints(storage, f"{path}/savepoints", model.savepoints)
-    progress = storage.read_text(f"{path}/progress.json")
-    if progress is not None:
-        storage.write_text(model.progress, progress)
+def _files(model: StreamModel) -> tuple[str, str, str]:
+    return model.checkpoint, model.savepoints, model.progress
+
+
+def _copied_files(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
+    to = f"{_copies(found, storage)}/{side}"
+    return f"{to}/checkpoint", f"{to}/savepoints", f"{to}/progress.json"

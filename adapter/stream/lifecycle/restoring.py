@@ -19,8 +19,9 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
 from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
+from ..iceberg.ownership import name_of
 from ..iceberg.table import IcebergTable, load
-from ..progress.position import Position, read_position
+from ..progress.position import read_position
 from ..progress.report import BatchMetrics, report, write_progress
 from ..run.evolve import effect_on
 from ..run.lock import locked
@@ -46,8 +47,6 @@ from ..storage.source_order import in_first_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_WHAT = {STATE: "state", CHANGELOG: "changelog", TABLE: "table"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def _restore(
         try:
             kept_as = save_before(spark, model, RESTORE, but=saved).name
         except StreamError as problem:
-            not_kept = problem.msg.removeprefix(f"Model {model.name}: ")
+            not_kept = problem.without_name(model.name)
     storage = model.storage
     with around("restore.begin", model.name):
         storage.write_text(model.restoring, json.dumps({"name": saved.name, "kept_as": kept_as}))
@@ -141,31 +140,24 @@ def _snapshots_to_restore(
     """Returns the snapshots to which tables are restored. Raises if a part of the savepoint is gone."""
     checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
-        raise _cannot_restore(
-            model, saved, f"its copy of the checkpoint, {checkpoint_of(model, saved.name)}, isn't whole"
-        )
+        path = checkpoint_of(model, saved.name)
+        raise _cannot_restore(model, saved, f"its copy of the checkpoint, {path}, isn't whole")
     found = {}
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and table.uuid == was.uuid:
             if problem := missing_part(spark, model, saved, table, was):
-                raise _cannot_restore(model, saved, f"{problem} of its {_WHAT[kind]} {table.name}")
+                raise _cannot_restore(model, saved, f"{problem} of its {kind} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
             # A changelog that was created or replaced since is emptied, and starts again with the table's rows.
             if table is not None:
                 found[kind] = replace(table_snapshot(table), snapshot=None)
         elif was is not None:
-            name = {STATE: model.state, TABLE: model.target}[kind]
-            raise _cannot_restore(
-                model,
-                saved,
-                f"its {_WHAT[kind]} {name} was dropped since (there is none now, or another one)",
-            )
+            what = f"its {kind} {name_of(model, kind)} was dropped since (there is none now, or another one)"
+            raise _cannot_restore(model, saved, what)
         elif table is not None:
-            raise _cannot_restore(
-                model, saved, f"it had no {_WHAT[kind]} then, and {table.name} is there now"
-            )
+            raise _cannot_restore(model, saved, f"it had no {kind} then, and {table.name} is there now")
     return found
 
 
@@ -257,10 +249,9 @@ def _is_there(spark: SparkSession, file: str) -> bool:
 
 def _report(spark: SparkSession, model: StreamModel, tables: Mapping[str, IcebergTable | None]) -> None:
     """Writes the progress file for the model's last epoch after the restore."""
-    position: Position | None = None
-    for kind in (STATE, TABLE):
-        table = tables[kind]
-        position = position or (read_position(table.last_summary()) if table is not None else None)
+    found = (tables[kind] for kind in (STATE, TABLE))
+    positions = (read_position(table.last_summary()) for table in found if table is not None)
+    position = next((each for each in positions if each is not None), None)
     if position is not None:
         size = StateTable(spark, model).size() if tables[STATE] is not None else None
         write_progress(model, report(position, BatchMetrics(), size))

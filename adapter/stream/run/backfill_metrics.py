@@ -100,7 +100,7 @@ def _refusal(name: str, why: str) -> StreamError:
 
 
 def _without_name(name: str, problem: StreamError) -> str:
-    said = problem.msg.removeprefix(f"Model {name}: ")
+    said = problem.without_name(name)
     if said.startswith(f"Model {name} "):
         said = f"it {said.removeprefix(f'Model {name} ')}"
     return said.strip().rstrip(".")
@@ -190,18 +190,15 @@ class NewMetrics(MicroBatch):
         """The epoch of the state after the rows computed here are added."""
         if self._has_steps and not change.found.rebuilt:
             # A separate epoch, which emits all groups with new values.
-            self.then = replace(
-                position, flush=position.flush + 1, folded=False, before=self._at, is_rebuild=False
-            )
+            later = position.flush + 1
+            self.then = replace(position, flush=later, folded=False, before=self._at, is_rebuild=False)
         self._is_step = self.then is not position
 
     def compute(self) -> None:
         """Reads the history and computes the rows to add to the state."""
         self._set_shuffle_partitions(self._read.count)
         # Only the state tables of aggregations with new aggregates are computed.
-        parts = list(
-            dict.fromkeys(name for aggregation in self._aggregations for name in self._parts_of(aggregation))
-        )
+        parts = list(dict.fromkeys(name for each in self._aggregations for name in self._parts_of(each)))
         try:
             self._take_history(parts)
         except Exception as problem:
@@ -211,12 +208,9 @@ class NewMetrics(MicroBatch):
                 self._context.model.name,
                 f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
             ) from problem
-        self._show_state(
-            [
-                self._columns().select(self._spark, f"select * from {_history_view(name)}", part=name)
-                for name in parts
-            ]
-        )
+        columns = Columns(self._schema)
+        read = {name: f"select * from {_history_view(name)}" for name in parts}
+        self._show_state([columns.select(self._spark, query, part=name) for name, query in read.items()])
         self._move_clock(self._at)
         self._fold_into({*parts}, _past_view)
         self._show_state([self._present()])
@@ -266,9 +260,6 @@ class NewMetrics(MicroBatch):
 
     # -- states ------------------------------------------------------------------------------------
 
-    def _columns(self) -> Columns:
-        return Columns(self._schema)
-
     def _show_state(self, queries: Sequence[str]) -> None:
         """Registers the rows of queries as the view ``state``."""
         register_view(sql(self._spark, "\nunion all\n".join(queries)), "state")
@@ -276,15 +267,15 @@ class NewMetrics(MicroBatch):
     def _present(self) -> str:
         """Returns the existing rows of the state, with the columns of the new schema."""
         state, was = self._context.state, {now: name for name, now in self._change.rename.items()}
-        has = {name.lower() for name in state.types(self._spark)} - {
-            name.lower() for name in self._change.drop
-        }
+        dropped = {name.lower() for name in self._change.drop}
+        has = {name.lower() for name in state.types(self._spark)} - dropped
         items = [
             f"{quoted(was.get(name, name))} as {quoted(name)}"
             for name in self._schema.names
             if was.get(name, name).lower() in has and name not in self._change.add
         ]
-        return self._columns().select(self._spark, f"select {', '.join(items)} from {state.relation}")
+        query = f"select {', '.join(items)} from {state.relation}"
+        return Columns(self._schema).select(self._spark, query)
 
     def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
         """Registers views of state tables in compacted form."""
@@ -349,11 +340,9 @@ class NewMetrics(MicroBatch):
         for name, text in wrong.items():
             if not row[name]:
                 continue
-            said = (
-                "have no rows there"
-                if name == "__there"
-                else (f"have another {aggregation.new.metrics[exact[name][0]].sql} there than in the state")
-            )
+            said = "have no rows there"
+            if name != "__there":
+                said = f"have another {aggregation.new.metrics[exact[name][0]].sql} there than in the state"
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
             raise _refusal(
@@ -374,7 +363,7 @@ class NewMetrics(MicroBatch):
         for name in columns:
             if name.lower() == STEP:
                 items.append(
-                    f"{f'{self.then.number}L' if self._is_step else 'cast(null as bigint)'} as {STEP}"
+                    f"{self.then.number}L as {STEP}" if self._is_step else f"cast(null as bigint) as {STEP}"
                 )
             elif name.lower() in carried:
                 items.append(f"own.{quoted(name)}")
@@ -390,12 +379,9 @@ class NewMetrics(MicroBatch):
         )
         seen = ""
         if part != aggregation.main:
-            flags = [
-                quoted(name)
-                for name in columns
-                if name.lower() in aggregation.new_columns & aggregation.of_metrics
-            ]
-            seen = f"\nwhere coalesce({', '.join(f'string({flag})' for flag in flags)}) is not null"
+            of_new = aggregation.new_columns & aggregation.of_metrics
+            flags = (f"string({quoted(name)})" for name in columns if name.lower() in of_new)
+            seen = f"\nwhere coalesce({', '.join(flags)}) is not null"
         on = _equal_columns(by)
         return f"select {', '.join(items)}\nfrom {_past_view(part)} as past join (\n{there}\n) as own on {on}{seen}"
 

@@ -97,9 +97,8 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     state = StateTable(session, model)
     position, had = (state.position(), state.signature()) if program.keeps_state else (None, None)
     asked_for, program = program, with_signature(session, model, program, had)
-    has = None
-    if session.catalog.tableExists(model.target):
-        has = column_types(session.table(model.target).schema)
+    there = session.catalog.tableExists(model.target)
+    has = column_types(session.table(model.target).schema) if there else None
     add, drop = ({}, []) if has is None else alterations(model, list(has))
     refused = swap_cut_short(model) or interrupted_restore(model) or _refused_columns(model, program, has)
     if position is None or had is None:
@@ -111,26 +110,17 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     change = None
     try:
         if refused is None:
-            sink = AppendSink(session, model)
-            context = RunContext(model, program, state, sink, Lookups(model))
+            context = RunContext(model, program, state, AppendSink(session, model), Lookups(model))
             # `_lacks_last_output` is needed only if the output is reshaped.
-            open_step = bool(found.changed_output) and _lacks_last_output(model, sink, position)
+            open_step = bool(found.changed_output) and _lacks_last_output(context, position)
             change = plan_change(session, context, had, position, open_step, has=has or {})
     except StreamError as error:
-        refused = _sentence(model, error)
+        refused = error.without_name(model.name)
     undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None
     history = change.history.size_text if change is not None and change.history is not None else None
-    return Verdict(
-        is_stateful=True,
-        position=position,
-        found=found,
-        change=change.migration if change else None,
-        refused=refused,
-        add=add,
-        drop=drop,
-        history=history,
-        undo=undo,
-    )
+    migration = change.migration if change else None
+    effect = Verdict(position=position, found=found, change=migration, refused=refused)
+    return replace(effect, add=add, drop=drop, history=history, undo=undo)
 
 
 def effect_on(
@@ -142,8 +132,9 @@ def effect_on(
     return found, query_problem(model, found, had, signature)
 
 
-def _lacks_last_output(model: StreamModel, sink: AppendSink, position: Position) -> bool:
+def _lacks_last_output(context: RunContext, position: Position) -> bool:
     """Returns whether the table lacks the output of the state's last epoch."""
+    model, sink = context.model, context.sink
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     return unfinished(StoredProgress(checkpoint, sink.exists, sink.written, sink.position(), state=position))
 
@@ -153,9 +144,8 @@ def _usable_savepoint(
 ) -> str | None:
     """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state
     or would start more new aggregates with it."""
-    saved = next(
-        (each for each in reversed(listed(model.storage, model.savepoints)) if each.is_automatic), None
-    )
+    found_all = listed(model.storage, model.savepoints)
+    saved = next((each for each in reversed(found_all) if each.is_automatic), None)
     state = saved.tables[STATE] if saved is not None else None
     if saved is None or state is None:
         return None
@@ -172,12 +162,8 @@ def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str
         if model.columns is not None:
             check_columns(model, program, model.columns, has)
     except StreamError as error:
-        return _sentence(model, error)
+        return error.without_name(model.name)
     return None
-
-
-def _sentence(model: StreamModel, error: StreamError) -> str:
-    return error.msg.removeprefix(f"Model {model.name}: ")
 
 
 def plan_change(
@@ -225,24 +211,12 @@ def plan_change(
     check_sources(spark, in_first_order(model, context.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, context, found, had, position) if backfills else None
-    migration, layout = edit.planned(signature)
+    change, layout = edit.planned(signature)
     from_now = {} if backfills else found.new_keys
     on = migrated_signature(
-        old=had,
-        new=signature,
-        leftovers=migration.leftovers,
-        dropped=migration.drop,
-        rebuilt_from=found.rebuilt_from,
-        from_now=from_now,
+        had, signature, change.leftovers, change.drop, rebuilt_from=found.rebuilt_from, from_now=from_now
     )
-    return StateChange(
-        found=found,
-        migration=migration,
-        signature=on,
-        mapping=layout.mapping,
-        schema=layout.schema,
-        history=read,
-    )
+    return StateChange(found, change, on, layout.mapping, layout.schema, history=read)
 
 
 @contextmanager
@@ -329,11 +303,8 @@ class _Edit:
         # The columns of stored rows are known only from the types in the table.
         migration, layout = self.planned(signature, later)
         if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
-            how = (
-                "leave its config on_state_change out"
-                if model.columns
-                else f"`dbt run --select {model.name}`"
-            )
+            run = f"`dbt run --select {model.name}`"
+            how = "leave its config on_state_change out" if model.columns else run
             raise StreamError(
                 f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
             )

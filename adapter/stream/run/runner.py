@@ -36,33 +36,15 @@ from ..progress.report import note_windows, with_row_counts
 from ..progress.result import StreamResult
 from ..sink.append import Sink
 from ..sink.upsert import sink_of
+from ..sources import initial_offset, upstream
 from ..sources.bootstrap import begin_with_table
 from ..sources.changed_files import ReadFiles
 from ..sources.cleaned_files import forget_cleaned, note_cleaned
 from ..sources.file_columns import FileColumns
-from ..sources.initial_offset import (
-    begin_again,
-    begin_with_all,
-    begins_with_all,
-    blank_tables,
-    bootstrapped_from,
-    has_to_begin_again,
-    lacks_rows,
-    move_along,
-    wait_for_source,
-    whole_tables,
-)
 from ..sources.readers import as_a_whole, read_streams
 from ..sources.source_schemas import ReadTables, Restarts, SchemaChanged, check_fields, note_schemas
 from ..sources.static_tables import StaticTables
 from ..sources.topics import check_topics, note_topics
-from ..sources.upstream import (
-    check_beginnings,
-    check_sources,
-    check_versions,
-    lost_beginning_message,
-    overtaken_message,
-)
 from ..state.table import StateTable
 from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
 from ..storage.deployments import check_settled
@@ -229,11 +211,9 @@ class RunningStream:
                 requests = stop_requests(model.storage)
                 request = requests.watch(model)
                 stack.callback(requests.forget, request)
-                self._is_asked_to_stop: Callable[[], bool] = lambda: request.is_asked
-            else:
-                self._is_asked_to_stop = is_asked_to_stop
+            self._is_asked_to_stop = is_asked_to_stop or (lambda: request.is_asked)
             self._session = session = working_session(spark)
-            check_versions(session, model)
+            upstream.check_versions(session, model)
             if program.keeps_state:
                 check_fields(session, model, program.inputs)
             # The columns that the state is resumed with. A query that starts later must not read others.
@@ -249,12 +229,12 @@ class RunningStream:
             clear_beginning(model.storage, model.checkpoint)
             order = self._batches.order
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
-            check_sources(session, ordered, self._batches.ingested)
-            move_along(ordered, self._batches.ingested)
-            if self._batches.position.batch < 0 and has_to_begin_again(session, ordered):
+            upstream.check_sources(session, ordered, self._batches.ingested)
+            initial_offset.move_along(ordered, self._batches.ingested)
+            if self._batches.position.batch < 0 and initial_offset.has_to_begin_again(session, ordered):
                 # The previous run failed for this reason.
-                begin_again(model)
-                check_beginnings(session, ordered)
+                initial_offset.begin_again(model)
+                upstream.check_beginnings(session, ordered)
             self._note_start(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
             reached("stream:starting", model.name)
@@ -273,34 +253,28 @@ class RunningStream:
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
         self._started = model
-        self._blank = () if model.trigger is None else blank_tables(session, model)
+        self._blank = () if model.trigger is None else initial_offset.blank_tables(session, model)
+        begun = self._batches.position.batch >= 0
         self._read = ReadTables(session, model, inputs)
         self._read.check_same(self._fields)
-        note_schemas(model, self._read, inputs, begun=self._batches.position.batch >= 0)
-        self._static.note(begun=self._batches.position.batch >= 0)
+        note_schemas(model, self._read, inputs, begun)
+        self._static.note(begun)
         note_topics(session, model)
         streams = read_streams(session, model, inputs)
         self._file_columns = FileColumns(session, model, inputs, streams.schema)
         self._file_columns.check_planned()
-        self._file_columns.note(begun=self._batches.position.batch >= 0)
-        writer = (
-            streams.writeStream.queryName(model.key)
-            .option("checkpointLocation", model.checkpoint)
-            .foreachBatch(_Callback(self))
-        )
-        if model.trigger is None:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=model.trigger)
+        self._file_columns.note(begun)
+        writer = streams.writeStream.queryName(model.key).option("checkpointLocation", model.checkpoint)
+        trigger: Any = {"availableNow": True} if model.trigger is None else {"processingTime": model.trigger}
         with _pool(session, model.key):
-            return writer.start()
+            return writer.foreachBatch(_Callback(self)).trigger(**trigger).start()
 
     def _run_initial_load(
         self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]
     ) -> Any:
         """Ingests the initial load of tables that can't be read snapshot by snapshot, as the stream's first micro-batch,
         in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
-        while begin_with_all(session, model) or begins_with_all(model):
+        while initial_offset.begin_with_all(session, model) or initial_offset.begins_with_all(model):
             self._with_all = True
             query = self._start(session, replace(model.at_once(), trigger=None), inputs)
             try:
@@ -311,20 +285,19 @@ class RunningStream:
                 self._problem = None
             if problem is None or isinstance(problem, _SecondBatch):
                 if not stopped:
-                    wait_for_source(model)
+                    initial_offset.wait_for_source(model)
                 return query if stopped else None
             if not isinstance(problem, _UnreadableBatch):
                 raise problem
-            begin_again(model)
+            initial_offset.begin_again(model)
         return None
 
     def _emit_empty_result(self) -> None:
         """Emits the result of an empty input, if the query has one and no row has arrived."""
         if self._batches.has_to_emit_first:
             streams = read_streams(self._session, self._ordered, self._inputs)
-            self._batches.begin_without_input(
-                self._session, self._session.createDataFrame([], streams.schema)
-            )
+            nothing = self._session.createDataFrame([], streams.schema)
+            self._batches.begin_without_input(self._session, nothing)
 
     def follow(self, trigger: str) -> None:
         """Continues with new rows, after the stream has ingested the available ones."""
@@ -354,12 +327,8 @@ class RunningStream:
 
     def _note_windows_in_between(self) -> None:
         """Notes the windows that are open after new micro-batches, if none is being processed and it is time again."""
-        began = time.monotonic()
-        if (
-            self._started.trigger is None
-            or began < self._next_note
-            or not self._turn.acquire(timeout=_LOOK / 2)
-        ):
+        is_due = self._started.trigger is not None and time.monotonic() >= self._next_note
+        if not is_due or not self._turn.acquire(timeout=_LOOK / 2):
             return
         try:
             if self._noted != self._batches.position.step:
@@ -430,12 +399,13 @@ class RunningStream:
             self._files.check_now_and_then(self._batches.position.batch)
             note_cleaned(self._ordered, number)
             # Also if the source was empty when the stream started and has its first rows now.
-            with_all = self._with_all or (number == 0 and bootstrapped_from(self.model) is not None)
+            with_all = self._with_all or (
+                number == 0 and initial_offset.bootstrapped_from(self.model) is not None
+            )
             self._check_beginning(batch.sparkSession, number, with_all)
             if with_all:
-                batch = as_a_whole(
-                    batch, self._ordered, self._inputs, whole_tables(batch.sparkSession, self._ordered)
-                )
+                tables = initial_offset.whole_tables(batch.sparkSession, self._ordered)
+                batch = as_a_whole(batch, self._ordered, self._inputs, tables)
             self._batches.take(batch, number)
             # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)
@@ -462,16 +432,13 @@ class RunningStream:
         """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""
         if self._begun:
             return
-        if (source := lacks_rows(spark, self._ordered, number, with_all)) is not None:
+        if (source := initial_offset.lacks_rows(spark, self._ordered, number, with_all)) is not None:
             if number:
-                raise _UnreadableBatch(lost_beginning_message(spark, self.model, source))
-            raise _ChangedDuringLoad(overtaken_message(self.model, source))
+                raise _UnreadableBatch(upstream.lost_beginning_message(spark, self.model, source))
+            raise _ChangedDuringLoad(upstream.overtaken_message(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
-        self._begun = None not in (
-            last_snapshot(end)
-            for source, end in zip(self._ordered.sources, ends, strict=False)
-            if source.is_table
-        )
+        pairs = zip(self._ordered.sources, ends, strict=False)
+        self._begun = None not in (last_snapshot(end) for source, end in pairs if source.is_table)
 
     def __enter__(self) -> RunningStream:
         return self
@@ -626,9 +593,8 @@ def _finished(session: SparkSession, context: RunContext, found: StoredProgress)
     model, program = context.model, context.program
     position, query_id = _last_position(context, found), partial(_query_id, model)
     checkpoint = found.checkpoint
-    cut_short = (
-        checkpoint.planned if checkpoint is not None and checkpoint.planned != checkpoint.done else None
-    )
+    is_cut = checkpoint is not None and checkpoint.planned != checkpoint.done
+    cut_short = checkpoint.planned if checkpoint is not None and is_cut else None
     batches = Batches(session, context, position, query_id, cut_short)
     if batches.position.needs_rebuild:
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.

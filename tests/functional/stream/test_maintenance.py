@@ -19,8 +19,8 @@ from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamMo
 from dbt.adapters.spark_streaming.stream.common.session import working_session
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
-from dbt.adapters.spark_streaming.stream.run import runner
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.sources import initial_offset
 from dbt.adapters.spark_streaming.stream.state import table as state
 from tests.planned import plan_of
 
@@ -202,7 +202,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
 
     # The table gets another snapshot while a stream begins.
     later = pass_on(spark, root, upstream.model.target)
-    begin = runner.begin_with_all
+    begin = initial_offset.begin_with_all
 
     def overtaken(session: Any, model: StreamModel) -> bool:
         found = begin(session, model)
@@ -212,7 +212,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
 
     upstream.add((40_000, "a", 40))
     with monkeypatch.context() as patched:
-        patched.setattr(runner, "begin_with_all", overtaken)
+        patched.setattr(initial_offset, "begin_with_all", overtaken)
         assert later.run().rows_in == 20
     assert later.rows() == sorted([*late.rows(), (40_000, "a", 80)], key=repr)
 
@@ -234,7 +234,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
         upstream.run()
         later.run()
     with monkeypatch.context() as patched:
-        patched.setattr(runner, "begin_with_all", expired)
+        patched.setattr(initial_offset, "begin_with_all", expired)
         with pytest.raises(
             StreamError, match=r"came or expired while its stream began\. Nothing was ingested"
         ):
