@@ -36,11 +36,7 @@ SETTINGS = (
         "the driver's class; its Maven coordinates are `packages` of the [profile](profile.md)",
         default_text="by the URL",
     ),
-    SettingInfo(
-        "options",
-        mapping("{fetchsize: 1000}"),
-        "Spark's JDBC options and the driver's own",
-    ),
+    SettingInfo("options", mapping("{fetchsize: 1000}"), "Spark's JDBC options and the driver's own"),
     SettingInfo(
         "connection",
         text("write the name of a connection"),

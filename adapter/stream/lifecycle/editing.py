@@ -194,8 +194,9 @@ class _Edit:
         if more is not None:
             wanted += f"\nunion all\n{self._typed(more, is_whole=False)}"
         changes = self._spark.sql(
-            f"select {listed}, sum(__sign) as {_TIMES} from (\n  select *, 1 as __sign from (\n{wanted}\n)\n  union all\n  "
-            f"select {listed}, -1 as __sign from state\n) group by {listed} having sum(__sign) <> 0"
+            f"select {listed}, sum(__sign) as {_TIMES} from (\n"
+            f"  select *, 1 as __sign from (\n{wanted}\n)\n  union all\n  select {listed}, -1 as __sign from state\n"
+            f") group by {listed} having sum(__sign) <> 0"
         ).localCheckpoint()
         cache.persist(changes)
         register_view(scan_cached(changes), _CHANGES)
@@ -220,13 +221,15 @@ class _Edit:
             f"{self._position.number}L as {STEP}" if name == STEP else quoted(name) for name in self._names
         ]
         stay = (
-            f"select {listed}, sum(__sign) as {_TIMES} from (\n  select {listed}, 1L as __sign from state where "
-            f"{of_parts}\n  union all\n  select {listed}, {_TIMES} as __sign from {_CHANGES} where {_TIMES} < 0\n) group "
-            f"by {listed} having sum(__sign) > 0"
+            f"select {listed}, sum(__sign) as {_TIMES} from (\n"
+            f"  select {listed}, 1L as __sign from state where {of_parts}\n"
+            f"  union all\n  select {listed}, {_TIMES} as __sign from {_CHANGES} where {_TIMES} < 0\n"
+            f") group by {listed} having sum(__sign) > 0"
         )
         rows = (
-            f"select {listed} from (\n{stay}\n) lateral view explode(sequence(1L, {_TIMES})) as __time\nunion all\nselect "
-            f"{', '.join(come)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time where {_TIMES} > 0"
+            f"select {listed} from (\n{stay}\n) lateral view explode(sequence(1L, {_TIMES})) as __time\nunion all\n"
+            f"select {', '.join(come)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time "
+            f"where {_TIMES} > 0"
         )
         self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
@@ -376,10 +379,11 @@ class _Edit:
         def difference(counts: str, members: str) -> str:
             """Returns a query for the number of values minus the count, by key."""
             return (
-                f"select {keys}, sum(__n) as __n from (\n  select {keys}, -coalesce(sum({quoted(column)} * {_TIMES}), 0) "
-                f"as __n from ({counts}) group by {keys}\n  union all\n  select {keys}, count(*) as __n from (select "
-                f"{keys}, {distinct} from ({members}) where {_is_set(flag)} group by {keys}, {distinct} having "
-                f"sum({_TIMES}) > 0) group by {keys}\n) group by {keys} having sum(__n) <> 0"
+                f"select {keys}, sum(__n) as __n from (\n"
+                f"  select {keys}, -coalesce(sum({quoted(column)} * {_TIMES}), 0) as __n from ({counts}) group by {keys}\n"
+                f"  union all\n  select {keys}, count(*) as __n from (select {keys}, {distinct} from ({members}) "
+                f"where {_is_set(flag)} group by {keys}, {distinct} having sum({_TIMES}) > 0) group by {keys}\n"
+                f") group by {keys} having sum(__n) <> 0"
             )
 
         before = difference(self._before(part), self._before(other))

@@ -127,10 +127,8 @@ class _LookupTable:
             return
         with self._checks.running():
             found = self._with_retries(lambda: Table(spark, self.source.options, None)).schema
+        had, has = ({(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found))
         if found != self.table.schema:
-            had, has = (
-                {(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found)
-            )
             raise SchemaChanged(self._model.name, self.source.name, sorted({name for name, _ in had ^ has}))
 
     def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
@@ -143,12 +141,8 @@ class _LookupTable:
                     f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {is_}, "
                     f"and the join compares it with a {of}; cast the stream's side: cast(… as {type_.simpleString()})."
                 )
-        shaped = found.selectExpr(
-            *(
-                f"{bound_as(field.name, type_)} as {field.name}"
-                for field, type_ in zip(found.schema.fields, self._types, strict=True)
-            )
-        )
+        pairs = zip(found.columns, self._types, strict=True)
+        shaped = found.selectExpr(*(f"{bound_as(name, type_)} as {name}" for name, type_ in pairs))
         distinct = dict.fromkeys(tuple(row) for row in shaped.collect())
         return [key for key in distinct if None not in key]
 
@@ -207,10 +201,12 @@ class _LookupTable:
         """Caches the table's rows of the keys. A key may have none."""
         until = now() + (self.source.cache_ttl or 0) / 1e6
         found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
-        names = [quoted(field.name) for field in self.table.schema.fields]
-        by_name = {field.name.lower(): quoted(field.name) for field in self.table.schema.fields}
-        shaped = [bound_as(by_name[name], type_) for name, type_ in zip(self._key, self._types, strict=True)]
-        for row in rows.selectExpr(*map(_packed, names, self._all_types()), *shaped).collect():
+        kinds = self._kinds
+        names = {name.lower(): name for name in kinds}
+        shaped = (
+            bound_as(names[quoted(name)], type_) for name, type_ in zip(self._key, self._types, strict=True)
+        )
+        for row in rows.selectExpr(*map(_packed, kinds, kinds.values()), *shaped).collect():
             values = tuple(row)
             # A database may compare less strictly than Spark, so a row may match no requested key.
             if (of := found.get(values[len(names) :])) is not None:
@@ -220,24 +216,20 @@ class _LookupTable:
     def cached_rows(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
         """The cached rows of the keys."""
         rows = [row for key in keys for row in self._cache[key][1]]
-        none = self.table.rows(spark, self.table.empty_rows())
-        names = [quoted(field.name) for field in self.table.schema.fields]
-        packed = none.selectExpr(
-            *(
-                f"{_packed(name, type_)} as {name}"
-                for name, type_ in zip(names, self._all_types(), strict=True)
-            )
-        )
+        none, kinds = self.table.rows(spark, self.table.empty_rows()), self._kinds
+        packed = none.selectExpr(*(f"{_packed(name, kind)} as {name}" for name, kind in kinds.items()))
         made = spark.createDataFrame(rows, packed.schema, verifySchema=False)
         return made.selectExpr(
             *(
-                f"timestamp_micros({name}) as {name}" if type_ == "timestamp" else name
-                for name, type_ in zip(names, self._all_types(), strict=True)
+                f"timestamp_micros({name}) as {name}" if kind == "timestamp" else name
+                for name, kind in kinds.items()
             )
         )
 
-    def _all_types(self) -> list[str]:
-        return [field.dataType.simpleString() for field in self.table.schema.fields]
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """Types of the columns, by their quoted names."""
+        return {quoted(field.name): field.dataType.simpleString() for field in self.table.schema.fields}
 
 
 def _packed(name: str, type_: str) -> str:

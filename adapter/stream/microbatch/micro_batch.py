@@ -30,7 +30,7 @@ from ...query.program import (
     Step,
     clock_column,
 )
-from ...util.types import type_text
+from ...util.types import column_types
 from ..common.model import StreamModel
 from ..common.session import SessionDefaults, are_few, register_view, set_shuffle_partitions, sql
 from ..common.time_zones import latest_local_time
@@ -143,10 +143,7 @@ class MicroBatch:
             self._compute(None)
             return
         # The schema at the state's creation: the state's columns haven't changed since, and a source may be gone.
-        nothing = self._spark.createDataFrame([], self._context.state.input_schema())
-        self._show_clock()
-        for stream, rows in split(nothing, self._context.program.inputs).items():
-            register_view(without_unreadable(rows), stream)
+        self._show_no_rows(self._spark.createDataFrame([], self._context.state.input_schema()))
         filtered = self._evaluate_before_watermark()
         self.position = replace(self.position, after=watermark)
         self._compute(filtered)
@@ -253,8 +250,7 @@ class MicroBatch:
             self._commit({}, few=True)
 
     def _fold(self) -> None:
-        state = self._context.state
-        parts = self._context.program.parts
+        state, parts = self._context.state, self._context.program.parts
         grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
             return
@@ -291,9 +287,8 @@ class MicroBatch:
             times[name] = None if now is None else now - program.allowed_lateness
         values = {"batch_id": f"{position.batch}L", "step": f"{position.number}L"}
         for zone in (None, *program.time_zones):
-            values |= {
-                clock_column(name, zone): instant(latest_local_time(at, zone)) for name, at in times.items()
-            }
+            for name, at in times.items():
+                values[clock_column(name, zone)] = instant(latest_local_time(at, zone))
         row, names = ", ".join(values.values()), ", ".join(values)
         register_view(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
@@ -342,9 +337,8 @@ class MicroBatch:
         requests, keys = metrics.lookup_requests, metrics.lookup_keys
         for lookup in lookups:
             with metrics.timed("lookup"):
-                register_view(
-                    self._context.lookups.answer(self._spark, lookup, self._cache, metrics), lookup.view
-                )
+                rows = self._context.lookups.answer(self._spark, lookup, self._cache, metrics)
+                register_view(rows, lookup.view)
         self.position = replace(
             self.position,
             lookup_requests=self.position.lookup_requests + metrics.lookup_requests - requests,
@@ -369,9 +363,7 @@ class MicroBatch:
                 layout = self._layout()
                 inputs = None if program.flushes_from_state else self._input_schema
                 if program.upsert is not None and not program.flushes_from_state:
-                    check_kept(
-                        self._context.model, (type_text(each.dataType) for each in layout.schema.fields)
-                    )
+                    check_kept(self._context.model, column_types(layout.schema).values())
                 state.create(self._spark, layout, program.signature, inputs)
 
     def _newest(self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]) -> dict[str, int | None]:
@@ -509,8 +501,7 @@ class MicroBatch:
 
     def _rewritten(self) -> list[str]:
         """Names of the state tables that are rewritten as a whole."""
-        parts = self._context.program.parts
-        return [part.name for part in parts if self._rewrite_of(part) is not None]
+        return [part.name for part in self._context.program.parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
         """Updates the position with the watermark and row counts."""
@@ -545,9 +536,8 @@ class MicroBatch:
     def _append_output(self, few: bool) -> None:
         output = self._context.program.output
         try:
-            self.metrics.rows_out = self._context.sink.put(
-                self._spark, output, self.position, few, self._cache
-            )
+            sink = self._context.sink
+            self.metrics.rows_out = sink.put(self._spark, output, self.position, few, self._cache)
         except Exception as problem:
             if (error := constraints.violation_error(problem)) is None:
                 raise
@@ -559,15 +549,14 @@ class MicroBatch:
 
     def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
         """Returns the columns of the program's state. Reads no data."""
-        self._show_nothing(batch)
+        self._show_no_rows(batch)
+        self._show_without_rows(self._context.program.arrival)
         return self._layout(known)
 
-    def _show_nothing(self, batch: DataFrame) -> None:
+    def _show_no_rows(self, batch: DataFrame) -> None:
         self._show_clock()
-        rows_of = split(batch, self._context.program.inputs)
-        for stream in self._context.program.inputs:
-            register_view(without_unreadable(rows_of[stream.view]), stream.view)
-        self._show_without_rows(self._context.program.arrival)
+        for stream, rows in split(batch, self._context.program.inputs).items():
+            register_view(without_unreadable(rows), stream)
 
     def _show_without_rows(self, items: Sequence[Item]) -> dict[str, DataFrame]:
         """Registers the views of items with no rows and no state. Returns the empty rows to append to each state table."""
@@ -595,7 +584,7 @@ class MicroBatch:
         program = self._context.program
         parts = self._show_without_rows((*program.ingest, *program.cascade))
         schemas = {name: rows.schema for name, rows in parts.items()}
-        kept = [type_text(each.dataType) for schema in schemas.values() for each in schema.fields]
+        kept = [kind for schema in schemas.values() for kind in column_types(schema).values()]
         check_collations(self._context.model, kept)
         readers: list[Step | StatePart] = [*program.of(Step), *program.parts, *program.output_steps]
         return layout_of(schemas, dict.fromkeys(each.reads for each in readers), stored, known)

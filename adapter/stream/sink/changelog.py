@@ -124,16 +124,11 @@ class Changes:
         if others is not None and noted == str(others):
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
-        united = f"select {listed}, 1 as __stream_sign from {_at_known_snapshot(table)}"
+        assert table.known is not None
+        counted = [(table.at(table.known), "1")]
         if self._table is not None:
-            united += (
-                f"\nunion all\nselect {listed}, if({ADDS}, -1, 1) as __stream_sign from {self._model.changes}"
-            )
-        query = each_change(
-            f"(\n  select {listed}, sum(__stream_sign) as __stream_times from (\n{united}\n) group by {listed} "
-            "having sum(__stream_sign) <> 0\n)",
-            listed,
-        )
+            counted.append((self._model.changes, f"if({ADDS}, -1, 1)"))
+        query = each_change(f"(\n{summed(listed, counted, '<> 0')}\n)", listed)
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
@@ -181,9 +176,16 @@ class Changes:
         return self._table
 
 
-def _at_known_snapshot(table: IcebergTable) -> str:
-    assert table.known is not None
-    return table.at(table.known)
+def summed(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
+    """Returns a query for the distinct rows of relations with `__stream_times`: how often each is there. `counted` has a
+    relation and the SQL of the number that each of its rows counts."""
+    united = "\n  union all\n".join(
+        f"  select {columns}, {sign} as __stream_sign from {relation}" for relation, sign in counted
+    )
+    return (
+        f"select {columns}, sum(__stream_sign) as __stream_times from (\n{united}\n"
+        f") group by {columns} having sum(__stream_sign) {having}"
+    )
 
 
 def each_change(differences: str, columns: str) -> str:

@@ -113,11 +113,13 @@ def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
     same = [orderable(quoted(each.name), type_text(each.dataType)) for each in fields]
     listed = ", ".join([*names, CHANGE_TYPE, BATCH_ID])
     query = (
-        f"select __row.*, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}, __last as {BATCH_ID} from (\n  select "
-        "max_by(__row, struct(__sign, __number)) as __row, sum(__sign) as __times,\n    coalesce(max(__number) filter "
-        f"(where __sign > 0), max(__number)) as __last\n  from (select struct({', '.join(names)}) as __row, "
-        f"struct({', '.join(same)}) as __same,\n    if({ADDS}, 1, -1) as __sign, {BATCH_ID} as __number from {_VIEW} where "
-        f"{BATCH_ID} <= {until})\n  group by __same having sum(__sign) <> 0\n) lateral view explode(sequence(1L, "
-        f"abs(__times))) as __time\nunion all select {listed} from {_VIEW} where {BATCH_ID} > {until}"
+        f"select __row.*, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}, __last as {BATCH_ID} from (\n"
+        "  select max_by(__row, struct(__sign, __number)) as __row, sum(__sign) as __times,\n"
+        "    coalesce(max(__number) filter (where __sign > 0), max(__number)) as __last\n"
+        f"  from (select struct({', '.join(names)}) as __row, struct({', '.join(same)}) as __same,\n"
+        f"    if({ADDS}, 1, -1) as __sign, {BATCH_ID} as __number from {_VIEW} where {BATCH_ID} <= {until})\n"
+        "  group by __same having sum(__sign) <> 0\n"
+        ") lateral view explode(sequence(1L, abs(__times))) as __time\n"
+        f"union all select {listed} from {_VIEW} where {BATCH_ID} > {until}"
     )
     return sql(spark, one_file(query) if few else query)

@@ -24,7 +24,7 @@ from ..progress.position import Position
 from ..sources.rows import BatchCache, Observed, scan_cached
 from .append import DECIDED, AppendSink, Sink
 from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
-from .changelog import REPLACED_PROPERTY, each_change
+from .changelog import REPLACED_PROPERTY, each_change, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -82,9 +82,8 @@ class UpsertSink(Sink):
         self._keys = upsert.key or ()
         self._has_places = False
         """Whether this micro-batch deletes old rows by file and position (`position_deletes`)."""
-        of_scope = {
-            unquote(name).lower() for name in re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
-        }
+        names = re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
+        of_scope = {unquote(name).lower() for name in names}
         self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
         """Whether rows of unaffected windows (groups, rankings) always have other keys."""
 
@@ -132,19 +131,6 @@ class UpsertSink(Sink):
             columns = self._columns or self.columns_of_table(spark)
             listed = self._as_in_change(spark, columns)
             register_view(spark.sql(f"select {listed} from {self._at_known_snapshot(columns)}"), TABLE_BEFORE)
-        return self._merge(spark, query, position, few, cache)
-
-    @property
-    def _is_small(self) -> bool:
-        return self.rows <= _SMALL
-
-    def _shuffled(self, alias: str) -> str:
-        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
-        return f"/*+ merge({alias}) */ " if self._is_small else ""
-
-    def _merge(
-        self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache
-    ) -> int:
         columns = self.columns(spark, query)
         if self._upsert.key is None:
             return self._replace(spark, query, columns, position, few, cache)
@@ -176,6 +162,14 @@ class UpsertSink(Sink):
         self._write(found, recent, columns.names, _with_row_count(position, found.total), few)
         return found.total
 
+    @property
+    def _is_small(self) -> bool:
+        return self.rows <= _SMALL
+
+    def _shuffled(self, alias: str) -> str:
+        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
+        return f"/*+ merge({alias}) */ " if self._is_small else ""
+
     def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
         """Computes the changes, caches them and registers them as `_CHANGED`. `twice`: SQL condition for a row whose
         key another result row has."""
@@ -203,11 +197,10 @@ class UpsertSink(Sink):
         rows or Spark doesn't report the count. The commit is abandoned then, and also if no row changes."""
         spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
         register_view(observed.rows, _COMPARED)
-        parts = [
-            f"select {_from_change('new', columns.names)} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
-        ]
+        come = _from_change("new", columns.names)
+        rows = f"select {come} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
         if not self._upsert.is_whole:
-            parts.append(self._affected_rows("left anti join", self._at_known_snapshot(columns)))
+            rows += f"\nunion all\n{self._affected_rows('left anti join', self._at_known_snapshot(columns))}"
         changed: int | None = None
 
         def notes() -> Mapping[str, str] | None:
@@ -218,7 +211,6 @@ class UpsertSink(Sink):
             changed = sum(found.values())
             return self._notes(_with_row_count(position, changed)) if changed else None
 
-        rows = "\nunion all\n".join(parts)
         made = sql(spark, one_file(rows) if few else rows)
         commit.overwrite("table.overwrite", self.model, self.table, made, notes)
         return changed
@@ -244,12 +236,9 @@ class UpsertSink(Sink):
         cache.persist(rows)
         register_view(scan_cached(rows), _NEW)
         listed = ", ".join(map(quoted, columns.names))
-        differences = sql(
-            spark,
-            f"select {listed}, sum(__stream_sign) as __stream_times from (\n  select *, 1 as __stream_sign from {_NEW}\n  "
-            f"union all\n  select *, -1 as __stream_sign from {self._at_known_snapshot(columns)}\n) group by {listed} "
-            "having sum(__stream_sign) <> 0",
-        ).observe(_CHANGED, F.expr("sum(abs(__stream_times))").alias("rows"))
+        counted = [(_NEW, "1"), (self._at_known_snapshot(columns), "-1")]
+        total = F.expr("sum(abs(__stream_times))").alias("rows")
+        differences = sql(spark, summed(listed, counted, "<> 0")).observe(_CHANGED, total)
         cache.persist(differences)
         (changed,) = cache.observed_metrics(_CHANGED)
         if not changed:
@@ -266,11 +255,8 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
-            rows = (
-                f"select {listed}, sum(__stream_sign) as __stream_times from (\n  select {listed}, 1 as __stream_sign from "
-                f"{self._at_known_snapshot(columns)}\n  union all\n  select {listed}, if({ADDS}, 1, -1) as __stream_sign "
-                f"from {DECIDED}\n) group by {listed} having sum(__stream_sign) > 0"
-            )
+            counted = [(self._at_known_snapshot(columns), "1"), (DECIDED, f"if({ADDS}, 1, -1)")]
+            rows = summed(listed, counted, "> 0")
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _with_row_count(position, total))
             return
@@ -403,11 +389,13 @@ class UpsertSink(Sink):
         if self._has_places:
             column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
         return (
-            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n  when not "
-            f"coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end as {CHANGE_TYPE},\n"
-            f"  {before},\n  {after}{column}\nfrom (select *, true as __stream_old_there from (\n{old}\n)) as old_\nfull "
-            f"join (select *, true as __stream_new_there from (\n{new}\n)) as new_ on "
-            f"{self._same_key('old_', 'new_')}{others}"
+            f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
+            f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
+            f"as {CHANGE_TYPE},\n"
+            f"  {before},\n  {after}{column}\n"
+            f"from (select *, true as __stream_old_there from (\n{old}\n)) as old_\n"
+            f"full join (select *, true as __stream_new_there from (\n{new}\n)) as new_ "
+            f"on {self._same_key('old_', 'new_')}{others}"
         )
 
     def _write(
@@ -422,8 +410,9 @@ class UpsertSink(Sink):
             self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
         ):
             kept = (
-                f"select {self._shuffled('changed') if self._keys else ''}old.*\nfrom {self.model.target} as old left anti "
-                f"join {_CHANGED} as changed\non {self._is_old_row}"
+                f"select {self._shuffled('changed') if self._keys else ''}old.*\n"
+                f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
+                f"on {self._is_old_row}"
             )
             all_rows = f"{kept}\nunion all\n{rows}"
             self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
@@ -468,16 +457,13 @@ class UpsertSink(Sink):
                             "continues."
                         ) from moved
                 now = self._at_known_snapshot(columns, with_places=True)
-                found_again = sql(
-                    spark,
-                    f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed\non {self._is_old_row}",
-                )
+                joined = f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed"
+                found_again = sql(spark, f"{joined}\non {self._is_old_row}")
                 cache.persist(found_again)
                 register_view(scan_cached(found_again), _FOUND_AGAIN)
                 gone = f"select * from {_FOUND_AGAIN}"
-                files = [
-                    row[0] for row in sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
-                ]
+                paths = sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
+                files = [path for (path,) in paths]
 
     def _merge_by_key(self, changed: DataFrame, recent: str, names: list[str], position: Position) -> None:
         """Writes the changes with Spark's MERGE, which finds old rows by key."""
