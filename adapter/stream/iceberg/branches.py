@@ -75,11 +75,8 @@ def has_schema(table: IcebergTable, schema: int) -> bool:
 
 
 def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -> None:
-    """Restores a table's rows, columns and properties in one commit.
-
-    Raises:
-        Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
-    """
+    """Restores a table's rows, columns and properties in one commit. Raises `Py4JJavaError` if somebody has written the
+    table meanwhile; nothing was changed."""
     table.refresh()
     with _changed_metadata(spark, table, to.snapshot) as (now, builder):
         builder.setCurrentSchema(to.schema)
@@ -92,10 +89,7 @@ def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -
 
 def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> None:
     """Rolls a table back to before a micro-batch, if that was its last commit. A micro-batch doesn't change columns.
-
-    Raises:
-        Py4JJavaError: somebody has written the table meanwhile; nothing was changed.
-    """
+    Raises `Py4JJavaError` if somebody has written the table meanwhile; nothing was changed."""
     table.refresh()
     of_step = {
         f"{PREFIX}{name}": str(value)
@@ -135,11 +129,8 @@ def _changed_metadata(
 
 
 def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
-    """Returns the data files of a snapshot that somebody has deleted.
-
-    Raises:
-        Py4JJavaError: the snapshot's manifests are deleted, too.
-    """
+    """Returns the data files of a snapshot that somebody has deleted. Raises `Py4JJavaError` if the snapshot's
+    manifests are deleted, too."""
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
     # Listing the folder is faster than checking each file. Files outside of it are checked one by one.

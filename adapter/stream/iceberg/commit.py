@@ -319,11 +319,8 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
 
 
 def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
-    """Rebases on a commit that Spark has just made for this run.
-
-    Raises:
-        StreamError: another run of the model has committed just before.
-    """
+    """Rebases on a commit that Spark has just made for this run. Raises `StreamError` if another run of the model has
+    committed just before."""
     before = Unmoved(table.known)
     if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(

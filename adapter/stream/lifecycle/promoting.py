@@ -108,11 +108,8 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
 
 
 def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
-    """Returns the progress of a model and its new version, without changes or locks.
-
-    Raises:
-        StreamError: there is no new version, or a swap is incomplete.
-    """
+    """Returns the progress of a model and its new version, without changes or locks. Raises `StreamError` if there is
+    no new version, or a swap is incomplete."""
     with _locked_deployment(spark, model) as found:
         check_settled(model)
         found = found or _require_deployment(model, "show")
@@ -141,11 +138,8 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
 
 
 def roll_back(spark: SparkSession, model: StreamModel) -> SwapResult:
-    """Gives the previous version its name back. The new version is then staged again, as before its promotion.
-
-    Raises:
-        StreamError: there is no previous version, it can't continue, or one of them is running. Nothing was changed.
-    """
+    """Gives the previous version its name back. The new version is then staged again, as before its promotion. Raises
+    `StreamError` if there is no previous version, it can't continue, or one of them is running. Nothing was changed."""
     return _swap_versions(spark, model, STAGED, "roll back", _ready_to_roll_back)
 
 
@@ -216,11 +210,8 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
 
 
 def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
-    """Drops the version that doesn't have the model's name, and ends the deployment.
-
-    Raises:
-        StreamError: there is no such version, or it is running.
-    """
+    """Drops the version that doesn't have the model's name, and ends the deployment. Raises `StreamError` if there is
+    no such version, or it is running."""
     with _locked_deployment(spark, model) as found:
         check_settled(model)
         found = found or _require_deployment(model, "clean up")

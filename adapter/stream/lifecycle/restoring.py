@@ -65,22 +65,16 @@ class Restored:
 
 
 def restore(spark: SparkSession, model: StreamModel, program: Program, name: str) -> Restored:
-    """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match.
-
-    Raises:
-        StreamError: there is no such savepoint, it can't be restored, or the model is running. Nothing was changed.
-    """
+    """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match. Raises
+    `StreamError` if there is no such savepoint, it can't be restored, or the model is running. Nothing was changed."""
     with sentences(model), locked(spark, model):
         check_settled(model)
         return _restore(working_session(spark), model, program, find(model, name), keep=True)
 
 
 def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
-    """Restores a model from its newest automatic savepoint, and deletes that savepoint.
-
-    Raises:
-        StreamError: there is no automatic savepoint, or as in `restore`.
-    """
+    """Restores a model from its newest automatic savepoint, and deletes that savepoint. Raises `StreamError` if there
+    is no automatic savepoint, or as in `restore`."""
     with sentences(model), locked(spark, model):
         check_settled(model)
         session = working_session(spark)

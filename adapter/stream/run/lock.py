@@ -34,11 +34,8 @@ _guard = threading.Lock()
 
 @contextmanager
 def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
-    """Holds the model's lock for the length of the block.
-
-    Raises:
-        StreamError: another run holds it (the message names the process), or the model's files belong to another table.
-    """
+    """Holds the model's lock for the length of the block. Raises `StreamError` if another run holds it (the message
+    names the process), or the model's files belong to another table."""
     if not model.storage.is_local:
         owner.check(spark, model)
         yield

@@ -55,12 +55,8 @@ class Present:
 
 
 def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
-    """Creates a savepoint on request.
-
-    Raises:
-        StreamError: the name is invalid or exists already, or the model is running, has ingested nothing, or has tables
-            that don't match.
-    """
+    """Creates a savepoint on request. Raises `StreamError` if the name is invalid or exists already, or the model is
+    running, has ingested nothing, or has tables that don't match."""
     savepoints.check_name(model, name)
     with sentences(model), locked(spark, model):
         if savepoints.read(model.storage, model.savepoints, name) is not None:
@@ -151,11 +147,8 @@ def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable
 
 
 def present_tables(spark: SparkSession, model: StreamModel) -> Present:
-    """Returns the current tables and progress of a model.
-
-    Raises:
-        StreamError: tables and checkpoint don't match, or nothing was ingested yet.
-    """
+    """Returns the current tables and progress of a model. Raises `StreamError` if tables and checkpoint don't match, or
+    nothing was ingested yet."""
     savepoints.check_not_interrupted(model)
     tables = tables_of(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)

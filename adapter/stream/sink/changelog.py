@@ -198,11 +198,8 @@ def each_change(differences: str, columns: str) -> str:
 
 
 def changes_of(spark: SparkSession, model: StreamModel, key: Sequence[str] | None) -> Changes | None:
-    """Returns a model's changelog if it exists or the model requires one; else None.
-
-    Raises:
-        StreamError: a changelog is required, and another table has its name.
-    """
+    """Returns a model's changelog if it exists or the model requires one; else None. Raises `StreamError` if a
+    changelog is required, and another table has its name."""
     table = owned_table(spark, model, CHANGELOG)
     if table is None and model.changelog and spark.catalog.tableExists(model.changes):
         raise foreign_error(spark, model, CHANGELOG)

@@ -85,11 +85,7 @@ def _run_first_advice(model: StreamModel) -> str:
 
 
 def source_table(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
-    """Returns a source's table.
-
-    Raises:
-        StreamError: it is gone.
-    """
+    """Returns a source's table. Raises `StreamError` if it is gone."""
     table = load(session, name)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {name} is gone.")
@@ -132,11 +128,8 @@ def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, o
 
 
 def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
-    """The snapshot up to which a table was fully read; None if it had no rows and has none.
-
-    Raises:
-        StreamError: the table or a snapshot wasn't fully read, or the table no longer has the snapshot.
-    """
+    """The snapshot up to which a table was fully read; None if it had no rows and has none. Raises `StreamError` if the
+    table or a snapshot wasn't fully read, or the table no longer has the snapshot."""
     snapshot = last_snapshot(offset)
     if snapshot is None:
         if table.count("total-records"):

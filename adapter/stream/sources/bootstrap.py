@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 def check_bootstrap(
     spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]
 ) -> IcebergTable | None:
-    """Returns the table that a model is to start with; None if it starts with its sources. Changes nothing.
-
-    Raises:
-        StreamError: the table doesn't exist or lacks columns, or the model can't start with one.
-    """
+    """Returns the table that a model is to start with; None if it starts with its sources. Changes nothing. Raises
+    `StreamError` if the table doesn't exist or lacks columns, or the model can't start with one."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     if model.bootstrap is None:
@@ -70,11 +67,8 @@ def _owned_error(model: StreamModel, own: str) -> StreamError:
 def begin_with_table(
     spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...], begun: bool
 ) -> None:
-    """Records the table whose rows a stream starts with, if there is one.
-
-    Raises:
-        StreamError: the stream has started already, or as in `check_bootstrap`.
-    """
+    """Records the table whose rows a stream starts with, if there is one. Raises `StreamError` if the stream has
+    started already, or as in `check_bootstrap`."""
     if model.bootstrap is None:
         return
     checkpoint = read_checkpoint(model.storage, model.checkpoint)

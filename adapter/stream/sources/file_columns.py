@@ -10,7 +10,7 @@ Every micro-batch is checked, so no row that was read had a column that is missi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -107,13 +107,11 @@ class FileColumns:
             self._check_types(self._model.sources[place], kinds, self._files(place, batch))
         for place in self._has:
             source = self._model.sources[place]
-            if not (new := self._lacking(place, self._files(place, batch))):
-                continue
-            found = self._columns(source, [source.location], {})
-            if lost := [path for path in new if path not in found]:
+            if new := self._lacking(place, self._files(place, batch)):
+                found = self._columns(source, [source.location], {})
+                if not (lost := [path for path in new if path not in found]):
+                    raise SchemaChanged(self._model.name, source.relation, new)
                 self._warn_of_lost(source, lost)
-            else:
-                raise SchemaChanged(self._model.name, source.relation, new)
 
     def _files(self, place: int, batch: int) -> list[str]:
         return files_of_batch(self._model.storage, self._model.checkpoint, place, batch)
@@ -145,33 +143,23 @@ class FileColumns:
         new = sorted(path for path in found - self._has[place] if wanted is None or parts(path)[0] in wanted)
         return [path for path in new if not any(path.startswith(f"{above}.") for above in new)]
 
-    def _columns(
-        self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
-    ) -> Collection[str]:
+    def _columns(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
         """The columns of these files or folders, without files that can't be read: their error is raised when they
         are read."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
+        corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
+        reader = self._spark.read.format(source.format).options(**without_limits(source.options))
         try:
-            return self._found_columns(source, files, options)
+            schema = reader.options(**options).load([*files]).schema
+            return {*field_types(schema)} - {joined_name([str(corrupt).lower()])}
         except (PySparkException, Py4JJavaError):
             # One bad file fails the whole group, and a reader may be able to convert types that can't be merged.
             if len(files) == 1:
                 return set()
-            half = len(files) // 2
-            return {
-                path for some in (files[:half], files[half:]) for path in self._columns(source, some, options)
-            }
-
-    def _found_columns(
-        self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
-    ) -> set[str]:
-        reader = self._spark.read.format(source.format).options(
-            **{**without_limits(source.options), **options}
-        )
-        corrupt = source.option("columnNameOfCorruptRecord") or self._spark.conf.get(_CORRUPT, "")
-        return {*field_types(reader.load([*files]).schema)} - {joined_name([str(corrupt).lower()])}
+            halves = files[: len(files) // 2], files[len(files) // 2 :]
+            return {path for half in halves for path in self._columns(source, half, options)}
 
     def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""

@@ -73,10 +73,8 @@ def as_a_whole(
         if each.relation in tables:
             spark, (name, at, _) = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, name)
-            columns = table.columns_of(at)
-            read[each.view] = select_read_columns(
-                each, spark.sql(f"select {columns} from {table.name} version as of {at}")
-            )
+            rows = spark.sql(f"select {table.columns_of(at)} from {table.name} version as of {at}")
+            read[each.view] = select_read_columns(each, rows)
     if len(inputs) == 1:
         if not read:
             return batch
@@ -183,24 +181,23 @@ def _read_files(
 ) -> tuple[DataFrame, Records | None]:
     folder = jvm(spark).org.apache.hadoop.fs.Path(source.location)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())
-    if is_pattern(source.location) and files.exists(folder):
+    has_pattern, is_there = is_pattern(source.location), files.exists(folder)
+    if has_pattern and is_there:
         raise StreamError(
             f"Model {model.name}: of its stream {source.relation}, {named_like_a_pattern(source.location)}"
         )
-    if not is_pattern(source.location) and not files.exists(folder):
+    if not has_pattern and not is_there:
         # It was there when the model was prepared.
         raise TransientError(
             f"Model {model.name}: the folder {source.location} of its stream {source.relation} doesn't exist."
         )
-    if not is_pattern(source.location) and files.getFileStatus(folder).isFile():
+    if not has_pattern and files.getFileStatus(folder).isFile():
         raise StreamError(
             f"Model {model.name}: {source.location}, the 'path' of its stream {source.relation}, is a file, and a stream "
             "reads a folder. Name the folder, or a pattern such as *.json, in the source's options."
         )
     for log, kind in _TABLE_LOGS.items():
-        if not is_pattern(source.location) and files.exists(
-            jvm(spark).org.apache.hadoop.fs.Path(folder, log)
-        ):
+        if not has_pattern and files.exists(jvm(spark).org.apache.hadoop.fs.Path(folder, log)):
             raise StreamError(
                 f"Model {model.name}: the folder {source.location} of its stream {source.relation} is a {kind} table, for "
                 f"it has {log}, which says which of the files hold rows. Read as files, rows would come that were deleted "
@@ -212,23 +209,16 @@ def _read_files(
     def read(format: str, options: Mapping[str, str], schema: StructType | str) -> DataFrame:
         if "maxfileage" not in {name.lower() for name in options}:
             options = {**options, "maxFileAge": _ANY_AGE}
-        return (
-            spark.readStream.format(format)
-            .options(**with_checked_header(format, options))
-            .schema(schema)
-            .load(source.location)
-        )
+        reader = spark.readStream.format(format).options(**with_checked_header(format, options))
+        return reader.schema(schema).load(source.location)
 
     schema = schema_of_files(spark, model, source)
     return read_files(read, records_of(spark, source, schema), source, schema)
 
 
 def schema_of_files(spark: SparkSession, model: StreamModel, source: StreamSource) -> StructType | str:
-    """Returns the declared columns of a folder's files, or else those that Spark infers.
-
-    Raises:
-        StreamError: no columns are declared, and Spark can't infer them.
-    """
+    """Returns the declared columns of a folder's files, or else those that Spark infers. Raises `StreamError` if no
+    columns are declared, and Spark can't infer them."""
     from pyspark.errors import AnalysisException
 
     if source.schema is not None:

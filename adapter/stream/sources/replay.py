@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from ...query.program import StreamInput
@@ -39,19 +39,11 @@ _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 """Topic → partition → offset."""
 
 
-@dataclass(frozen=True)
-class _Messages:
+class _Messages(NamedTuple):
     """Offsets between which messages were read."""
 
     first: _Offsets
     end: _Offsets
-
-    @property
-    def count(self) -> int:
-        """Upper bound of the number of messages."""
-        return sum(
-            end - self.first[topic][each] for topic in self.end for each, end in self.end[topic].items()
-        )
 
 
 @dataclass(frozen=True)
@@ -102,12 +94,8 @@ class History:
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The rows, as a micro-batch of the model's stream."""
-        return as_one(
-            [
-                (each.stream.view, as_rows(each.stream, *_rows(spark, self.model, each), counted=False))
-                for each in self.sources
-            ]
-        )
+        read = ((each.stream, _rows(spark, self.model, each)) for each in self.sources)
+        return as_one([(stream.view, as_rows(stream, *rows, counted=False)) for stream, rows in read])
 
 
 def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:
@@ -124,9 +112,8 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say how far micro-batch {batch} has read."
         )
     found, unsure = [], []
-    for place, (source, stream, offset) in enumerate(
-        zip(order.model.sources, order.inputs, offsets, strict=True)
-    ):
+    read = zip(order.model.sources, order.inputs, offsets, strict=True)
+    for place, (source, stream, offset) in enumerate(read):
         if stream.feed:
             raise StreamError(
                 f"Model {model.name}: rows of its source {source.relation} change, and only their present values are known."
@@ -134,11 +121,11 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
         if source.is_table:
             found.append(_of_table(spark, model, source, stream, offset))
             table, at = found[-1].table, found[-1].snapshot
-            if table is not None and at is not None:
-                if {each.operation for each in table.lineage_of(at)} - {APPEND, REPLACE}:
-                    unsure.append(
-                        f"rows of its source {source.relation} were changed or deleted by another writer"
-                    )
+            past = table.lineage_of(at) if table is not None and at is not None else ()
+            if {each.operation for each in past} - {APPEND, REPLACE}:
+                unsure.append(
+                    f"rows of its source {source.relation} were changed or deleted by another writer"
+                )
         elif source.is_files:
             files = files_until(model.storage, model.checkpoint, place, offset)
             found.append(_of_files(spark, model, source, stream, files))
@@ -151,8 +138,10 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
 
 
 def _count(read: _Read) -> int:
+    """Returns the number of rows, or an upper bound of the number of messages."""
     if read.messages is not None:
-        return read.messages.count
+        first, end = read.messages
+        return sum(last - first[topic][each] for topic in end for each, last in end[topic].items())
     return 0 if read.table is None or read.snapshot is None else read.table.appended(None, read.snapshot)
 
 
@@ -217,15 +206,12 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
         return spark.sql(rows), None
     if read.messages is not None:
         partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}
+        first, end = json.dumps(read.messages.first), json.dumps(read.messages.end)
         options = {
             name: value
             for name, value in without_limits(source.options).items()
             if name.lower() not in _WHICH and not name.lower().startswith(("starting", "ending"))
-        } | {
-            "assign": json.dumps(partitions),
-            "startingOffsets": json.dumps(read.messages.first),
-            "endingOffsets": json.dumps(read.messages.end),
-        }
+        } | {"assign": json.dumps(partitions), "startingOffsets": first, "endingOffsets": end}
         return of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)
 

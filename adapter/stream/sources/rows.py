@@ -14,6 +14,7 @@ from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.model import StreamModel
 from ..common.session import java_class, register_view, sql
+from ..iceberg.table import each_of
 from ..progress import query_metrics
 from .readers import is_time, time_of
 from .records import without_unreadable
@@ -76,9 +77,7 @@ class BatchCache:
         # A Scala object; `Observation` would wait for a separate query.
         collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
         found = getattr(collector, "MODULE$").collect(plan)
-        names = found.keysIterator()
-        while names.hasNext():
-            name = names.next()
+        for name in each_of(found.keysIterator()):
             self._observed[name] = found.apply(name)
         return int(cache.rowCountStats().value())
 
@@ -98,7 +97,7 @@ class BatchCache:
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
     def observed_by_name(self, name: str) -> dict[str, int | None]:
-        """Metric name → value of the metrics observed under a name."""
+        """The same by the names of the metrics."""
         return dict(zip(self._observed[name].schema().fieldNames(), self.observed_metrics(name), strict=True))
 
     def observed_texts(self, name: str) -> tuple[str, ...]:

@@ -78,11 +78,8 @@ class Restarts:
         self._last, self._same = "", 0
 
     def check(self, problem: SchemaChanged) -> None:
-        """Raises if restarting the query doesn't help: it stopped for the same columns each time.
-
-        Raises:
-            StreamError: it has restarted `_SAME` times, and ingested nothing.
-        """
+        """Raises if restarting the query doesn't help: it has restarted `_SAME` times for the same columns, and ingested
+        nothing."""
         has_ingested = problem.result is not None and problem.result.batches > 0
         self._same = 0 if has_ingested or problem.restarts != self._last else self._same + 1
         self._last = problem.restarts
@@ -145,11 +142,8 @@ class ReadTables:
 def check_fields(
     spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None
 ) -> None:
-    """Raises if a column that a state was computed from has been dropped and added again.
-
-    Raises:
-        StreamError: there is such a column, or its table was rebuilt or restored. The message says what to run.
-    """
+    """Raises if a column that a state was computed from has been dropped and added again, or its table was rebuilt or
+    restored. The message says what to run."""
     path = checkpoint or model.checkpoint
     noted = noted_schemas(model.storage, path)
     if not noted:

@@ -120,11 +120,8 @@ class StateTable:
         return self._table
 
     def position(self) -> Position | None:
-        """The position of the last committed micro-batch.
-
-        Raises:
-            StreamError: the table has rows, but no snapshot carries a position.
-        """
+        """The position of the last committed micro-batch. Raises `StreamError` if the table has rows, but no snapshot
+        carries a position."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -143,11 +140,8 @@ class StateTable:
         return found
 
     def signature(self) -> Signature | None:
-        """The signature that the state was created for; None if there is no state.
-
-        Raises:
-            StreamError: another version of this package created the table.
-        """
+        """The signature that the state was created for; None if there is no state. Raises `StreamError` if another
+        version of this package created the table."""
         if self._table is None:
             return None
         properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
@@ -501,11 +495,8 @@ class StateTable:
         return [columns.select(spark, query, name, check) for name, query in parts.items()]
 
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
-        """SQL for the rows to append to state tables.
-
-        Raises:
-            Widened: columns of the state were widened for them.
-        """
+        """SQL for the rows to append to state tables. Raises `Widened` if columns of the state were widened for
+        them."""
         wider: list[Widening] = []
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
