@@ -90,18 +90,14 @@ class Columns:
             raise ValueError(f"no column for {', '.join(sorted(unknown))}")
         columns = []
         for wanted in self.names:
-            if (field := have.get(wanted.lower())) is not None and _fields(field.dataType) != self._fields[
-                wanted.lower()
-            ]:
-                # Spark casts nested fields by position and ignores their names.
-                what_to_do = f". To rebuild it: {self._rebuild}." if self._rebuild else ""
-                raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
-            if found is None:
-                value = literal(part) if part is not None and wanted == "part" else "null"
-            else:
-                value = quoted(found.name)
-            given = None if found is None else type_text(found.dataType)
+            value, given = literal(part) if part is not None and wanted == "part" else "null", None
+            if found is not None:
+                value, given = quoted(found.name), type_text(found.dataType)
+                if _fields(found.dataType) != self._fields[wanted.lower()]:
+                    # Spark casts nested fields by position and ignores their names.
+                    what_to_do = f". To rebuild it: {self._rebuild}." if self._rebuild else ""
+                    raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
             if given != kind:
                 if check is not None and given is not None:
                     check(wanted, given, kind)

@@ -79,9 +79,9 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
 
 def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
     """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
-    found = []
-    for folder in (storage.progress, storage.locks):
-        found += _partial(storage, folder, before, remove)
+    found = [
+        file for each in (storage.progress, storage.locks) for file in _partial(storage, each, before, remove)
+    ]
     probes = [storage.path(name) for name in storage.list(storage.root) if _PARTIAL.search(name)]
     return found + [each for each in probes for _ in _partial(storage, each, before, remove)]
 
@@ -153,12 +153,9 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
 
 
 def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
-    model = StreamModel(
-        name=last(target), target=target, state=with_suffix(target, STATE_SUFFIX), storage=storage, sources=()
-    )
-    tables = [
-        table.name for role in (STATE, CHANGELOG) if (table := owned_table(spark, model, role)) is not None
-    ]
+    model = StreamModel(last(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
+    found = (owned_table(spark, model, role) for role in (STATE, CHANGELOG))
+    tables = (table.name for table in found if table is not None)
     folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
     return DroppedModel(model, (*tables, *folders))
 

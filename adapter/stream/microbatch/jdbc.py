@@ -137,12 +137,8 @@ class Table:
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
         of_key = [fields[name] for name in key]
-        text = question(
-            self._text,
-            [quote(field.name) for field in self.schema.fields],
-            [quote(field.name) for field in of_key],
-            len(keys),
-        )
+        columns, named = ([quote(each.name) for each in some] for some in (self.schema.fields, of_key))
+        text = question(self._text, columns, named, len(keys))
         with _closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())

@@ -67,12 +67,10 @@ class Batches:
             cut_short=cut_short,
             asked=asked,
         )
+        relations = [stream.relation for stream in context.program.inputs]
         self._watermark = Watermark(
             delay=context.model.watermark_delay + context.program.behind,
-            newest={
-                stream.relation: self.position.newest.get(stream.relation)
-                for stream in context.program.inputs
-            },
+            newest={relation: self.position.newest.get(relation) for relation in relations},
             value=self.position.after,
             idle_timeout=context.model.idle_timeout,
             last_arrival=self.position.last_arrival,
@@ -107,11 +105,8 @@ class Batches:
         since = self.position.cut if unfinished else None
         with self._splitter.pieces(batch, number, ordered, since, done) as pieces:
             for piece in pieces:
-                position = replace(
-                    self.position.next(number),
-                    query_id=self.position.query_id or self._query_id(),
-                    cut=piece.cut,
-                )
+                query_id = self.position.query_id or self._query_id()
+                position = replace(self.position.next(number), query_id=query_id, cut=piece.cut)
                 self._ingest_piece(spark, piece, position, at)
                 if piece.cut is not None:
                     reached("batch:cut", self.context.model.name)
@@ -225,7 +220,9 @@ class Batches:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
         step = MicroBatch(self.context, spark, position, self._asked, expected)
-        meter = self._meter_of(spark)
+        if self._meter is None and self.context.program.keeps_state:
+            self._meter = StateMeter(spark, self.context.model, self.context.program, self.context.state)
+        meter = self._meter
         with query_metrics.recorded() as plans:
             try:
                 yield step
@@ -249,21 +246,11 @@ class Batches:
         write_progress(model, {**report(self.position, metrics, state), **told})
         self._publish(spark, metrics, meter)
 
-    def _meter_of(self, spark: SparkSession) -> StateMeter | None:
-        """The meter of this run's state; None for a program without state."""
-        if self._meter is None and self.context.program.keeps_state:
-            self._meter = StateMeter(spark, self.context.model, self.context.program, self.context.state)
-        return self._meter
-
     def _publish(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
         counts = {
-            "batches": 1,
-            "rows_in": metrics.rows_in,
-            "rows_out": metrics.rows_out,
-            "late_rows": metrics.late_rows,
-            "null_time_rows": metrics.null_time_rows,
-            "unreadable_rows": rows_of(metrics.unreadable),
+            name: getattr(metrics, name) for name in ("rows_in", "rows_out", "late_rows", "null_time_rows")
         }
+        counts |= {"batches": 1, "unreadable_rows": rows_of(metrics.unreadable)}
         sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
         publish(spark, self.context.model.unique_name, counts, sizes, () if meter is None else meter.last)
 

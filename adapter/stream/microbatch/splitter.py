@@ -110,12 +110,10 @@ class BatchSplitter:
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        if not self._cuts or not self._time_columns(batch):
-            yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
-            return
-        tries = self._failed_attempts(number)
+        can_cut = self._cuts and bool(self._time_columns(batch))
+        tries = self._failed_attempts(number) if can_cut else 0
         most = max(1, self._rows_that_fit(batch) >> tries)
-        is_large = since is not None or self._expected(batch, number, ordered) > most
+        is_large = can_cut and (since is not None or self._expected(batch, number, ordered) > most)
         with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
                 yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
@@ -142,9 +140,8 @@ class BatchSplitter:
             )
         bounds = [None if since is None else since.at, *cuts, None]
         for start, end in pairwise(bounds):
-            rows = (
-                batch if start is None and end is None else batch.where(self._is_in_piece(batch, start, end))
-            )
+            is_all = start is None and end is None
+            rows = batch if is_all else batch.where(self._is_in_piece(batch, start, end))
             yield SubBatch(rows, None if end is None else SplitPoint(end, self._by))
 
     def _cuts_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
@@ -183,10 +180,8 @@ class BatchSplitter:
         columns = self._time_columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])
-        cases = " ".join(
-            f"when {view} is not null then {made(time, is_instant)}" for view, time, is_instant in columns
-        )
-        return f"case {cases} end"
+        cases = (f"when {view} is not null then {made(time, instant)}" for view, time, instant in columns)
+        return f"case {' '.join(cases)} end"
 
     def _time_columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
         """View, event time, and whether that is an instant, of each stream; empty if any stream has no event time."""
@@ -209,8 +204,8 @@ class BatchSplitter:
     def _rows_that_fit(self, batch: DataFrame) -> int:
         if self._fit is None:
             # With several streams, each one's row is a struct column.
-            kinds = (
-                [field.dataType for field in batch.schema.fields] if len(self._inputs) > 1 else [batch.schema]
+            kinds: list[Any] = (
+                [field.dataType for field in batch.schema] if len(self._inputs) > 1 else [batch.schema]
             )
             width = max(len(getattr(kind, "fields", ())) for kind in kinds)
             self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))

@@ -39,11 +39,10 @@ class StateMeter:
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, asked)
         written = state.written_since(self._snapshot)
+        sizes = None if self._sizes is None or written is None else dict(self._sizes)
         for part, figures in (written or {}).items():
             done.setdefault(part, PartFigures()).add(figures)
-        sizes = None if self._sizes is None or written is None else dict(self._sizes)
-        if sizes is not None:
-            for part, figures in (written or {}).items():
+            if sizes is not None:
                 sizes[part] = sizes.get(part, Size()).after(figures)
         if sizes is None or sum(sizes.values(), Size()) != Size(**state.size()):
             # Another writer changed the state, or a run ended before its report.
@@ -75,12 +74,8 @@ class StateMeter:
         # "" collects reads of several state tables at once, and goes last.
         names = [*self._parts, *([""] if "" in done else [])]
         sizes = self._sizes or {}
+        found = ((name, sizes.get(name, Size()), done.get(name, PartFigures())) for name in names)
         return tuple(
-            PartMetrics(
-                name,
-                *self._operators.get(name, ("", "")),
-                sizes.get(name, Size()),
-                done.get(name, PartFigures()),
-            )
-            for name in names
+            PartMetrics(name, *self._operators.get(name, ("", "")), size, figures)
+            for name, size, figures in found
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..common.session import java_class
@@ -56,21 +57,17 @@ class Metrics:
 
     def count(self, name: str, number: int) -> None:
         """Adds a number to a counter."""
-        counter = self._counters.get(name)
-        if counter is None:
-            counter = self._counters[name] = self._registry.counter(name)
+        if name not in self._counters:
+            self._counters[name] = self._registry.counter(name)
         if number:
-            counter.inc(number)
+            self._counters[name].inc(number)
 
     def show(self, name: str, value: int) -> None:
         """Sets a gauge."""
-        if self._shown.get(name) == value:
-            return
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            gauge = self._gauges[name] = self._registry.register(name, self._gauge(value))
-        else:
-            gauge.setValue(value)
+        if name not in self._gauges:
+            self._gauges[name] = self._registry.register(name, self._gauge(value))
+        elif self._shown[name] != value:
+            self._gauges[name].setValue(value)
         self._shown[name] = value
 
 
@@ -98,18 +95,13 @@ def publish(
             if number or each.part:
                 metrics.count(f"{state}.{name}", number)
         if each.part:
-            for name, value in (
-                ("rows", each.size.rows),
-                ("bytes", each.size.bytes),
-                ("files", each.size.files),
-            ):
+            for name, value in asdict(each.size).items():
                 metrics.show(f"{state}.{name}", value)
 
 
 def _metrics_of(spark: SparkSession) -> Metrics:
     application = str(spark.sparkContext.applicationId)
     with _lock:
-        found = _of_applications.get(application)
-        if found is None:
-            found = _of_applications[application] = Metrics(spark)
-        return found
+        if application not in _of_applications:
+            _of_applications[application] = Metrics(spark)
+        return _of_applications[application]

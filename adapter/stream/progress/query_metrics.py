@@ -82,9 +82,8 @@ class Reader:
             if name in observed and (row := observed[name].collectedMetrics()).size():
                 for place, question in enumerate(questions):
                     lookups, hits = (int(row.getLong(2 * place + which)) for which in range(2))
-                    found.setdefault(question.part, PartFigures()).add(
-                        PartFigures(lookups=lookups, hits=hits)
-                    )
+                    counted = PartFigures(lookups=lookups, hits=hits)
+                    found.setdefault(question.part, PartFigures()).add(counted)
         return {part: figures for part, figures in found.items() if figures != PartFigures()}
 
 
@@ -155,9 +154,8 @@ def _instances_of(spark: SparkSession, name: str) -> Any:
 
     It filters plan nodes in Java, because transferring one node to Python takes as long as testing a hundred in Java.
     """
-    signature = java_class(spark, f"{_INVOKE}.MethodType").fromMethodDescriptorString(
-        "(Ljava/lang/Object;)Z", None
-    )
+    types = java_class(spark, f"{_INVOKE}.MethodType")
+    signature = types.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     lookup = java_class(spark, f"{_INVOKE}.MethodHandles").publicLookup()
     found = lookup.findVirtual(_class(spark, "java.lang.Class"), "isInstance", signature)
     return _function(spark, found.bindTo(_class(spark, name)))

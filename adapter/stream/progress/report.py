@@ -74,6 +74,10 @@ def report(
         state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
     """
     now = time.time() if now is None else now
+    total, last = (
+        {"requests": each.lookup_requests, "keys": each.lookup_keys} for each in (position, metrics)
+    )
+    lookups = {"total": total, "last": {**last, "cached": metrics.lookup_cached}}
     return {
         "model": position.model,
         "query_id": position.query_id,
@@ -92,19 +96,8 @@ def report(
         "unreadable": {"total": as_json(position.unreadable), "last": as_json(metrics.unreadable)}
         if position.unreadable
         else None,
-        "lookups": _lookups(position, metrics) if position.lookup_requests else None,
+        "lookups": lookups if position.lookup_requests else None,
         "state": None if state is None else dict(state),
-    }
-
-
-def _lookups(position: Position, metrics: BatchMetrics) -> dict[str, object]:
-    return {
-        "total": {"requests": position.lookup_requests, "keys": position.lookup_keys},
-        "last": {
-            "requests": metrics.lookup_requests,
-            "keys": metrics.lookup_keys,
-            "cached": metrics.lookup_cached,
-        },
     }
 
 

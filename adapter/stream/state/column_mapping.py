@@ -56,13 +56,9 @@ def physical_names(
     >>> physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
     {'a': {'k': 'k'}, 'b': {'k': 'k__int'}}
     """
-    types = {name.lower(): kind.lower() for name, kind in (has or {}).items()}
+    types, goes_on = {name.lower(): kind.lower() for name, kind in (has or {}).items()}, goes_on or {}
     found: dict[str, dict[str, str]] = {
-        part: {
-            name: (goes_on or {}).get(part, {})[name]
-            for name in columns
-            if name in (goes_on or {}).get(part, {})
-        }
+        part: {name: goes_on[part][name] for name in columns if name in goes_on.get(part, {})}
         for part, columns in wants.items()
     }
     taken = {column for columns in found.values() for column in columns.values()}
@@ -72,19 +68,16 @@ def physical_names(
             key = (name, types.get(column.lower(), ""))
             of_kind[key] = min(column, of_kind.get(key, column))
     kinds: dict[str, set[str]] = {}
-    for name, kind in [
-        *of_kind,
-        *((n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None),
-    ]:
+    wanted_kinds = [(n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None]
+    for name, kind in [*of_kind, *wanted_kinds]:
         kinds.setdefault(name, set()).add(kind)
     # Names in use, or reserved.
     taken |= kinds.keys() | {name for columns in wants.values() for name in columns}
     for name in sorted(kinds):
         for kind in sorted(kinds[name]):
             if (name, kind) not in of_kind:
-                is_own = (len(kinds[name]) == 1 and name not in METADATA_COLUMNS) or _PROTOCOL.get(
-                    name
-                ) == kind
+                is_only = len(kinds[name]) == 1 and name not in METADATA_COLUMNS
+                is_own = is_only or _PROTOCOL.get(name) == kind
                 of_kind[name, kind] = name if is_own else _after_type(name, kind, taken)
                 taken.add(of_kind[name, kind])
     for part, listed in wants.items():
@@ -95,27 +88,20 @@ def physical_names(
     for part, listed in wants.items():
         for name in listed.keys() - found[part].keys():
             # A NULL column takes the type of a state table that is read with it.
-            near = {
-                found[other][name]
-                for each in beside
-                if part in each
-                for other in each
-                if name in found.get(other, {})
-            }
+            others = {other for each in beside if part in each for other in each}
+            near = {found[other][name] for other in others if name in found.get(other, {})}
             far = {column for (of, _), column in of_kind.items() if of == name}
             found[part][name] = min(near or far, default=name)
     _check(wants, found, beside)
-    _check_types(wants, found, goes_on or {}, types)
+    _check_types(wants, goes_on, types)
     return {part: {name: found[part][name] for name in columns} for part, columns in wants.items()}
 
 
 def _after_type(name: str, kind: str, taken: Collection[str]) -> str:
     digest = hashlib.sha256(f"{name} {kind}".encode()).hexdigest()[:8]
-    word = (
-        re.sub(r"[(),]+", "_", kind).strip("_")
-        if _WORD.match(kind)
-        else f"{re.split(r'[^a-z]', kind)[0]}_{digest}"
-    )
+    word = f"{re.split(r'[^a-z]', kind)[0]}_{digest}"
+    if _WORD.match(kind):
+        word = re.sub(r"[(),]+", "_", kind).strip("_")
     column = f"{name}__{word}"
     while column in taken:
         column += f"_{digest}"
@@ -140,10 +126,7 @@ def _check(
 
 
 def _check_types(
-    wants: Mapping[str, Mapping[str, str | None]],
-    found: ColumnMapping,
-    goes_on: ColumnMapping,
-    has: Mapping[str, str],
+    wants: Mapping[str, Mapping[str, str | None]], goes_on: ColumnMapping, has: Mapping[str, str]
 ) -> None:
     for part, columns in goes_on.items():
         for name, column in columns.items():

@@ -79,9 +79,8 @@ def inspect(
     if not state.exists:
         return None
     signature = state.signature() or Signature()
-    snapshots = session.sql(
-        f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
-    ).collect()[0]
+    counts = f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
+    snapshots = session.sql(counts).collect()[0]
     parts = dict(sorted(state.sizes().items()))
     types = state.types(session)
     what = _KNOWN | dict(_descriptions(as_in_table(signature, state.mapping, keys=True)))
@@ -94,13 +93,11 @@ def inspect(
             )
     rows: dict[str, list[dict[str, Any]]] = {}
     if sample or asked:
-        where = "".join(
-            f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in asked.items()
-        )
+        equal = (f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in asked.items())
+        where = "".join(equal)
         for part in parts:
-            found = session.sql(
-                f"select * from {model.state} where part = {literal(part)}{where}{f' limit {sample}' if sample else ''}"
-            ).collect()
+            query = f"select * from {model.state} where part = {literal(part)}{where}"
+            found = session.sql(f"{query} limit {sample}" if sample else query).collect()
             if found:
                 rows[part] = [
                     {n: value for n, value in row.asDict(True).items() if value is not None and n != "part"}

@@ -66,10 +66,7 @@ def layout_of(
     Raises:
         ValueError: a name has two types where only one is possible, or a column has no type.
     """
-    names = {
-        part: {each.name.lower(): each.name.lower() for each in schema.fields}
-        for part, schema in parts.items()
-    }
+    names = {part: {name.lower(): name.lower() for name in schema.names} for part, schema in parts.items()}
     if not is_plain(parts.values()) or (known is not None and known.mapping):
         texts = {
             part: {each.name.lower(): _type_text(each.dataType) for each in schema.fields}
@@ -78,16 +75,14 @@ def layout_of(
         kinds = sorted({kind for of_part in texts.values() for kind in of_part.values() if kind is not None})
         in_table: dict[str | None, str] = dict(zip(kinds, stored(kinds), strict=True))
         wants = {
-            part: {name: in_table.get(kind) for name, kind in columns.items()}
-            for part, columns in texts.items()
+            part: {name: in_table.get(kind) for name, kind in own.items()} for part, own in texts.items()
         }
         goes_on = known.goes_on(names) if known is not None else None
         names = physical_names(wants, together, goes_on, known.types if known is not None else None)
     schema = schema_of([_renamed(schema, names[part]) for part, schema in parts.items()])
     spelled = {name.lower(): name for name in schema.names}
-    return Layout(
-        schema, {part: {n: spelled[column] for n, column in own.items()} for part, own in names.items()}
-    )
+    physical = {part: {n: spelled[column] for n, column in own.items()} for part, own in names.items()}
+    return Layout(schema, physical)
 
 
 def is_plain(schemas: Iterable[StructType]) -> bool:

@@ -70,6 +70,8 @@ _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 _INPUTS = f"{PREFIX}inputs"
 _APART = f"{PREFIX}columns"
+_METRICS = "write.metadata.metrics.column."
+"""Prefix of the properties that say for which columns Iceberg keeps bounds."""
 
 _PROPERTIES = {
     "format-version": "2",
@@ -181,12 +183,13 @@ class StateTable:
                     "which an Iceberg table can't hold; convert intervals to numbers below the aggregates, as in "
                     "timestampdiff(SECOND, started_at, ended_at)."
                 )
+        timed = (
+            each.name
+            for each in schema.fields
+            if each.dataType.typeName() == "timestamp" or each.name == STEP
+        )
         properties = {
-            **{
-                f"write.metadata.metrics.column.{field.name}": "full"
-                for field in schema.fields
-                if field.dataType.typeName() == "timestamp" or field.name == STEP
-            },
+            **{f"{_METRICS}{name}": "full" for name in timed},
             _SIGNATURE: _text(signature),
             _VERSION: str(VERSION),
             **(_property_of_columns(layout.mapping) if layout.mapping else {}),
@@ -243,15 +246,12 @@ class StateTable:
         """Migrates the state to another query, in one commit that carries its last position. `added`: returns rows to
         add, for a table of the new schema; None to add none."""
         self._growth = self._growth_but_of(change.emptied_tables)
+        timed = (name for name, kind in change.add.items() if kind.lower().startswith("timestamp"))
         settings = {
             _SIGNATURE: _text(signature),
             **self._with_inputs(inputs),
             **(_property_of_columns(mapping) if mapping or self.mapping else {}),
-            **{
-                f"write.metadata.metrics.column.{name}": "full"
-                for name, kind in change.add.items()
-                if kind.lower().startswith("timestamp")
-            },
+            **{f"{_METRICS}{name}": "full" for name in timed},
         }
         properties = replace(position, growth=self._growth).properties()
         made = commit.TableChange(change, settings, added)
@@ -301,9 +301,8 @@ class StateTable:
 
     def _columns_of(self, spark: SparkSession) -> Columns:
         if self._columns is None:
-            self._columns = Columns(
-                spark.table(self._model.state).schema, rebuild=self._model.rebuild, mapping=self.mapping
-            )
+            schema = spark.table(self._model.state).schema
+            self._columns = Columns(schema, rebuild=self._model.rebuild, mapping=self.mapping)
         return self._columns
 
     def append(
@@ -356,20 +355,15 @@ class StateTable:
         if not closing:
             return None
         # One query per state table: Iceberg answers it from metadata, without reading a row.
-        of_parts = {
-            part: self.mapping.get(part, {}).get(column, column) for part, (column, _) in closing.items()
-        }
         united = "\nunion all\n".join(
-            f"select {literal(part)} as part, unix_micros(max({column})) as last from {self._model.state} "
-            f"where part = {literal(part)}"
-            for part, column in of_parts.items()
+            f"select {literal(part)} as part, unix_micros(max({self.mapping.get(part, {}).get(column, column)})) as last "
+            f"from {self._model.state} where part = {literal(part)}"
+            for part, (column, _) in closing.items()
         )
-        times = [
-            instant(row["last"], closing[row["part"]][1])
-            for row in spark.sql(united).collect()
-            if row["last"] is not None
-        ]
-        return max(times, default=None)
+        found = (tuple(row) for row in spark.sql(united).collect())
+        return max(
+            (instant(last, closing[part][1]) for part, last in found if last is not None), default=None
+        )
 
     def drop(self, spark: SparkSession) -> None:
         with around("state.drop", self._model.name):
@@ -395,11 +389,8 @@ class StateTable:
 
     def size(self) -> dict[str, int]:
         """Number of rows, bytes and files, from the newest snapshot."""
-        return {
-            "rows": self.rows,
-            "bytes": self._count("total-files-size"),
-            "files": self._count("total-data-files"),
-        }
+        size, files = self._count("total-files-size"), self._count("total-data-files")
+        return {"rows": self.rows, "bytes": size, "files": files}
 
     @property
     def snapshot(self) -> int | None:
@@ -420,9 +411,8 @@ class StateTable:
 
     def sizes(self) -> dict[str, Size]:
         """Size of each state table, from Iceberg's metadata."""
-        return (
-            {} if self._table is None else {part: Size(*size) for part, size in self._table.sizes().items()}
-        )
+        sizes = {} if self._table is None else self._table.sizes()
+        return {part: Size(*size) for part, size in sizes.items()}
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
         """Names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
