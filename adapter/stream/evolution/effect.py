@@ -73,11 +73,9 @@ class Evolution:
     @property
     def is_migration(self) -> bool:
         """Whether the state has to be changed."""
-        renamed = any(was != now for was, now in self.renamed.items())
-        return (
-            bool(self.new or self.removed or self.rebuilt or self.limited_rankings or self.changed_output)
-            or renamed
-        )
+        if any(was != now for was, now in self.renamed.items()):
+            return True
+        return bool(self.new or self.removed or self.rebuilt or self.limited_rankings or self.changed_output)
 
     @property
     def differences(self) -> list[str]:

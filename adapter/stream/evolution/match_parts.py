@@ -120,20 +120,16 @@ def renamed_windows(
                 if same:
                     found[name] = max(same, key=lambda other: (_shared(each, by_name[other]), other == name))
 
-    def reads_same(each: WindowOperatorState, other: WindowOperatorState) -> bool:
-        return {found.get(name) for name in each.below} == {*(other.below)}
-
     def is_same(each: WindowOperatorState, other: WindowOperatorState) -> bool:
         return now[each.name] == was[other.name]
 
+    def is_same_reader(each: WindowOperatorState, other: WindowOperatorState) -> bool:
+        return is_same(each, other) and {found.get(name) for name in each.below} == {*other.below}
+
     # Among operators with the same rows, pair those with equal aggregates first; the others may have added or removed
     # some.
-    pair(
-        lambda each, other: (
-            is_same(each, other) and _metrics(each) == _metrics(other) and reads_same(each, other)
-        )
-    )
-    pair(lambda each, other: is_same(each, other) and reads_same(each, other))
+    pair(lambda one, other: is_same_reader(one, other) and _metrics(one) == _metrics(other))
+    pair(is_same_reader)
     pair(is_same)
     # Window operators whose input was edited are matched by their names.
     pair(lambda each, other: called.get(each.name) == other.name)

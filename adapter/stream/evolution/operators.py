@@ -44,9 +44,10 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
         found.refused += _why_refused(trees)
     elif now.has_ttl:
         why = _why_refused(trees)
-        found.refused += (
-            [f"{why[0]}; with state_ttl they aren't rebuilt", *why[1:]] if why == [effect.OPERATORS] else why
+        why = (
+            [f"{effect.OPERATORS}; with state_ttl they aren't rebuilt"] if why == [effect.OPERATORS] else why
         )
+        found.refused += why
     else:
         _rebuild(found, trees)
 
@@ -105,13 +106,8 @@ def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> boo
     was, now = trees.was, trees.now
     root = now.root
     others = [{**tree.rankings, root: None} for tree in (was, now)]
-    if (
-        not is_same
-        or now.output is not None
-        or now.groups
-        or root not in was.rankings
-        or others[0] != others[1]
-    ):
+    is_alone = is_same and now.output is None and not now.groups
+    if not is_alone or root not in was.rankings or others[0] != others[1]:
         return False
     may_have_expired = now.has_ttl or not now.can_rebuild
     found.limit_ranking(was.rankings[root], now.rankings[root], may_have_expired)
@@ -214,17 +210,13 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
 
 def _problems(trees: Trees) -> dict[str, list[str]]:
     """Returns the groups and rankings whose state is complete, and what prevents the use of each, in words."""
-    of_same = trees.groups_of_same_rows()
-    found = {
-        name: [
-            *group_effect(
-                trees.with_distinct_keys(name), trees.now.groups[name].aggregates, name, name in of_same
-            ).refused,
-            *trees.changed_values(name),
-        ]
-        for name in trees.groups
-        if trees.is_complete(name) and trees.is_same_below(trees.now.groups[name].operator)
-    }
+    of_same, found = trees.groups_of_same_rows(), {}
+    for name in trees.groups:
+        group = trees.now.groups[name]
+        if trees.is_complete(name) and trees.is_same_below(group.operator):
+            had = trees.with_distinct_keys(name)
+            refused = group_effect(had, group.aggregates, name, name in of_same).refused
+            found[name] = [*refused, *trees.changed_values(name)]
     return found | {
         part: []
         for part, had, has in trees.rankings()
@@ -264,9 +256,8 @@ def rebuild_starts(tree: TreeState, usable: Collection[str]) -> set[str] | None:
         if operator in names:
             return {operator}
         found = [below(each) for each in tree.inputs[operator]]
-        return (
-            None if not found or None in found else set().union(*(each for each in found if each is not None))
-        )
+        complete = [each for each in found if each is not None]
+        return set().union(*complete) if found and len(complete) == len(found) else None
 
     while (found := below(tree.root)) is not None:
         # An operator above another one would ingest that one's replayed groups a second time.

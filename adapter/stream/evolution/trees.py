@@ -54,10 +54,8 @@ class Trees:
         """Returns the state's aggregates of a group, with other keys for `changed_inputs`, so that they don't match the
         new ones."""
         changed, aggregates = self.changed_inputs(name), self.was.groups[name].aggregates
-        metrics = {
-            f"{key} as it was" if key in changed else key: each for key, each in aggregates.metrics.items()
-        }
-        return replace(aggregates, metrics=metrics)
+        keys = {key: f"{key} as it was" if key in changed else key for key in aggregates.metrics}
+        return replace(aggregates, metrics={keys[key]: each for key, each in aggregates.metrics.items()})
 
     def groups_of_same_rows(self) -> set[str]:
         """Returns the groups whose input rows are known to be the same, whatever the SQL."""
@@ -91,7 +89,8 @@ class Trees:
         """Returns whether the state of a group is unchanged."""
         if name not in self.was.groups:
             return False
-        was, now = (_without_operator_name(tree.groups[name]) for tree in (self.was, self.now))
+        trees = (self.was, self.now)
+        was, now = (replace(_without_leftovers(tree.groups[name]), operator="") for tree in trees)
         return was == now and not self.changed_inputs(name)
 
     def is_same_below(self, operator: str) -> bool:
@@ -106,10 +105,8 @@ class Trees:
                 and (each not in names or self.has_same_group(names[each]))
                 for each in below
             )
-        was, now = (
-            {each.operator: _without_leftovers(each) for each in tree.groups.values()}
-            for tree in (self.was, self.now)
-        )
+        trees = (self.was, self.now)
+        was, now = ({each.operator: _without_leftovers(each) for each in t.groups.values()} for t in trees)
         return all(
             each in self.was.operators
             and self.was.parts.get(each) == self.now.parts.get(each)
@@ -124,9 +121,8 @@ class Trees:
             return True
         inputs = self.was.inputs
         starts = {operator_of(self.was, each) for each in self.old.rebuilt_from} & inputs.keys()
-        return operator_of(self.was, name) in starts.union(
-            *(operators_below(inputs, each) for each in starts)
-        )
+        below = (operators_below(inputs, each) for each in starts)
+        return operator_of(self.was, name) in starts.union(*below)
 
     def rankings(self) -> Iterator[tuple[str, int, int]]:
         """Yields the state table, the old N and the new N of each ranking over append-only rows that both trees have."""
@@ -177,28 +173,15 @@ def _rankings(tree: TreeState) -> dict[str, str]:
 def _as_needed(was: TreeState, now: TreeState) -> TreeState:
     """Returns a state's tree without the tables of last emitted rows that its groups no longer need, such as after their
     sums have become exact."""
-    needless = {
-        group.last_output
+    kept = {name for name, group in now.groups.items() if group.last_output is None}
+    needless = {group.last_output for name, group in was.groups.items() if name in kept} - {None}
+    groups = {
+        name: replace(group, last_output=None) if group.last_output in needless else group
         for name, group in was.groups.items()
-        if name in now.groups and now.groups[name].last_output is None
-    } - {None}
-    if not needless:
-        return was
-    return replace(
-        was,
-        groups={
-            name: replace(group, last_output=None) if group.last_output in needless else group
-            for name, group in was.groups.items()
-        },
-        parts={
-            name: tuple(part for part in listed if part not in needless) for name, listed in was.parts.items()
-        },
-    )
+    }
+    parts = {name: tuple(part for part in own if part not in needless) for name, own in was.parts.items()}
+    return replace(was, groups=groups, parts=parts) if needless else was
 
 
 def _without_leftovers(group: GroupState) -> GroupState:
     return replace(group, aggregates=replace(group.aggregates, leftovers=()))
-
-
-def _without_operator_name(group: GroupState) -> GroupState:
-    return replace(_without_leftovers(group), operator="")

@@ -18,16 +18,20 @@ def compare_windows(
 ) -> None:
     """Adds the effect on a window operator."""
     found.refused += _window_differences(old.window, new.window)
-    if (old.aggregates is None) != (new.aggregates is None):
-        found.refused.append(effect.NOW_ROWS if new.aggregates is None else effect.NOW_AGGREGATES)
+    had, has = old.aggregates, new.aggregates
+    if (had is None) != (has is None):
+        found.refused.append(effect.NOW_ROWS if has is None else effect.NOW_AGGREGATES)
         return
-    if old.aggregates is not None and new.aggregates is not None:
-        found.refused += key_differences(old.aggregates.keys, new.aggregates.keys)
-    is_same = _has_same_input(old, new)
+    if had is not None and has is not None:
+        found.refused += key_differences(had.keys, has.keys)
+    # Whether the inputs differ at most in the names of relations or in the order of conditions.
+    plain = [None if each.buffer is None else each.buffer.plain for each in (old, new)]
+    inputs = (plain, (old.source_digest, new.source_digest))
+    is_same = any(was is not None and was == now for was, now in inputs)
     if _is_below_changed(old, new):
         found.refused.append(effect.BELOW)
-    if old.aggregates is not None and new.aggregates is not None:
-        found.refused += _grouping_differences(old.aggregates, new.aggregates)
+    if had is not None and has is not None:
+        found.refused += _grouping_differences(had, has)
     if old.source != new.source and not is_same and not same_rows:
         found.refused.append(effect.SOURCE)
     if old.streams != new.streams:
@@ -36,17 +40,11 @@ def compare_windows(
         if old.buffer.top is None and new.buffer.top is None:
             found.buffered_columns.add(new.buffer.column)
         _compare_top(found, old.buffer.top, new.buffer.top, is_edited)
-    if old.aggregates is None or new.aggregates is None or old.aggregates.keys != new.aggregates.keys:
+    if had is None or has is None or had.keys != has.keys:
         return  # with other keys no aggregate can be kept
     # Another source is a reason for all aggregates, so that of each one needs no comparison.
     same_rows = same_rows or (old.source != new.source and not is_same)
-    compare_aggregates(found, new.name, old.aggregates, new.aggregates, same_rows)
-
-
-def _has_same_input(old: WindowOperatorState, new: WindowOperatorState) -> bool:
-    """Returns whether the inputs differ at most in the names of relations or in the order of conditions."""
-    plain = [None if each.buffer is None else each.buffer.plain for each in (old, new)]
-    return any(was is not None and was == now for was, now in (plain, (old.source_digest, new.source_digest)))
+    compare_aggregates(found, new.name, had, has, same_rows)
 
 
 def _grouping_differences(old: AggregateState, new: AggregateState) -> Iterator[str]:
