@@ -167,20 +167,14 @@ class Maintenance:
         # Planning a compaction reads all metadata, so the number of new files has to be a share of all files.
         if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
-        rows = self._table.count(FILES)
-        if (
-            self._files == 0
-            and not is_worn
-            and self._table.count("total-files-size") >= rows * self._retention.target_file_size // 2
-        ):
+        target, size = self._retention.target_file_size, self._table.count("total-files-size")
+        if self._files == 0 and not is_worn and size >= self._table.count(FILES) * target // 2:
             # The existing files are large enough on average: only later ones count.
             self._files = files
             return 0
         before = self._table.known
         with around(f"{self._kind}.compact", self._model.name):
-            self._table.compact(
-                spark, {COMPACTED: "true"}, self._retention.target_file_size, EVERY // 2, is_worn
-            )
+            self._table.compact(spark, {COMPACTED: "true"}, target, EVERY // 2, is_worn)
         self._build_on()
         self._count_files()
         return int(self._table.known != before)
@@ -207,11 +201,9 @@ class Maintenance:
         self._is_old = False
         self._table.refresh()
         lineage = self._table.lineage()
-        left = (
-            required_snapshots(self._model.storage, self._table.name)
-            if self._is_read
-            else RequiredSnapshots()
-        )
+        left = RequiredSnapshots()
+        if self._is_read:
+            left = required_snapshots(self._model.storage, self._table.name)
         age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
         kept = kept_snapshots(
             lineage=lineage,

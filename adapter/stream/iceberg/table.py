@@ -190,14 +190,12 @@ class IcebergTable:
 
     @property
     def _can_list_files(self) -> bool:
-        """Whether the table's FileIO can list files."""
-        kind = jvm(self.spark).java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
-        return bool(kind.isInstance(self.java.io()))
+        return self._io_supports("PrefixOperations")
 
-    @property
-    def _uses_hadoop(self) -> bool:
-        """Whether the table's FileIO uses Hadoop's file systems."""
-        return str(self.java.io().getClass().getSimpleName()) == "HadoopFileIO"
+    def _io_supports(self, what: str) -> bool:
+        """Returns whether the table's FileIO has an interface of Iceberg's."""
+        kind = jvm(self.spark).java.lang.Class.forName(f"org.apache.iceberg.io.Supports{what}")
+        return bool(kind.isInstance(self.java.io()))
 
     @property
     def snapshot_count(self) -> int:
@@ -212,9 +210,8 @@ class IcebergTable:
             oldest = snapshot
         if oldest is None or oldest.parentId() is None:
             return False
-        total, added, deleted = (
-            oldest.summary().get(f"{what}-records") for what in ("total", "added", "deleted")
-        )
+        summary = oldest.summary()
+        total, added, deleted = (summary.get(f"{what}-records") for what in ("total", "added", "deleted"))
         return total is None or int(total) - int(added or 0) + int(deleted or 0) > 0
 
     @property
@@ -474,10 +471,12 @@ class IcebergTable:
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self.java).olderThan(before)
-        if self._can_list_files and not self._uses_hadoop:
+        if self._can_list_files and self.java.io().getClass().getSimpleName() != "HadoopFileIO":
             # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
-        files = action.deleteWith(_empty_consumer(java)).execute().orphanFileLocations().iterator()
+        # Deletes nothing: the files are only collected.
+        action = action.deleteWith(_collecting_consumer(java, java.java.util.ArrayList()))
+        files = action.execute().orphanFileLocations().iterator()
         found = sorted(file for file in map(str, each_of(files)) if _is_icebergs(file, self.folder))
         if remove:
             self._delete_files(found)
@@ -546,9 +545,8 @@ class IcebergTable:
         self._delete_files([file for file in map(str, files) if path_below(self.folder, file) is not None])
 
     def _delete_files(self, files: Iterable[str]) -> None:
-        java, io = jvm(self.spark), self.java.io()
-        if java.java.lang.Class.forName("org.apache.iceberg.io.SupportsBulkOperations").isInstance(io):
-            listed = java.java.util.ArrayList()
+        io, listed = self.java.io(), jvm(self.spark).java.util.ArrayList()
+        if self._io_supports("BulkOperations"):
             for file in files:
                 listed.add(file)
             io.deleteFiles(listed)
@@ -714,24 +712,12 @@ def _is_icebergs(file: str, folder: str) -> bool:
     return _ICEBERGS.fullmatch(path_below(folder, file) or "") is not None
 
 
-def _empty_consumer(java: Any) -> Any:
-    """Returns a Java Consumer that does nothing."""
-    invoke = java.java.lang.invoke
-    signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)V", None)
-    return _consumer(java, invoke.MethodHandles.empty(signature))
-
-
 def _collecting_consumer(java: Any, found: Any) -> Any:
     """Returns a Java Consumer that adds its arguments to a list."""
-    invoke = java.java.lang.invoke
+    invoke, consumer = java.java.lang.invoke, java.java.lang.Class.forName("java.util.function.Consumer")
     signature = invoke.MethodType.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     add = invoke.MethodHandles.publicLookup().bind(found, "add", signature)
-    return _consumer(java, add)
-
-
-def _consumer(java: Any, handle: Any) -> Any:
-    consumer = java.java.lang.Class.forName("java.util.function.Consumer")
-    return java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(consumer, handle)
+    return invoke.MethodHandleProxies.asInterfaceInstance(consumer, add)
 
 
 def added_rows(summary: Mapping[str, str], part: str) -> int:

@@ -172,8 +172,8 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
             f"can't be a savepoint '{name}'. Choose another name, or drop the branch: ALTER TABLE {taken} DROP BRANCH "
             f"`{BRANCH}{name}`."
         )
-    now = int(time.time() * 1000)
-    position = found.position
+    now, position = int(time.time() * 1000), found.position
+    tables = {kind: None if each is None else table_snapshot(each) for kind, each in found.tables.items()}
     savepoint = Savepoint(
         name=name,
         made=now,
@@ -183,21 +183,12 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
         batch=position.batch,
         flush=position.flush,
         watermark=to_text(position.after),
-        tables={
-            kind: None if table is None else table_snapshot(table) for kind, table in found.tables.items()
-        },
+        tables=tables,
     )
+    written = {each.uuid: each.snapshot for each in tables.values() if each and each.snapshot is not None}
     with around("savepoint.checkpoint", model.name):
         copy_checkpoint(model.storage, model.checkpoint, savepoints.checkpoint_of(model, name))
-        savepoints.note_branches(
-            model,
-            name,
-            {
-                each.uuid: each.snapshot
-                for each in savepoint.tables.values()
-                if each and each.snapshot is not None
-            },
-        )
+        savepoints.note_branches(model, name, written)
     for table in found.tables.values():
         snapshot = None if table is None else table.snapshot_id
         if table is None or snapshot is None:

@@ -62,16 +62,14 @@ class ReadFiles:
         if not entries:
             return {}
         now = list_files(self._spark, self._model.storage, source)
-        changed, is_there = {}, False
-        for path, entry in entries.items():
-            modified = now.get(plain_path(unquote(path)))
-            if modified is not None:
-                is_there = True
-                if modified != noted.get(path, entry.modified):
-                    changed[path] = (entry.offset, modified)
-        if not is_there:
+        times = {path: now.get(plain_path(unquote(path))) for path in entries}
+        if not any(modified is not None for modified in times.values()):
             self._warn_of_others(source, len(entries), now)
-        return changed
+        return {
+            path: (entries[path].offset, modified)
+            for path, modified in times.items()
+            if modified is not None and modified != noted.get(path, entries[path].modified)
+        }
 
     def check(self, batch: int) -> None:
         """Raises if a file was rewritten after it was read, in any micro-batch up to this one."""
@@ -98,7 +96,7 @@ class ReadFiles:
         if any(self._changed.values()):
             noted = _recorded_times(self._model)
             for place, files in self._changed.items():
-                noted[place] = {**noted.get(place, {}), **{path: now for path, (_, now) in files.items()}}
+                noted.setdefault(place, {}).update({path: now for path, (_, now) in files.items()})
             self._model.storage.write_text(f"{self._model.checkpoint}/{FILES}", json.dumps(noted))
             self._changed.clear()
 

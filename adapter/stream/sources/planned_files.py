@@ -35,9 +35,8 @@ def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
 
 
 def _ignores_missing_files(spark: SparkSession, source: StreamSource) -> bool:
-    asked = source.option("ignoreMissingFiles") or spark.conf.get(
-        "spark.sql.files.ignoreMissingFiles", "false"
-    )
+    by_default = spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")
+    asked = source.option("ignoreMissingFiles") or by_default
     return str(asked).lower() == "true"
 
 
@@ -48,11 +47,9 @@ def _missing_files(spark: SparkSession, paths: list[str]) -> list[str]:
 
     java = jvm(spark)
     source = getattr(getattr(java.org.apache.spark.sql.execution.datasources, "DataSource$"), "MODULE$")
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    conf, files = spark._jsparkSession.sessionState().newHadoopConf(), _to_seq(spark.sparkContext, paths)
     try:
-        source.checkAndGlobPathIfNecessary(
-            _to_seq(spark.sparkContext, paths), conf, False, True, java.Integer.valueOf(40), False
-        )
+        source.checkAndGlobPathIfNecessary(files, conf, False, True, java.Integer.valueOf(40), False)
     except AnalysisException:
         made = java.org.apache.hadoop.fs.Path
         return [path for path in paths if not made(path).getFileSystem(conf).exists(made(path))]

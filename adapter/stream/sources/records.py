@@ -73,8 +73,8 @@ def columns_of(found: DataFrame, records: Records | None) -> StructType:
     if records is None:
         return found.schema
     types = dict(records.fields)
-    names = [(name, types.get(name, "string")) for name in records.names]
-    return found.sparkSession.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in names)).schema
+    columns = ", ".join(f"{quoted(name)} {types.get(name, 'string')}" for name in records.names)
+    return found.sparkSession.createDataFrame([], columns).schema
 
 
 def without_unreadable(rows: DataFrame) -> DataFrame:

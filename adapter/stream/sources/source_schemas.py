@@ -150,16 +150,13 @@ def check_fields(
         return  # it reads no tables
     for place, (name, snapshot) in enumerate(snapshots_read(model.storage, path)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
-        if source is None or place not in noted:
-            continue
-        table = load(spark, source.location)
-        if table is None:
+        table = None if source is None or place not in noted else load(spark, source.location)
+        if source is None or table is None:
             continue
         if snapshot is not None and not table.has_ancestor(snapshot):
             # A rebuilt table has other field ids.
             raise lost_history_error(model, place, table, snapshot)
-        now = fields_of(table.schema_json(), columns_read(inputs, source))
-        had = noted[place]
+        now, had = fields_of(table.schema_json(), columns_read(inputs, source)), noted[place]
         others = [each for each in now if each in had and had[each][0] != now[each][0]]
         # Fields nested in a replaced column have new ids, too.
         others = [each for each in others if not any(each.startswith(f"{above}.") for above in others)]
