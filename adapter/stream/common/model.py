@@ -192,13 +192,11 @@ class StreamModel:
     seeds: frozenset[str] = frozenset()
     """Keys of `upstream` whose nodes are seeds."""
     catalog: Mapping[str, str] | None = field(default=None, compare=False)
-    """The target's settings of the catalog of its table, from `owner.catalog_of`; None if unknown, before there is a
-    session."""
+    """The target's settings of the catalog of its table, from `owner.catalog_of`; None before there is a session."""
     selector: str = ""
     """Name for dbt's `--select` that no other model has; empty if it is `name`."""
     trigger: str | None = None
-    """Interval between micro-batches, as in '10 seconds': the stream runs until it is stopped. None to ingest all
-    available rows and stop."""
+    """Interval between micro-batches, as in '10 seconds'. None to ingest the available rows and stop."""
 
     def make_anew(self, table: str) -> str:
         """Returns the dbt command that rebuilds a table and all nodes downstream of it. For a table that dbt doesn't
@@ -272,8 +270,7 @@ class StreamModel:
 
     @property
     def cleaned(self) -> str:
-        """Path of the file that lists source folders from which ingested files were removed. It is kept when the model is
-        deleted."""
+        """Path of the list of source folders whose ingested files were removed. It is kept when the model is deleted."""
         return f"{self.storage.cleaned}/{self.key}.json"
 
     @property
@@ -283,8 +280,7 @@ class StreamModel:
 
     @property
     def restoring(self) -> str:
-        """Path of the file that names the savepoint being restored. It exists from before the first change of a restore
-        until after the last."""
+        """Path of the file that names the savepoint being restored, while a restore is not complete."""
         return f"{self.savepoints}/.restoring"
 
     @property

@@ -128,8 +128,7 @@ def register_view(rows: DataFrame, view: str) -> None:
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """Makes a session the active one of the thread. In a thread without an active session, parts of Spark look up
-    catalogs in default settings."""
+    """Makes a session the active one of the thread. Without one, parts of Spark look up catalogs in default settings."""
     sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)

@@ -101,8 +101,7 @@ def _why_refused(trees: Trees) -> list[str]:
 
 
 def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> bool:
-    """Returns whether only N of a final Top-N has changed, and adds the effect on its rows. With `is_same`, everything
-    else is known to be the same."""
+    """Returns whether only N of a final Top-N has changed (with `is_same`, nothing else has), and adds the effect on it."""
     was, now = trees.was, trees.now
     root = now.root
     others = [{**tree.rankings, root: None} for tree in (was, now)]

@@ -111,8 +111,7 @@ def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
 
 
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
-    """Raises unless a query's columns fit an existing table, after the changes that `on_schema_change`
-    allows."""
+    """Raises unless a query's columns fit an existing table, after changes that `on_schema_change` allows."""
     if model.on_schema_change not in (APPEND_NEW, SYNC):
         check_same(model, list(gives), list(has))
     types = {name.lower(): kind for name, kind in has.items()}

@@ -51,8 +51,7 @@ class Trees:
         ]
 
     def with_distinct_keys(self, name: str) -> AggregateState:
-        """Returns the state's aggregates of a group, with other keys for `changed_inputs`, so that they don't match the
-        new ones."""
+        """Returns the state's aggregates of a group, with keys for `changed_inputs` that don't match the new ones."""
         changed, aggregates = self.changed_inputs(name), self.was.groups[name].aggregates
         keys = {key: f"{key} as it was" if key in changed else key for key in aggregates.metrics}
         return replace(aggregates, metrics={keys[key]: each for key, each in aggregates.metrics.items()})
@@ -76,8 +75,7 @@ class Trees:
         return bool(gone & come) or ("" in gone | come and bool(gone and come))
 
     def has_same_windows(self) -> bool:
-        """Returns whether the window operators are the same, or have the same names and no two of them differ only in their
-        aggregates."""
+        """Returns whether window operators are the same, or of the same names, and none differ only in aggregates."""
         if self.old.stages == self.new.stages:
             return True
         if self.fingerprints is None:
@@ -171,8 +169,7 @@ def _rankings(tree: TreeState) -> dict[str, str]:
 
 
 def _as_needed(was: TreeState, now: TreeState) -> TreeState:
-    """Returns a state's tree without the tables of last emitted rows that its groups no longer need, such as after their
-    sums have become exact."""
+    """Returns a state's tree without tables of last emitted rows that its groups no longer need."""
     kept = {name for name, group in now.groups.items() if group.last_output is None}
     needless = {group.last_output for name, group in was.groups.items() if name in kept} - {None}
     groups = {

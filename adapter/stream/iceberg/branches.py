@@ -129,8 +129,7 @@ def _changed_metadata(
 
 
 def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
-    """Returns the data files of a snapshot that somebody has deleted. Raises `Py4JJavaError` if the snapshot's
-    manifests are deleted, too."""
+    """Returns the data files of a snapshot that somebody has deleted. `Py4JJavaError`: its manifests are deleted, too."""
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
     # Listing the folder is faster than checking each file. Files outside of it are checked one by one.

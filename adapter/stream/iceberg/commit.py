@@ -319,8 +319,7 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
 
 
 def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
-    """Rebases on a commit that Spark has just made for this run. Raises `StreamError` if another run of the model has
-    committed just before."""
+    """Rebases on a commit that Spark has just made for this run. Raises if another run has committed just before."""
     before = Unmoved(table.known)
     if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(
@@ -343,8 +342,7 @@ class Unmoved:
         self.refused = False
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
-        """Returns whether no other writer has committed after the known snapshot. `snapshots`: the snapshots of the
-        table, the newest first."""
+        """Returns whether no other writer has committed after the known snapshot, by the snapshots, the newest first."""
         moved = False
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:
@@ -429,8 +427,7 @@ def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
 
 
 def _write_files(rows: DataFrame | None, table: Any) -> list[Any]:
-    """Writes rows, if there are any, to files of a table without committing them, and returns Iceberg's objects of the
-    files."""
+    """Writes rows, if any, to files of a table without committing them, and returns Iceberg's objects of the files."""
     from pyspark.sql import functions as F
 
     if rows is None:

@@ -83,20 +83,11 @@ def kept_snapshots(
         at_least,
         min(young(retention.max_snapshot_age // 1000), retention.max_snapshots),
         0 if age is None else young(age),
-        _first(lineage, lambda each: each.is_step),
+        next((place for place, each in enumerate(lineage, 1) if each.is_step), 0),
         min(0 if begins is None else begins[0], _MANY * retention.max_snapshots),
-        _last(lineage, lambda each: each.id in left.after),
+        max((place for place, each in enumerate(lineage, 1) if each.id in left.after), default=0),
     ]
     return min(len(lineage), max(needed))
-
-
-def _first(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> int:
-    """Returns the 1-based index of the first wanted snapshot, or 0."""
-    return next((place for place, each in enumerate(lineage, 1) if wanted(each)), 0)
-
-
-def _last(lineage: Sequence[Snapshot], wanted: Callable[[Snapshot], bool]) -> int:
-    return max((place for place, each in enumerate(lineage, 1) if wanted(each)), default=0)
 
 
 def of_read_table(

@@ -108,8 +108,7 @@ def read(storage: Storage, key: str) -> Owner | None:
 
 
 def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
-    """Records that the files of a model belong to its table. `uuid`: the UUID of the table. Default: that of the
-    existing table."""
+    """Records that the files of a model belong to its table. `uuid`: that of the table; by default, of the existing one."""
     if uuid is None:
         table = find(spark, model.target)
         uuid = None if table is None else table.uuid
@@ -137,7 +136,9 @@ def check(spark: SparkSession, model: StreamModel) -> None:
                 )
         return
     here = catalog_of(spark.conf, model.storage, model.target)
-    if noted.catalog == here or _is_same_table(spark, model, noted):
+    table = None if noted.catalog == here else find(spark, model.target)
+    # The table itself shows its owner, even if its catalog's name or settings differ.
+    if noted.catalog == here or (table is not None and noted.uuid == table.uuid):
         return
     raise StreamError(_other_catalog_message(model, noted, here))
 
@@ -174,12 +175,6 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
         and noted.uuid not in (None, table.uuid)
         and noted.catalog == catalog_of(spark.conf, model.storage, model.target)
     )
-
-
-def _is_same_table(spark: SparkSession, model: StreamModel, noted: Owner) -> bool:
-    """Returns whether the current table has the recorded UUID, even if its catalog's name or settings differ."""
-    table = find(spark, model.target)
-    return table is not None and noted.uuid == table.uuid
 
 
 def described(catalog: Mapping[str, str]) -> str:

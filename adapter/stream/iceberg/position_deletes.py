@@ -114,8 +114,7 @@ def _metadata(table: Any) -> dict[str, object]:
 
 
 def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
-    """Converts a file of a `table_of_deletes` to a delete file of the table itself. `table`: Iceberg's table to delete
-    rows of."""
+    """Converts a file of a `table_of_deletes` to a delete file of the table itself, an object of Iceberg's."""
     metrics = java_class(spark, f"{_CORE}.Metrics")(
         file.recordCount(),
         file.columnSizes(),

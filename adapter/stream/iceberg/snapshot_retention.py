@@ -61,8 +61,7 @@ def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:
 
 
 def _savepoints(storage: Storage, path: str) -> list[str]:
-    """Returns the savepoints in the folder of a model that a user has taken. Automatic ones don't retain snapshots of
-    sources."""
+    """Returns the savepoints of a model that a user has taken. Automatic ones don't retain snapshots of sources."""
     try:
         return [each.name for each in listed(storage, path) if not each.is_automatic]
     except (NotADirectoryError, StreamError):

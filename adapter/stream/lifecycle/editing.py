@@ -295,13 +295,11 @@ class _Edit:
                 ):
                     yield f"a row of {part} would have {name}, which is a column of other parts."
         for name in (self._physical_name(part, each) for each in (*_WINDOW, _LIFE)):
-            if name in own and not self._has_nulls(part, name):
-                if self._first_row(f"select 1 from {added} where {quoted(name)} is null limit 1") is not None:
+            if name in own:
+                here = f"select 1 from state where part = {literal(part)} and {quoted(name)} is null limit 1"
+                come = f"select 1 from {added} where {quoted(name)} is null limit 1"
+                if self._first_row(here) is None and self._first_row(come) is not None:
                     yield f"a row of {part} would have no {name}."
-
-    def _has_nulls(self, part: str, name: str) -> bool:
-        where = f"part = {literal(part)} and {quoted(name)} is null"
-        return self._first_row(f"select 1 from state where {where} limit 1") is not None
 
     def _window_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
         """Added rows belong to windows that the state has."""
@@ -332,13 +330,11 @@ class _Edit:
     def _count_problems(self) -> Iterator[str]:
         """The COUNT of a group is not negative."""
         for name, aggregates in self._aggregates().items():
-            for metric in aggregates.metrics.values():
-                if not metric.sql.upper().startswith("COUNT("):
-                    continue
+            values, metrics = self._values(aggregates), aggregates.metrics.values()
+            for column in (each.columns[0] for each in metrics if each.sql.upper().startswith("COUNT(")):
                 for part, own in self._own.items():
-                    column = metric.columns[0]
                     if column in own and not part.startswith(f"{name}_distinct"):
-                        yield from self._column_count_problems(part, own, column, self._values(aggregates))
+                        yield from self._column_count_problems(part, own, column, values)
 
     def _column_count_problems(
         self, part: str, own: set[str], column: str, values: set[str]

@@ -144,8 +144,7 @@ def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
 def _at_rest(
     session: SparkSession, model: StreamModel, program: Program
 ) -> tuple[IcebergTable, Position, int]:
-    """Returns the table, the last epoch and the last micro-batch. Raises unless all input that was read is in the
-    table."""
+    """Returns the table, the last epoch and micro-batch. Raises unless all input that was read is in the table."""
     first = f"Run it first: `dbt run --select {model.name}`."
     checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
     if checkpoint is None or checkpoint.done is None or table is None:

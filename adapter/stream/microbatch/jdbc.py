@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _NO_VALUE = ("22P02", "22021", "22007", "22008")
-"""SQLSTATEs: invalid text representation, invalid character for the encoding, invalid datetime, datetime out of
-range."""
+"""SQLSTATEs: invalid text representation, character not in the encoding, invalid datetime, datetime out of range."""
 _SPEAKS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
@@ -151,8 +150,7 @@ class Table:
     def has_no(
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
-        """Whether a request failed because one of its values isn't valid for a column, such as a UUID that is text
-        here."""
+        """Whether a request failed because a value isn't valid for a column, such as a UUID that is text here."""
         if not is_of_values(problem):
             return False
         try:

@@ -170,8 +170,7 @@ class MicroBatch:
             self._append_output(few=are_few(self._context.state.rows))
 
     def _closing(self) -> int | None:
-        """Upper bound of the windows that this micro-batch closes; None if unknown, in which case rows may be emitted
-        anyway."""
+        """Upper bound of the windows that this micro-batch closes; None if unknown: rows may be emitted anyway."""
         boundaries = self._context.program.boundaries
         if boundaries is None:
             return None
@@ -422,8 +421,7 @@ class MicroBatch:
         return f"select * from {name}"
 
     def _freshest(self, step: Step) -> Step:
-        """Returns the emitting step with its cheaper text, which reads rows cached by this micro-batch, if there is
-        one."""
+        """Returns the emitting step with its cheaper text, if any, which reads rows cached by this micro-batch."""
         if step.fresh is None or self._made is None:
             return step
         return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
@@ -441,8 +439,7 @@ class MicroBatch:
     # Changes, and commits.
 
     def _compute(self, filtered: Sequence[FilteredCounts] | None) -> None:
-        """Computes all changes of the state and commits them at once. `filtered`: the input rows; None if there is no
-        input and windows only close."""
+        """Computes all changes of the state and commits them at once. `filtered`: the input; None to close windows."""
         program, state = self._context.program, self._context.state
         self._show_clock()
         # Streams without windows have no late-row filter, so no filtered rows.

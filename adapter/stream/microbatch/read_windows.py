@@ -19,8 +19,7 @@ _LOWEST = -(10**17)
 
 
 def read_windows(spark: SparkSession, context: RunContext, position: Position) -> OpenWindowSummary | None:
-    """Returns the open windows of a model; None if it has no windows. `spark`: a session, in which the view ``state``
-    is made."""
+    """Returns the open windows of a model; None if it has no windows. Makes the view ``state`` in the session."""
     program, state = context.program, context.state
     if not program.open_windows:
         return None

@@ -175,8 +175,7 @@ class BatchSplitter:
         return self._over_all_streams(batch, condition)
 
     def _over_all_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
-        """SQL over a row's event time, whichever stream the row belongs to. `made` gets the event time and whether it
-        is an instant."""
+        """SQL over a row's event time, of any stream. `made` gets the event time and whether it is an instant."""
         columns = self._time_columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])

@@ -65,8 +65,7 @@ class Position:
     flush: int = 0
     """Number of steps of the micro-batch after its first: further pieces, and flushes that closed the windows."""
     folded: bool = False
-    """Whether all rows of this step are emitted, and the state may have been merged since, so that they can't be emitted
-    again."""
+    """Whether all rows of this step are emitted and the state may have been merged since: they can't be emitted again."""
     cut: SplitPoint | None = None
     """Where the micro-batch continues if only some of its pieces are ingested, else None."""
     before: int | None = None

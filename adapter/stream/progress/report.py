@@ -45,8 +45,7 @@ class BatchMetrics:
     """Seconds of nested phases that ended within the current one."""
 
     def note_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
-        """Counts unreadable rows of a source. Takes the maximum: a query that reads a source several times counts the same
-        rows each time."""
+        """Counts unreadable rows of a source. Takes the maximum: a source that is read several times has the same rows."""
         so_far = self.unreadable.get(source, {})
         self.unreadable[source] = {
             column: max(columns.get(column, 0), so_far.get(column, 0)) for column in {**so_far, **columns}
@@ -121,8 +120,7 @@ _stepped: set[str] = set()
 def write_progress(
     model: StreamModel, progress: Mapping[str, object], is_of_earlier_process: bool = False
 ) -> None:
-    """Replaces the progress file of a model atomically. `is_of_earlier_process`: whether another process took the last
-    step, before this one."""
+    """Replaces a model's progress file atomically. `is_of_earlier_process`: whether another process took the last step."""
     _latest[model.progress] = progress
     if not is_of_earlier_process:
         _stepped.add(model.progress)

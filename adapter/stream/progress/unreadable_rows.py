@@ -45,8 +45,7 @@ def described(unreadable: Unreadable) -> str:
 
 
 def in_progress(progress: Mapping[str, Any], of: str) -> str:
-    """Returns the phrase of `described` for a model's progress. `of`: ``total``, or ``last`` for the last
-    micro-batch."""
+    """Returns the phrase of `described` for a model's progress: ``total``, or ``last`` for the last micro-batch."""
     return described(from_json((progress.get("unreadable") or {}).get(of, {})))
 
 

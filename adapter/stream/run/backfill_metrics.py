@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ...query.program import EXPIRES_AT, STEP, Lookup, Rows, Step
 from ...query.state_signature import AggregateState, Signature
 from ...util.quoting import quote as quoted
-from ...util.types import type_text
+from ...util.types import column_types
 from ..common.errors import StreamError
 from ..common.session import register_view, session_defaults, sql
 from ..common.table_rows import Columns
@@ -305,10 +305,8 @@ class NewMetrics(MicroBatch):
     def _compare(self, aggregation: _Aggregation) -> None:
         """Raises if kept aggregates with exact results differ between the history and the state."""
         by = self._identity(aggregation, aggregation.main)
-        kinds = {
-            each.name.lower(): type_text(each.dataType)
-            for each in self._spark.table(_past_view(aggregation.main)).schema
-        }
+        types = column_types(self._spark.table(_past_view(aggregation.main)).schema)
+        kinds = {name.lower(): kind for name, kind in types.items()}
         exact = {
             f"__n{place}": (key, column)
             for place, (key, column) in enumerate(
@@ -320,8 +318,11 @@ class NewMetrics(MicroBatch):
                 if kinds[column.lower()].startswith(_NUMBERS)
             )
         }
+        summed_as = {
+            name: kind if kind.startswith("decimal") else "decimal(20,0)" for name, kind in kinds.items()
+        }
         sums = [
-            f"coalesce(try_sum(cast({quoted(column)} as {_comparison_type(kinds[column.lower()])})), 0) as {name}"
+            f"coalesce(try_sum(cast({quoted(column)} as {summed_as[column.lower()]})), 0) as {name}"
             for name, (_, column) in exact.items()
         ]
         listed = ", ".join(map(quoted, by))
@@ -400,7 +401,3 @@ def _present_view(part: str) -> str:
 
 def _equal_columns(columns: Sequence[str]) -> str:
     return " and ".join(f"own.{quoted(name)} <=> past.{quoted(name)}" for name in columns) or "true"
-
-
-def _comparison_type(kind: str) -> str:
-    return kind if kind.startswith("decimal") else "decimal(20,0)"

@@ -100,7 +100,12 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     there = session.catalog.tableExists(model.target)
     has = column_types(session.table(model.target).schema) if there else None
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = swap_cut_short(model) or interrupted_restore(model) or _refused_columns(model, program, has)
+    refused = swap_cut_short(model) or interrupted_restore(model)
+    try:
+        if refused is None and model.columns is not None:
+            check_columns(model, program, model.columns, has)
+    except StreamError as error:
+        refused = error.without_name(model.name)
     if position is None or had is None:
         return Verdict(program.keeps_state, refused=refused, add=add, drop=drop)
     found = evolution(had, program.signature, model.keep_state)
@@ -154,16 +159,6 @@ def _usable_savepoint(
     if problem is not None:
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
-
-
-def _refused_columns(model: StreamModel, program: Program, has: Mapping[str, str] | None) -> str | None:
-    """Returns the reason why the query's columns don't fit the table; None if they fit or are unknown."""
-    try:
-        if model.columns is not None:
-            check_columns(model, program, model.columns, has)
-    except StreamError as error:
-        return error.without_name(model.name)
-    return None
 
 
 def plan_change(
@@ -313,8 +308,7 @@ class _Edit:
         return StateChange(self.found, None, signature) if signature != self.had else None
 
     def _added_columns(self, signature: Signature) -> dict[str, str]:
-        """Returns the columns that were added to sources since, if stored rows may get them by a `*`: the query's text is
-        unchanged."""
+        """Returns columns added to sources since, if stored rows may get them by a `*`: the query's text is unchanged."""
         model, program = self.context.model, self.context.program
         if self.had.text is None or self.had.text != signature.text:
             return {}

@@ -226,13 +226,17 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
 
 
 def query_problem(model: StreamModel, found: Evolution, known: Signature, signature: Signature) -> str | None:
-    """Returns the reason why a state can't be used with an edited query, the model's config, or the session's settings;
-    None otherwise."""
+    """Returns why a state can't be used with an edited query, the config, or the session's settings; None if it can."""
     gives = None if model.columns is None else {name.lower() for name in model.columns}
     if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
     if found.is_of_package:
-        return _other_version_problem(known, signature, found)
+        before = f"dbt-spark-streaming {known.package}" if known.package else "an earlier dbt-spark-streaming"
+        return (
+            f"its query is unchanged, but its state was made by {before}, and {signature.package or 'this version'} keeps "
+            f"a different one for it ({'; '.join(found.refused)}). Nothing was changed: with {before} it continues as "
+            "before."
+        )
     if found.refused:
         said = f"{changed_in(found.refused)}. Put the query back, and it continues."
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
@@ -250,21 +254,6 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
             f"{changed_in(found.differences)}, and its config on_state_change is 'fail'. To continue the state with the "
             "changed query, leave on_state_change out."
         )
-    return _settings_problem(known, signature)
-
-
-def _other_version_problem(known: Signature, signature: Signature, found: Evolution) -> str:
-    """Returns the problem of a state that another version of this package wrote for the same query."""
-    was, now = known.package, signature.package
-    before = f"dbt-spark-streaming {was}" if was else "an earlier dbt-spark-streaming"
-    return (
-        f"its query is unchanged, but its state was made by {before}, and {now or 'this version'} keeps a different "
-        f"one for it ({'; '.join(found.refused)}). Nothing was changed: with {before} it continues as before."
-    )
-
-
-def _settings_problem(known: Signature, signature: Signature) -> str | None:
-    """Returns the reason why a state can't be used under the session's settings, or None."""
     if other := list(session_settings.differences(known.session, signature.session)):
         return (
             f"its state was made under other settings of the session ({'; '.join(other)}), by which the same query gives "

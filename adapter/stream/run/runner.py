@@ -135,8 +135,7 @@ class StoppedStream:
 
 @contextmanager
 def open_stopped(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[StoppedStream]:
-    """Opens a stopped stream: finishes an epoch that a crash interrupted, and excludes other runs
-    during the block."""
+    """Opens a stopped stream: finishes an interrupted epoch, and excludes other runs during the block."""
     with sentences(model), locked(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
@@ -199,8 +198,7 @@ class RunningStream:
         """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
-        """Tables that were blank (`IcebergTable.is_blank`) when a query with a trigger interval started: the query doesn't
-        see their first rows."""
+        """Tables that were blank when a query with a trigger interval started: it doesn't see their first rows."""
         self.busy: tuple[str, float] | None = None
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         self._turn = threading.Lock()
@@ -308,8 +306,7 @@ class RunningStream:
             self.query = self._start(self._session, replace(self._ordered, trigger=trigger), self._inputs)
 
     def wait(self, seconds: float | None = None) -> StreamResult:
-        """Waits until the stream ends or is stopped on request, or for a number of seconds. Returns its
-        result so far."""
+        """Waits until the stream ends or is stopped, or for a number of seconds. Returns its result so far."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with sentences(self.model):
             stopped, problem = self._watch(self.query, deadline)
@@ -518,8 +515,7 @@ def _read_files(session: SparkSession, model: StreamModel, program: Program) -> 
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
-    """Checks checkpoint, state, changelog and table, migrates the state to an edited query, and finishes an interrupted
-    epoch."""
+    """Checks checkpoint and tables, migrates the state to an edited query, and finishes an interrupted epoch."""
     check_not_interrupted(model)
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
@@ -624,8 +620,7 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
 
 
 def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
-    """Returns the context with the program that rebuilds operators from the groups and rankings in the state's
-    signature."""
+    """Returns the context with the program that rebuilds operators from the groups and rankings that the state names."""
     assert context.program.remake is not None
     signature = context.state.signature()
     rebuilt_from = None if signature is None else signature.rebuilt_from

@@ -126,8 +126,7 @@ def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[s
 
 
 def forget_all(spark: SparkSession, model: StreamModel) -> None:
-    """Deletes all savepoints of a model that is reset, after its state and its changelog. The caller holds the model's
-    lock."""
+    """Deletes all savepoints of a model that is reset, after its state and changelog. The caller holds its lock."""
     asked = [name for name in model.storage.list(model.savepoints) if savepoints.is_asked_for(name)]
     if asked:
         logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(asked)}.")
@@ -147,8 +146,7 @@ def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable
 
 
 def present_tables(spark: SparkSession, model: StreamModel) -> Present:
-    """Returns the current tables and progress of a model. Raises `StreamError` if tables and checkpoint don't match, or
-    nothing was ingested yet."""
+    """Returns the current tables and progress of a model. Raises if they don't match, or nothing was ingested yet."""
     savepoints.check_not_interrupted(model)
     tables = tables_of(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)

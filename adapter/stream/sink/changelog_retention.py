@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 COMPACTED_UNTIL = f"{PREFIX}changes-compacted-until"
 """Property of a changelog with the last ``_batch_id`` that is compacted."""
 _TIMES = f"{PREFIX}changes-times"
-"""Property of a changelog with pairs of a ``_batch_id`` and the time (milliseconds since 1970) at which it was the
-last."""
+"""Property with pairs of a ``_batch_id`` and the time (milliseconds since 1970) at which it was the last."""
 _VIEW = "old_changes"
 _MINUTE = 60_000
 

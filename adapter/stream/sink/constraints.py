@@ -1,5 +1,4 @@
-"""Checks the constraints of a model's contract, for the rows of each micro-batch and, after an edit of the contract,
-for the rows of the table."""
+"""Checks the constraints of a contract: for each micro-batch's rows and, after an edit of it, for the table's."""
 
 from __future__ import annotations
 

@@ -103,8 +103,7 @@ class UpsertSink(Sink):
             self._check_keys(spark)
 
     def _check_keys(self, spark: SparkSession) -> None:
-        """Raises unless each key has one row, in a table that another writer has changed: an update would affect
-        several."""
+        """Raises unless each key has one row, if another writer changed the table: an update would affect several."""
         if self._upsert.key is None or self.table.changed_by_others() is None:
             return
         by = ", ".join(map(quoted, self._keys))
@@ -119,8 +118,7 @@ class UpsertSink(Sink):
             )
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """See `Sink.own_rows`. Returns 0: a merge also rewrites unchanged rows, so the position counts the changed
-        ones."""
+        """See `Sink.own_rows`. 0: a merge also rewrites unchanged rows, so the position counts the changed ones."""
         return 0
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
@@ -171,8 +169,7 @@ class UpsertSink(Sink):
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
     def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
-        """Computes the changes, caches them and registers them as `_CHANGED`. `twice`: SQL condition for a row whose
-        key another result row has."""
+        """Computes the changes, caches and registers them as `_CHANGED`. `twice`: SQL for a key that another row has."""
         from pyspark.sql import functions as F
 
         differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"

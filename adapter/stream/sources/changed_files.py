@@ -142,8 +142,7 @@ def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[Strea
 
 
 def list_files(spark: SparkSession, storage: Storage, source: StreamSource) -> dict[str, int]:
-    """Returns path → modification time (milliseconds since 1970) of the files in a source's folder and its
-    subfolders."""
+    """Returns path → modification time (milliseconds since 1970) of the files below a source's folder."""
     from pyspark.errors import AnalysisException
 
     folder = plain_path(source.location)

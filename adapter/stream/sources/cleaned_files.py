@@ -43,8 +43,7 @@ def cleaned_by_others(model: StreamModel) -> dict[str, set[str]]:
 
 
 def note_cleaned(model: StreamModel, batch: int) -> None:
-    """Records the folders with files of a micro-batch that Spark cleans after it. `model`: the model, its sources in
-    the order of the checkpoint."""
+    """Records folders with files of a micro-batch that Spark cleans after it. The sources are in the checkpoint's order."""
     found = {
         folder
         for place, source in enumerate(model.sources)

@@ -144,8 +144,7 @@ class FileColumns:
         return [path for path in new if not any(path.startswith(f"{above}.") for above in new)]
 
     def _columns(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
-        """The columns of these files or folders, without files that can't be read: their error is raised when they
-        are read."""
+        """The columns of these files or folders, without unreadable files: reading them raises their error."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 

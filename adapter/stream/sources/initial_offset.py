@@ -66,8 +66,7 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
-    """Whether the first micro-batch is planned, was never ingested, and lacks rows whose snapshots have expired
-    since."""
+    """Whether the first micro-batch is planned, wasn't ingested, and lacks rows whose snapshots have expired since."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.done is not None:
         return False
@@ -115,8 +114,7 @@ def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
 
 
 def wait_for_source(model: StreamModel) -> None:
-    """Adds the bootstrap table's rows to the first rows of its source, if that has none yet: a micro-batch needs
-    some."""
+    """Adds the bootstrap table's rows to its source's first rows, if it has none yet: a micro-batch needs some."""
     bootstrap = bootstrapped_from(model)
     if bootstrap is None or planned_batch(model.storage, model.checkpoint) is not None:
         return

@@ -252,8 +252,7 @@ def _read_kafka(
 
 
 def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, Records | None]:
-    """Returns the records in Kafka's messages and the SQL that converts them to rows; the messages themselves if the
-    source has no schema."""
+    """Returns Kafka's messages and the SQL that converts them to rows; None for it if the source has no schema."""
     if source.schema is None:
         return messages, None
     records = records_of(messages.sparkSession, source, source.schema)

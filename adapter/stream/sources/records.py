@@ -68,8 +68,7 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
 
 
 def columns_of(found: DataFrame, records: Records | None) -> StructType:
-    """Returns the columns of the rows that records convert to. `records`: SQL that converts them; None if `found` has
-    rows."""
+    """Returns the columns of the rows that records convert to; without such SQL, `found` has rows."""
     if records is None:
         return found.schema
     types = dict(records.fields)

@@ -78,8 +78,7 @@ class Restarts:
         self._last, self._same = "", 0
 
     def check(self, problem: SchemaChanged) -> None:
-        """Raises if restarting the query doesn't help: it has restarted `_SAME` times for the same columns, and ingested
-        nothing."""
+        """Raises if a restart doesn't help: there were `_SAME` for the same columns, and nothing was ingested."""
         has_ingested = problem.result is not None and problem.result.batches > 0
         self._same = 0 if has_ingested or problem.restarts != self._last else self._same + 1
         self._last = problem.restarts
@@ -92,8 +91,7 @@ class Restarts:
 
 
 class ReadTables:
-    """The tables of a query as they were when it started. `model`: the model, its sources in the order of the
-    checkpoint."""
+    """The tables of a query as they were when it started. The model's sources are in the order of the checkpoint."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
         self._model = model
@@ -115,8 +113,7 @@ class ReadTables:
         return {self._model.sources[place].relation: fields for place, fields in self.fields.items()}
 
     def check_same(self, others: Mapping[str, Fields]) -> None:
-        """Raises unless the query reads the same fields of each table as `others`, a value of
-        `by_relation`."""
+        """Raises unless the query reads the same fields of each table as in `others`, a `by_relation`."""
         for relation, fields in self.by_relation.items():
             check_columns(self._model, relation, fields, others.get(relation, fields))
 
@@ -170,8 +167,7 @@ def check_fields(
 
 
 def note_schemas(model: StreamModel, read: ReadTables, inputs: Sequence[StreamInput], begun: bool) -> None:
-    """Records in the checkpoint the fields that tables are read with from now on. `model`: the model, its sources in
-    the order of the checkpoint."""
+    """Records the fields that tables are read with from now on. The model's sources are in the checkpoint's order."""
     before = noted_schemas(model.storage, model.checkpoint) if begun else {}
     found = {}
     for place, fields in read.fields.items():

@@ -34,8 +34,7 @@ Ids = dict[str, dict[str, str]]
 
 
 def check_topics(spark: SparkSession, model: StreamModel) -> None:
-    """Raises if a topic that a stream reads was recreated. `model`: the model, its sources in the order of the
-    checkpoint."""
+    """Raises if a topic that a stream reads was recreated. The model's sources are in the checkpoint's order."""
     places = _places(model)
     if places:
         _checked(spark, model, places, noted_topics(model))

@@ -236,8 +236,7 @@ def overtaken_message(model: StreamModel, source: StreamSource) -> str:
 
 
 def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
-    """Returns the message on a rebuilt table, with what to do. `from_scratch`: whether a stream can begin with the
-    table as it is now."""
+    """Returns the message on a rebuilt table. `from_scratch`: whether a stream can begin with it as it is now."""
     is_seed = model.is_seed(table)
     if from_scratch:
         remedy = (
@@ -260,8 +259,7 @@ def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
 
 
 def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str:
-    """Returns the message on a table that now belongs to another version than the one that was read, with
-    what to do."""
+    """Returns the message on a table that now belongs to another version than the one that was read."""
     is_new = deployed.phase == PROMOTED
     back = "rollback" if is_new else "promote"
     return (

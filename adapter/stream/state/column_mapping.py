@@ -171,8 +171,7 @@ def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]
 
 
 def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
-    """Returns a signature whose aggregates and distinct values use physical column names. `keys`: whether keys use
-    physical names, too."""
+    """Returns a signature whose aggregates, distinct values and, with `keys`, keys use physical column names."""
 
     def renamed(operator: str, aggregates: AggregateState) -> AggregateState:
         own = {

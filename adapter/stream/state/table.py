@@ -122,8 +122,7 @@ class StateTable:
         return self._table
 
     def position(self) -> Position | None:
-        """The position of the last committed micro-batch. Raises `StreamError` if the table has rows, but no snapshot
-        carries a position."""
+        """The position of the last committed micro-batch. Raises if the table has rows and no snapshot has one."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -155,8 +154,7 @@ class StateTable:
         return self._table is not None and self._table.property(_INPUTS) is not None
 
     def sign(self, signature: Signature, inputs: StructType | None) -> None:
-        """Stores a more exact signature, or one whose state the author declares reusable, and the input columns from
-        now on (as in `migrate`)."""
+        """Stores a more exact signature, or one declared reusable, and the input columns from now on (as in `migrate`)."""
         self.table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
@@ -485,8 +483,7 @@ class StateTable:
         return [columns.select(spark, query, name, check) for name, query in parts.items()]
 
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
-        """SQL for the rows to append to state tables. Raises `Widened` if columns of the state were widened for
-        them."""
+        """SQL for the rows to append to state tables. Raises `Widened` if columns were widened for them."""
         wider: list[Widening] = []
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:

@@ -45,8 +45,7 @@ def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
 
 
 def clear_beginning(storage: Storage, path: str) -> None:
-    """Deletes incomplete offset files that a killed process left of the first micro-batch: Spark refuses to start with
-    them."""
+    """Deletes incomplete offset files that a killed process left of the first micro-batch: Spark refuses them."""
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is None or (checkpoint.planned is None and checkpoint.done is None):
         storage.delete(f"{path}/offsets")

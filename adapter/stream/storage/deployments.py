@@ -142,8 +142,7 @@ def interrupted_swap(model: StreamModel) -> str | None:
 
 
 def check_settled(model: StreamModel) -> None:
-    """Raises if a swap of a model was interrupted. To be called before anything of the model is read or
-    dropped."""
+    """Raises if a swap of a model was interrupted. To be called before anything of it is read or dropped."""
     if (problem := interrupted_swap(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 

@@ -139,8 +139,7 @@ def write(model: StreamModel, savepoint: Savepoint) -> None:
 
 
 def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
-    """Records which branches a savepoint is going to create. `snapshots`: the snapshot of each table's branch, by UUID
-    of the table."""
+    """Records the branches that a savepoint is going to create: the snapshot of each, by UUID of the table."""
     model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
 
 
@@ -212,8 +211,7 @@ def interrupted_restore(model: StreamModel) -> str | None:
 
 
 def check_not_interrupted(model: StreamModel) -> None:
-    """Raises if a restore or a swap of a model was interrupted. To be called before anything of the
-    model is read."""
+    """Raises if a restore or a swap of a model was interrupted. To be called before anything of it is read."""
     check_settled(model)
     if (problem := interrupted_restore(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
