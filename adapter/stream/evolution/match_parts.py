@@ -118,7 +118,8 @@ def renamed_windows(
             if name not in found:
                 same = [other for other in left if is_same(each, by_name[other])]
                 if same:
-                    found[name] = max(same, key=lambda other: (_shared(each, by_name[other]), other == name))
+                    shared = {other: len(_metrics(each) & _metrics(by_name[other])) for other in same}
+                    found[name] = max(same, key=lambda other: (shared[other], other == name))
 
     def is_same(each: WindowOperatorState, other: WindowOperatorState) -> bool:
         return now[each.name] == was[other.name]
@@ -145,11 +146,6 @@ def renamed_windows(
 
 def _metrics(operator: WindowOperatorState) -> set[str]:
     return set() if operator.aggregates is None else {*operator.aggregates.metrics}
-
-
-def _shared(one: WindowOperatorState, other: WindowOperatorState) -> int:
-    """Returns the number of aggregates that two window operators have in common."""
-    return len(_metrics(one) & _metrics(other))
 
 
 def _meanings(stages: Sequence[WindowOperatorState]) -> dict[str, str]:

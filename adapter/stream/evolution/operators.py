@@ -125,7 +125,12 @@ def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
         return False
     was, now = trees.was, trees.now
     # State tables of distinct values are added and removed with the aggregates that use them.
-    parts = [tree.all_parts - _parts_of_values(tree) for tree in (was, now)]
+    parts = [
+        tree.all_parts.difference(
+            each.part for group in tree.groups.values() for each in group.aggregates.distinct_sets.values()
+        )
+        for tree in (was, now)
+    ]
     rows = [each.rows for each in trees.fingerprints]
     if rows[0] != rows[1] or parts[0] != parts[1] or was.groups.keys() != now.groups.keys():
         return False
@@ -147,11 +152,6 @@ def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
             found.dropped_parts.append(part)
             found.dropped_columns[part] = found.new_columns[part] = {f"{part}_row"}
     return True
-
-
-def _parts_of_values(tree: TreeState) -> set[str]:
-    """Returns the state tables with the distinct values of groups."""
-    return {each.part for group in tree.groups.values() for each in group.aggregates.distinct_sets.values()}
 
 
 def _has_same_row_key(trees: Trees) -> bool:

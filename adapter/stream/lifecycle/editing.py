@@ -289,10 +289,7 @@ class _Edit:
         """Rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
-                if (
-                    self._first_row(f"select 1 from {added} where {quoted(name)} is not null limit 1")
-                    is not None
-                ):
+                if self._first_row(f"select 1 from {added} where {quoted(name)} is not null limit 1"):
                     yield f"a row of {part} would have {name}, which is a column of other parts."
         for name in (self._physical_name(part, each) for each in (*_WINDOW, _LIFE)):
             if name in own:
@@ -370,7 +367,8 @@ class _Edit:
         common = (self._own[part] & self._own[other]) - values - {STEP, _LIFE}
         by = [name for name in self._names if name.lower() in common]
         keys = ", ".join(map(quoted, (*by, _ONE)))
-        distinct = ", ".join(quoted(name) for name in of_set.columns)
+        distinct = ", ".join(map(quoted, of_set.columns))
+        is_set = f"coalesce({quoted(flag)}, false)" if flag.endswith("_in") else f"{quoted(flag)} is not null"
 
         def difference(counts: str, members: str) -> str:
             """Returns a query for the number of values minus the count, by key."""
@@ -378,7 +376,7 @@ class _Edit:
                 f"select {keys}, sum(__n) as __n from (\n"
                 f"  select {keys}, -coalesce(sum({quoted(column)} * {_TIMES}), 0) as __n from ({counts}) group by {keys}\n"
                 f"  union all\n  select {keys}, count(*) as __n from (select {keys}, {distinct} from ({members}) "
-                f"where {_is_set(flag)} group by {keys}, {distinct} having sum({_TIMES}) > 0) group by {keys}\n"
+                f"where {is_set} group by {keys}, {distinct} having sum({_TIMES}) > 0) group by {keys}\n"
                 f") group by {keys} having sum(__n) <> 0"
             )
 
@@ -414,7 +412,3 @@ class _Edit:
 
     def _first_row(self, query: str) -> Any:
         return self._spark.sql(query).first()
-
-
-def _is_set(flag: str) -> str:
-    return f"coalesce({quoted(flag)}, false)" if flag.endswith("_in") else f"{quoted(flag)} is not null"

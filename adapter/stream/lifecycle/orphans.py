@@ -44,12 +44,8 @@ class Orphans:
 
 
 def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
-    """Finds files of a model that no snapshot or checkpoint refers to.
-
-    Args:
-        model: the model, whose sources are not used.
-        before: milliseconds since 1970; younger files of tables are skipped.
-    """
+    """Finds files of a model that no snapshot or checkpoint refers to. Files of tables younger than `before`
+    (milliseconds since 1970) are skipped."""
     with locked(spark, model):
         found, left_alone = [], []
         others = _folders_beside(spark, model)

@@ -127,12 +127,7 @@ class Table:
     def ask(
         self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
     ) -> Any:
-        """Requests the rows of some keys. Returns a Java collection.
-
-        Args:
-            keys: their values, as `bound_as` gives them.
-            more: text appended to the statement.
-        """
+        """Requests the rows of some keys, given as by `bound_as`. Returns a Java collection."""
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
         of_key = [fields[name] for name in key]

@@ -55,10 +55,6 @@ class Lookups:
     ) -> DataFrame:
         """Returns the rows that a table has for the keys of a micro-batch.
 
-        Args:
-            spark: the session, with the views that the keys are computed from.
-            metrics: metrics of the micro-batch, in which requests are counted.
-
         Raises:
             SchemaChanged: the table has other columns than when the run began, and the query reads all of them.
             StreamError: the table doesn't answer, or can't be queried by these columns.

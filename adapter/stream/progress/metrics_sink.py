@@ -78,12 +78,7 @@ def publish(
     sizes: Mapping[str, int],
     parts: Iterable[PartMetrics] = (),
 ) -> None:
-    """Publishes the metrics of a micro-batch.
-
-    Args:
-        counts: increments of the model's counters.
-        sizes: values of the model's gauges.
-    """
+    """Publishes the metrics of a micro-batch: increments of the model's counters, and values of its gauges."""
     metrics = _metrics_of(spark)
     for name, number in counts.items():
         metrics.count(f"{model}.{name}", number)

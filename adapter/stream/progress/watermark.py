@@ -46,16 +46,16 @@ class Watermark:
             stream: now if seen.get(stream) is not None else self.last_arrival.get(stream, now)
             for stream in newest
         }
-        idle = tuple(stream for stream, when in last_arrival.items() if self._is_over(now - when))
+        limit = self.idle_timeout
+        idle = tuple(
+            stream for stream, when in last_arrival.items() if limit is not None and now - when > limit
+        )
         awake = [time for stream, time in newest.items() if stream not in idle]
         reached = [time - self.delay for time in awake if time is not None]
         slowest = min(reached) if reached and len(reached) == len(awake) else None
         return replace(
             self, newest=newest, value=_latest(self.value, slowest), last_arrival=last_arrival, idle=idle
         )
-
-    def _is_over(self, waited: int) -> bool:
-        return self.idle_timeout is not None and waited > self.idle_timeout
 
 
 def _latest(one: int | None, other: int | None) -> int | None:

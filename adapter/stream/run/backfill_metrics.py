@@ -8,7 +8,7 @@ the state, and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -209,12 +209,13 @@ class NewMetrics(MicroBatch):
                 f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
             ) from problem
         columns = Columns(self._schema)
-        read = {name: f"select * from {_history_view(name)}" for name in parts}
-        self._show_state([columns.select(self._spark, query, part=name) for name, query in read.items()])
+        self._show_state(
+            [columns.select(self._spark, f"select * from history_of_{name}", part=name) for name in parts]
+        )
         self._move_clock(self._at)
-        self._fold_into({*parts}, _past_view)
+        self._fold_into({*parts}, "past")
         self._show_state([self._present()])
-        self._fold_into({aggregation.main for aggregation in self._aggregations}, _present_view)
+        self._fold_into({aggregation.main for aggregation in self._aggregations}, "present")
         for aggregation in self._aggregations:
             self._compare(aggregation)
 
@@ -243,7 +244,7 @@ class NewMetrics(MicroBatch):
             elif isinstance(item, Step):
                 self._show(item, True)
             elif item.name in parts:
-                self._persist(sql(self._spark, text_of(item, True)), _history_view(item.name))
+                self._persist(sql(self._spark, text_of(item, True)), f"history_of_{item.name}")
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
@@ -277,11 +278,11 @@ class NewMetrics(MicroBatch):
         query = f"select {', '.join(items)} from {state.relation}"
         return Columns(self._schema).select(self._spark, query)
 
-    def _fold_into(self, parts: set[str], called: Callable[[str], str]) -> None:
-        """Registers views of state tables in compacted form."""
+    def _fold_into(self, parts: set[str], prefix: str) -> None:
+        """Registers views of state tables in compacted form, as ``{prefix}_{part}``."""
         for part in self._context.program.parts:
             if part.name in parts:
-                self._persist(sql(self._spark, part.fold), called(part.name))
+                self._persist(sql(self._spark, part.fold), f"{prefix}_{part.name}")
 
     def _parts_of(self, aggregation: _Aggregation) -> list[str]:
         """Returns the state tables with columns of an aggregation's new aggregates."""
@@ -296,8 +297,8 @@ class NewMetrics(MicroBatch):
         others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *aggregation.values}
         if self._has_steps:
             others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
-        of_main = self._spark.table(_past_view(aggregation.main)).columns
-        own = {name.lower() for name in self._spark.table(_past_view(part)).columns}
+        of_main = self._spark.table(f"past_{aggregation.main}").columns
+        own = {name.lower() for name in self._spark.table(f"past_{part}").columns}
         return [name for name in of_main if name.lower() in own - others]
 
     # -- comparison and additions ------------------------------------------------------------------
@@ -305,8 +306,8 @@ class NewMetrics(MicroBatch):
     def _compare(self, aggregation: _Aggregation) -> None:
         """Raises if kept aggregates with exact results differ between the history and the state."""
         by = self._identity(aggregation, aggregation.main)
-        types = column_types(self._spark.table(_past_view(aggregation.main)).schema)
-        kinds = {name.lower(): kind for name, kind in types.items()}
+        schema = self._spark.table(f"past_{aggregation.main}").schema
+        kinds = {name.lower(): kind for name, kind in column_types(schema).items()}
         exact = {
             f"__n{place}": (key, column)
             for place, (key, column) in enumerate(
@@ -318,13 +319,11 @@ class NewMetrics(MicroBatch):
                 if kinds[column.lower()].startswith(_NUMBERS)
             )
         }
-        summed_as = {
-            name: kind if kind.startswith("decimal") else "decimal(20,0)" for name, kind in kinds.items()
-        }
-        sums = [
-            f"coalesce(try_sum(cast({quoted(column)} as {summed_as[column.lower()]})), 0) as {name}"
-            for name, (_, column) in exact.items()
-        ]
+        sums = []
+        for name, (_, column) in exact.items():
+            kind = kinds[column.lower()]
+            sum_type = kind if kind.startswith("decimal") else "decimal(20,0)"
+            sums.append(f"coalesce(try_sum(cast({quoted(column)} as {sum_type})), 0) as {name}")
         listed = ", ".join(map(quoted, by))
         grouped = f"group by {listed}" if by else "having count(*) > 0"
 
@@ -332,7 +331,7 @@ class NewMetrics(MicroBatch):
             return f"select {', '.join([*map(quoted, by), *sums, 'true as __there'])} from {view} {grouped}"
 
         on = _equal_columns(by)
-        present, past = summed(_present_view(aggregation.main)), summed(_past_view(aggregation.main))
+        present, past = summed(f"present_{aggregation.main}"), summed(f"past_{aggregation.main}")
         both = f"({present}) as own left join ({past}) as past on {on}"
         wrong = {"__there": "past.__there is null", **{name: f"own.{name} <> past.{name}" for name in exact}}
         counts = ", ".join(f"count_if({text}) as {name}" for name, text in wrong.items())
@@ -355,8 +354,8 @@ class NewMetrics(MicroBatch):
 
     def _addition(self, aggregation: _Aggregation, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
-        by, columns = self._identity(aggregation, part), self._spark.table(_past_view(part)).columns
-        of_present = {name.lower() for name in self._spark.table(_present_view(aggregation.main)).columns}
+        by, columns = self._identity(aggregation, part), self._spark.table(f"past_{part}").columns
+        of_present = {name.lower() for name in self._spark.table(f"present_{aggregation.main}").columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
         carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
         carried = {name: how for name, how in carried.items() if name in of_present}
@@ -375,28 +374,14 @@ class NewMetrics(MicroBatch):
             *(f"{how}({quoted(name)}) as {quoted(name)}" for name, how in carried.items()),
         ]
         grouped = f"group by {', '.join(map(quoted, by))}" if by else "having count(*) > 0"
-        there = (
-            f"select {', '.join(listed) or '1 as __there'} from {_present_view(aggregation.main)} {grouped}"
-        )
+        there = f"select {', '.join(listed) or '1 as __there'} from present_{aggregation.main} {grouped}"
         seen = ""
         if part != aggregation.main:
             of_new = aggregation.new_columns & aggregation.of_metrics
             flags = (f"string({quoted(name)})" for name in columns if name.lower() in of_new)
             seen = f"\nwhere coalesce({', '.join(flags)}) is not null"
         on = _equal_columns(by)
-        return f"select {', '.join(items)}\nfrom {_past_view(part)} as past join (\n{there}\n) as own on {on}{seen}"
-
-
-def _history_view(part: str) -> str:
-    return f"history_of_{part}"
-
-
-def _past_view(part: str) -> str:
-    return f"past_{part}"
-
-
-def _present_view(part: str) -> str:
-    return f"present_{part}"
+        return f"select {', '.join(items)}\nfrom past_{part} as past join (\n{there}\n) as own on {on}{seen}"
 
 
 def _equal_columns(columns: Sequence[str]) -> str:

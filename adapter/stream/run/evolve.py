@@ -172,8 +172,6 @@ def plan_change(
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
-        context: the model's context with its new program.
-        position: the last epoch in the state.
         open_step: whether the table lacks the output of that epoch.
         has: the columns of the model's table and their types.
 

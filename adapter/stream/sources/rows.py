@@ -233,11 +233,7 @@ def _newest(column: str) -> str:
 
 def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
     """Registers a step's rows under its name, without those that lack a usable time and, if `expires`, without late
-    rows. All are counted when they are computed (see `filtered_counts`).
-
-    Args:
-        spark: the session of the micro-batch, with the views of the streams and ``clock``.
-    """
+    rows. All are counted when they are computed (see `filtered_counts`)."""
     from pyspark.sql import functions as F
 
     watermark, is_late = clock_column("watermark_before", step.time_zone), "false"

@@ -533,10 +533,7 @@ class StateTable:
 
 
 def read_signature(model: StreamModel, properties: Mapping[str, str], what: str = "its state") -> Signature:
-    """Reads the signature of a state from the properties of its table.
-
-    Args:
-        what: name of the state in messages.
+    """Reads the signature of a state, called `what` in messages, from the properties of its table.
 
     Raises:
         StreamError: another version of this package created the table.
