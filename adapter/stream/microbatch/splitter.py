@@ -110,10 +110,12 @@ class BatchSplitter:
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        can_cut = self._cuts and bool(self._time_columns(batch))
-        tries = self._failed_attempts(number) if can_cut else 0
+        if not self._cuts or not self._time_columns(batch):
+            yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
+            return
+        tries = self._failed_attempts(number)
         most = max(1, self._rows_that_fit(batch) >> tries)
-        is_large = can_cut and (since is not None or self._expected(batch, number, ordered) > most)
+        is_large = since is not None or self._expected(batch, number, ordered) > most
         with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
                 yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
