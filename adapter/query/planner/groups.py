@@ -216,14 +216,12 @@ def _aggregate(
     grouped = GroupedRows(keys, builder.grouping_sets, source.alias, below.relation)
     expires_in_time = grouped.relation.ends is not None
     # A global aggregate has no key that could be idle.
-    is_forgotten = ttl_over(below, planner.ttl) is not None
-    is_timed = (bool(keys) and is_forgotten) or expires_in_time
+    is_timed = (bool(keys) and ttl_over(below, planner.ttl) is not None) or expires_in_time
     identity = digest(
         below.name,
         conditions.row_source(template),
         *sorted(key.sql for key in keys),
         builder.grouping_sets,
-        *(["never idle"] if is_forgotten and not keys else []),
     )
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"

@@ -242,9 +242,6 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
 
 def _add_ranking(planner: Planner, operator: TopN) -> Operator:
     """Adds a ranking, split into buckets if that is requested."""
-    if operator.is_global and ttl_over(operator.inputs[0], planner.ttl) is not None:
-        # Such rankings expired before 28 November 2026: the other name excludes those states.
-        operator = replace(operator, name=f"top_{digest(operator.name, 'never idle')}")
     if planner.rewrites.topn_buckets is not None:
         planner.rewrites.split_ranking(operator.name)
         operator = replace(operator, top=replace(operator.top, buckets=planner.rewrites.topn_buckets))

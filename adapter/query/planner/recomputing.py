@@ -12,7 +12,7 @@ from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed
 from ..plan import column_origins
-from ..plan.operator import Operator, UnboundedState, Until, in_order, mixes_lifetimes
+from ..plan.operator import Operator, UnboundedState, Until, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
 from ..plan.state.buffered_rows import TopRows
@@ -123,7 +123,6 @@ def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
     first = () if query.top is None else (query.top.rows,)
     asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
     told = ["mixed types"] if compares_mixed(template) else []
-    told += ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) else []
     name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
     return planner.add(
         Recompute(

@@ -13,7 +13,7 @@ from ..frontend.select_kind import is_grouped
 from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import unbounded_state
-from ..plan.operator import Operator, UnboundedState, input_name, mixes_lifetimes
+from ..plan.operator import Operator, UnboundedState, input_name
 from ..plan.operators.local import Local
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
@@ -113,12 +113,9 @@ def _set_operation(
         raise QueryError(f"{operation.upper()} of non-deterministic values, such as those of rand().")
     bounded = has_few_rows or all(each.relation.bounded for each in inputs)
     growth = None if bounded or end else UnboundedState("every different row", None)
-    # Before 28 November 2026 rows expired even if those of the input don't: the other name excludes those
-    # states.
-    told = ["idle rows are met"] if planner.ttl is not None and mixes_lifetimes(inputs) and not end else []
     return planner.add(
         SetOperation(
-            name=f"set_{digest(operation, *(each.name for each in inputs), *told)}",
+            name=f"set_{digest(operation, *(each.name for each in inputs))}",
             inputs=inputs,
             operation=operation,
             label=operation.upper(),
