@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from sqlglot import exp
+
 from ..frontend.source_text import without_names
-from ..sql.dialect import parse
 from ..sql.names import digest
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
@@ -93,12 +94,12 @@ def by_place(*texts: object, like: Lineage) -> Lineage:
     return Lineage(rows, columns, rows if like.star else "", like.hidden)
 
 
-def text_lineage(kind: str, text: str, below: Sequence[Lineage], *also: object) -> Lineage:
-    """Returns the lineage of SQL that isn't understood: a digest of the text without its relations' names, and of
+def text_lineage(kind: str, query: exp.Query, below: Sequence[Lineage], *also: object) -> Lineage:
+    """Returns the lineage of a query that isn't understood: a digest of its text without its relations' names, and of
     its inputs.
 
     Args:
         kind: name of the operator's class.
         also: everything else that its rows depend on, as plain JSON.
     """
-    return opaque(kind, without_names(parse(text)), *also, *(each.means for each in below))
+    return opaque(kind, without_names(query), *also, *(each.means for each in below))

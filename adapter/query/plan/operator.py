@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import exp
 
 from ..program import Lookup, Rows, StatePart, Step
-from ..sql.dialect import parse, sql
+from ..sql.dialect import sql
 from ..windows.emission import Emission
 from .author_text import lifted, put_back
 from .explanation import (
@@ -154,9 +154,9 @@ class Operator(ABC):
         """Returns the author's expressions that columns of its rows hold under a generated name."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
-    def as_written(self, text: str) -> exp.Query:
+    def as_written(self, query: exp.Select) -> exp.Select:
         """Returns a query over its first input, with the author's expressions in place of generated columns."""
-        return put_back(parse(text), self.inputs[0].expressions if self.inputs else {})
+        return put_back(query, self.inputs[0].expressions if self.inputs else {})
 
     def explanation(
         self,
@@ -220,12 +220,12 @@ class QueryOperator(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""
-        return text_lineage(type(self).__name__, self.sql, below)
+        return text_lineage(type(self).__name__, self.query, below)
 
     @property
     def expressions(self) -> Mapping[str, str]:
         """Returns the expressions that a query above displays."""
-        return lifted(self.as_written(self.sql))
+        return lifted(self.as_written(self.query))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from sqlglot import exp
 from ..frontend.source_text import without_names
 from ..normalize.conditions import is_repeatable
 from ..sql.clauses import aggregate, conjuncts, filters, joined, passes_columns, relations
-from ..sql.dialect import DIALECT, canonical, parse
+from ..sql.dialect import DIALECT, canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -316,14 +316,14 @@ def expression(text: str) -> exp.Expr:
     return made
 
 
-def lineage_of_text(kind: str, text: str, below: Sequence[Lineage]) -> Lineage:
-    """Returns the lineage of an operator's SQL, as a query if it is understood.
+def lineage_over(kind: str, query: exp.Select, below: Sequence[Lineage]) -> Lineage:
+    """Returns the lineage of an operator's query, or of its text if the query isn't understood.
 
     Args:
         kind: name of the operator's class.
-        text: SQL that reads the inputs as ``__input_0`` …
+        query: reads the inputs as ``__input_0`` …
     """
     try:
-        return of_query(parse(text), {input_name(number): each for number, each in enumerate(below)})
+        return of_query(query, {input_name(number): each for number, each in enumerate(below)})
     except UnknownLineage:
-        return text_lineage(kind, text, below)
+        return text_lineage(kind, query, below)

@@ -16,7 +16,7 @@ from ..plan.operator import Operator, UnboundedState, Until, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
 from ..plan.state.buffered_rows import TopRows
-from ..sql.dialect import DIALECT, canonical, sql
+from ..sql.dialect import DIALECT, canonical
 from ..sql.names import digest
 from ..sql.nodes import holds
 from .context import Planner
@@ -128,7 +128,7 @@ def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
         Recompute(
             name=name,
             inputs=inputs,
-            sql=sql(template),
+            query=template,
             keys=query.keys,
             aliases=query.aliases,
             unique=query.unique,

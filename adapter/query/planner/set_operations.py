@@ -19,7 +19,7 @@ from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_end
 from ..sql.clauses import output_names
-from ..sql.dialect import parse, sql
+from ..sql.dialect import parse_select, sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from .bounds import is_covered
@@ -140,10 +140,9 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
         # Equal rows arrive in one micro-batch.
-        query = parse(text := f"select distinct * from {input_name(0)}")
-        assert isinstance(query, exp.Select)
+        text = f"select distinct * from {input_name(0)}"
         name = f"local_{digest('distinct', text, below.name)}"
-        return planner.add(Local(name=name, inputs=(below,), query=query, label="distinct"))
+        return planner.add(Local(name=name, inputs=(below,), query=parse_select(text), label="distinct"))
     if below.relation.keys:
         return below  # no row is repeated
     if grouped is not None:

@@ -23,7 +23,7 @@ from ..plan.operators.window_rows import WindowRows
 from ..plan.relations.windowed import RowsInWindows
 from ..plan.state import generations
 from ..rewrites.stream_rewrites import Rewrites
-from ..sql.dialect import canonical, parse
+from ..sql.dialect import canonical, parse_select
 from ..sql.names import digest
 from ..sql.nodes import copied, every, shape
 from ..windows import expansion
@@ -200,7 +200,7 @@ def _recomputed_windows(planner: Planner, below: Operator, window: Window, name:
     made = Recompute(
         name=name,
         inputs=(below,),
-        sql=text,
+        query=parse_select(text),
         keys=(by,),
         aliases=("own",),
         label=str(window),
@@ -217,6 +217,11 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
     if ttl is None:
         return operator
     text = generations.countable(input_name(0), until, ttl)
-    name, query = f"project_{digest(operator.name, text)}", parse(text)
-    assert isinstance(query, exp.Select)
-    return planner.add(Project(name=name, inputs=(operator,), query=query, label="rows that may still count"))
+    return planner.add(
+        Project(
+            name=f"project_{digest(operator.name, text)}",
+            inputs=(operator,),
+            query=parse_select(text),
+            label="rows that may still count",
+        )
+    )

@@ -325,6 +325,13 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     return tree
 
 
+def parse_select(text: str) -> exp.Select:
+    """Parses a SELECT that the planner wrote as text."""
+    tree = parse(text)
+    assert isinstance(tree, exp.Select)
+    return tree
+
+
 @lru_cache(_MANY)
 def parse_once(text: str) -> exp.Query:
     """Parses a text that the planner printed. Returns the same tree each time, which must not be changed."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..author_text import select_of
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
 from ..lineage import Lineage
@@ -20,7 +19,7 @@ from ..operator import (
     ttl_over,
     with_inputs,
 )
-from ..query_lineage import lineage_of_text
+from ..query_lineage import lineage_over
 from ..query_summary import Summary
 from ..relation import Relation, weight_of
 from ..relations.joined import JoinedRelations
@@ -61,7 +60,7 @@ class Join(QueryOperator, ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_of_text("Join", self.sql, below)
+        return lineage_over("Join", self.query, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores each input's rows, and joins each input's changes with all rows of the others."""
@@ -94,12 +93,11 @@ class Join(QueryOperator, ExpiringOperator):
                 return AS_ITS_INPUT
             return context.ttl_after("its last change" if each.relation.changes else "it came") or ALL_BOUNDED
 
-        select = select_of(self.sql)
         state = states_of_sides(
-            self, select, context, need="that may still match", until=self.until, clears=clears
+            self, self.query, context, need="that may still match", until=self.until, clears=clears
         )
         name = "IntervalJoin" if self.until else "RegularJoin"
-        return self.explanation(context, Summary().of(select)[1], name, state=state)
+        return self.explanation(context, Summary().of(self.query)[1], name, state=state)
 
     def _unpacked(self, rows: str, number: int) -> str:
         """Returns an input's rows with their columns; with their weights if they may be retracted."""

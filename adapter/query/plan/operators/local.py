@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...sql.dialect import parse
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import QueryOperator, Wiring, with_inputs
-from ..query_lineage import lineage_of_text
+from ..query_lineage import lineage_over
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
 from ..relations.joined import JoinedRelations
@@ -36,7 +35,7 @@ class Local(QueryOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_of_text("Local", self.sql, below)
+        return lineage_over("Local", self.query, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
@@ -44,8 +43,7 @@ class Local(QueryOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, groups and rankings, which are within a window."""
-        query = parse(self.sql)
-        name, text = Summary(self.inputs[0].expressions, windows=True).of(query)
+        name, text = Summary(self.inputs[0].expressions, windows=True).of(self.query)
         return self.explanation(
-            context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(query)
+            context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(self.query)
         )

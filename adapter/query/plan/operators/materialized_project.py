@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
-from ...sql.dialect import parse
 from ..explanation import WINDOW_END, Context, Explanation
 from ..operator import ExpiringOperator, QueryOperator, Wiring, with_inputs
 from ..query_summary import ROW_BY_ROW, Summary, tables
@@ -44,12 +43,11 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns what a `Project` would, and the rows that are stored."""
-        query = parse(self.sql)
-        name, text = Summary(self.inputs[0].expressions).of(query)
+        name, text = Summary(self.inputs[0].expressions).of(self.query)
         rows = "a row that is there, and what it gave, to be retracted as it was"
         clears = WINDOW_END if self.ends else self.ttl_phrase(context, "the row's last change")
         state = context.states({}, (rows, clears or "when the row goes"))
-        return self.explanation(context, text or "its rows", name, state=state, reads=tables(query))
+        return self.explanation(context, text or "its rows", name, state=state, reads=tables(self.query))
 
 
 _GIVEN, _IS_NEW = "__given", "__is_new"

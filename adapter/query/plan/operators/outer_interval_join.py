@@ -12,7 +12,6 @@ from ...normalize import conditions
 from ...program import EXPIRES_AT, StatePart
 from ...sql.clauses import is_semi_or_anti
 from ...sql.dialect import sql
-from ..author_text import select_of
 from ..explanation import Context, Explanation
 from ..join_sides import states_of_sides
 from ..operator import QueryOperator, Until, Wiring, with_inputs
@@ -99,12 +98,13 @@ class OuterIntervalJoin(QueryOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, and until when the rows of each side are stored."""
-        select = select_of(self.sql)
         state = states_of_sides(
-            self, select, context, need="that may still match", until=self.until, clears=lambda _: ""
+            self, self.query, context, need="that may still match", until=self.until, clears=lambda _: ""
         )
         notes = ("A row that meets none comes once, when it can meet none any more.",)
-        return self.explanation(context, Summary().of(select)[1], *self.shown_as, state=state, notes=notes)
+        return self.explanation(
+            context, Summary().of(self.query)[1], *self.shown_as, state=state, notes=notes
+        )
 
 
 class MatchedOrAlone:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...sql.dialect import parse
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, QueryOperator, Wiring, with_inputs
-from ..query_lineage import lineage_of_text
+from ..query_lineage import lineage_over
 from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import Relation
 from ..relations.passed import passed_relation
@@ -29,7 +28,7 @@ class Project(QueryOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_of_text("Project", self.sql, below)
+        return lineage_over("Project", self.query, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
@@ -40,9 +39,8 @@ class Project(QueryOperator):
         """Returns its select list, joins and conditions; None if it only returns columns of its input."""
         if not self.label.upper().startswith("SELECT"):
             return self.explanation(context, self.label)
-        query = parse(self.sql)
-        name, text = Summary(self.inputs[0].expressions).of(query)
-        return self.explanation(context, text, name, reads=tables(query)) if text else None
+        name, text = Summary(self.inputs[0].expressions).of(self.query)
+        return self.explanation(context, text, name, reads=tables(self.query)) if text else None
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from ....util.quoting import quote
 from ...program import Step, now
-from ...sql.dialect import parse
 from ...windows.windows import Window
-from ..author_text import aggregates, as_author_writes, keys, lifted, select_of, shown
+from ..author_text import aggregates, as_author_writes, keys, shown
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
-from ..operator import ExpiringOperator, ResultSteps, Until, Wiring, keeps_rows, with_inputs
+from ..operator import ExpiringOperator, QueryOperator, ResultSteps, Until, Wiring, keeps_rows, with_inputs
 from ..query_lineage import canonical_text
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
@@ -24,7 +23,7 @@ from ..time_bounds import kept_until
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recompute(ExpiringOperator):
+class Recompute(QueryOperator, ExpiringOperator):
     """Any other query, such as LEAD, a percentile, an outer join, EXISTS or a scalar subquery: computed again
     over all rows of the partitions that changed, minus its previous result. Keeps the rows of its inputs."""
 
@@ -40,7 +39,6 @@ class Recompute(ExpiringOperator):
         "WindowTableFunction",
     )
 
-    sql: str
     keys: tuple[tuple[str, ...], ...]
     """Per input, the partition expressions over its alias; empty if everything is recomputed."""
     aliases: tuple[str, ...]
@@ -110,7 +108,7 @@ class Recompute(ExpiringOperator):
         also: list[object] = [canonical_text(key, self.aliases) for keys in self.keys for key in keys]
         if self.top is not None:
             also += ["top", self.top.rows]
-        return text_lineage("Recompute", self.sql, below, *also)
+        return text_lineage("Recompute", self.query, below, *also)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is
@@ -143,10 +141,8 @@ class Recompute(ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
-        query = parse(self.sql)
-        select = select_of(self.sql)
         name, text = Summary(self.inputs[0].expressions, last=None if self.top is None else self.top.rows).of(
-            query
+            self.query
         )
         name = {
             "Join": "RegularJoin",
@@ -161,7 +157,7 @@ class Recompute(ExpiringOperator):
             rows = f"a row that is, or was, among the first {self.top.rows} of its partition"
             clears = clears or "when others take its place"
         is_grouped = name == "GroupAggregate"
-        calls = aggregates(select) if is_grouped else []
+        calls = aggregates(self.query) if is_grouped else []
         computing = Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
         if not self.is_whole:
             by = tuple(map(as_author_writes, next(keys for keys in self.keys if keys)))
@@ -169,28 +165,23 @@ class Recompute(ExpiringOperator):
             computing = Computing(PARTITIONS, by, cost)
         if self.ends or clears is None:
             clears = self.clears(context)
-        if select.args.get("joins"):
+        if self.query.args.get("joins"):
             state = states_of_sides(
-                self, select, context, need=need, until=self.until, clears=lambda _: str(clears)
+                self, self.query, context, need=need, until=self.until, clears=lambda _: str(clears)
             )
         else:
             state = context.states({}, (rows, clears))
         return self.explanation(
             context,
-            text or shown(query),
+            text or shown(self.query),
             "IntervalJoin" if self.until else name,
-            tuple(keys(select)) if is_grouped else None,
+            tuple(keys(self.query)) if is_grouped else None,
             state=state,
             computing=computing,
             metrics=tuple(KeptMetric(call, kind, (), "computed from the kept rows") for call, kind in calls),
             notes=(f"Why rows are kept: {self.label}.",) if is_grouped else (),
-            reads=tables(query),
+            reads=tables(self.query),
         )
-
-    @property
-    def expressions(self) -> Mapping[str, str]:
-        """Returns the expressions that a query above displays."""
-        return lifted(self.as_written(self.sql))
 
     def _stored_inputs(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
         """Returns the partitions, and the buffered rows of each input."""

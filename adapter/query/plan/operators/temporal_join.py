@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StatePart, Step, now
-from ...sql.dialect import parse
 from ...windows.expansion import VALID_UNTIL
 from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
@@ -85,7 +84,7 @@ class TemporalJoin(QueryOperator):
         """Returns the lineage of its text and of its key."""
         changes = ["changes"] if self.of_changes else []
         return text_lineage(
-            "TemporalJoin", self.sql, below, list(self.version_key), self.version_time, *changes
+            "TemporalJoin", self.query, below, list(self.version_key), self.version_time, *changes
         )
 
     def generate(self, wiring: Wiring) -> None:
@@ -103,7 +102,7 @@ class TemporalJoin(QueryOperator):
         rows = {_RowsAndVersions(self).rows: (waits, WHEN_EMITTED)}
         state = context.states(rows, (valid, "when the next one is valid"))
         notes = (f"A row is emitted once, when the watermark has passed its {self.time}.",)
-        return self.explanation(context, Summary().of(parse(self.sql))[1], state=state, notes=notes)
+        return self.explanation(context, Summary().of(self.query)[1], state=state, notes=notes)
 
 
 class _RowsAndVersions:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
-from ...sql.dialect import parse, sql
 from ...sql.names import digest
+from ...sql.nodes import copied
 from ..explanation import Context, Explanation
 from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
@@ -61,8 +59,7 @@ class TopN(TopNFields):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its first rows, with their rank."""
-        select = parse(self.sql)
-        assert isinstance(select, exp.Select)
+        select = copied(self.query)
         # ORDER BY refers to the row's columns, whatever the select list gives these names to.
         items = [each for each in select.expressions if each.alias_or_name != ROW_TIME]
         select.set(
@@ -101,8 +98,7 @@ class TopN(TopNFields):
     def explain(self, context: Context) -> Explanation:
         """Returns its ranking in Flink's terms, and what clears the rows of its state."""
         (below,) = self.inputs
-        select = self.as_written(sql(self.query))
-        assert isinstance(select, exp.Select)
+        select = self.as_written(self.query)
         of_groups, time = below.relation.changes, below.relation.event_time
         name, what = ranking(select, self.top.rows, "" if of_groups else time or "")
         notes = []
