@@ -52,7 +52,7 @@ class _Ranking:
         return TopN(
             name=f"top_{digest(below.name, canonical(template), *identity)}",
             inputs=(below,),
-            sql=sql(self.rows),
+            rows=self.rows,
             label="TopN",
             top=self.top,
             rank=self.rank,
@@ -183,7 +183,7 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     return replace(
         made.operator(template, below, str(ranked.last)),
         has_few_partitions=ranked.has_few_partitions,
-        sql=sql(with_weight(made.rows, [(alias, WEIGHT)])),
+        rows=with_weight(made.rows, [(alias, WEIGHT)]),
         ids=_numbered_columns(ID, len(ids)),
         of_groups=within,
         improves=not (is_filtered or expires)

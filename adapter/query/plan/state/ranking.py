@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
 from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 from ...program import Step
+from ...sql.dialect import sql
 from ..operator import Operator
 from ..relation import WEIGHT
 
@@ -25,9 +27,9 @@ _FIRST = f"{ROW}.`{ORDER}0`"
 class TopNFields(Operator):
     """Fields of a `TopN`. Its input is append-only rows, or groups, or a row-by-row query over groups."""
 
-    sql: str
-    """SQL of the rows to rank: with the weight, if they have one, and columns whose names begin with `BY`,
-    `ORDER` and `ID`."""
+    rows: exp.Select
+    """The rows to rank, over its input: with the weight, if they have one, and columns whose names begin with `BY`,
+    `ORDER` and `ID`. It isn't changed any more."""
     top: Top
     """The ranking, partitioned by the columns that begin with `BY` and ordered by the row's column."""
     rank: str
@@ -55,6 +57,11 @@ class TopNFields(Operator):
     of event time."""
     has_few_partitions: bool = False
     """Whether the sets of values of the partition keys don't grow."""
+
+    @cached_property
+    def sql(self) -> str:
+        """The text of the rows."""
+        return sql(self.rows)
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
