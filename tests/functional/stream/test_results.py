@@ -252,6 +252,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
         has_windows=True,
         is_append=False,
         state_ttl=False,
+        static=(),
     )
     found = verifying.verify(spark, stream.model, stream.program, asked)
     assert found.is_equal and found.difference.equal == 2 and found.until is None
