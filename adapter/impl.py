@@ -492,8 +492,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         except DbtRuntimeError as problem:
             # A view over a dropped relation can be described, but has no schema.
             logger.debug(str(problem))
-            return catalog.Description.of(rows)
-        return catalog.Description.of(rows, columns_of(schema))
+            return catalog.Description.from_rows(rows)
+        return catalog.Description.from_rows(rows, columns_of(schema))
 
     @available
     def described_comments(self, relation: BaseRelation) -> dict[str, str]:

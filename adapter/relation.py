@@ -110,7 +110,7 @@ def _with_own_table(source: DeclaredSource, config: Any, table: str) -> Declared
     """Returns a source with the name of its table in the session catalog, and with an absolute path."""
     root = project_root()
     located = source if root is None else at_project(source, root)
-    schema = schema_name(str(config.source_name), located.identity, located.reads)
+    schema = schema_name(str(config.source_name), located.identity, located.read_settings)
     return replace(located, relation=table_name(schema, table))
 
 

@@ -338,10 +338,10 @@ class _Watch:
             self._asked_at = time.monotonic()
             # If the JVM has ended, the main loop notices.
             with suppress(Exception):
-                self._ask_models()
+                self._check_activities()
             self._asked_at = None
 
-    def _ask_models(self) -> None:
+    def _check_activities(self) -> None:
         activities: dict[str, tuple[str, object] | None] = {}
         running = False
         for name, each in self.supervisor.models.items():

@@ -123,7 +123,7 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 
 def _row(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the cells of a model's row, by column."""
+    """Returns the cells of a model's row, by column. `entry`: the model's entry in the result of `collect`."""
     progress = entry["progress"]
     status = _status(entry)
     if progress is None:

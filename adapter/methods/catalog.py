@@ -27,7 +27,9 @@ class Description:
     """The details that follow the columns, by name: Owner, Comment, Statistics …"""
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[Any, ...]], columns: Sequence[SparkColumn] | None = None) -> Description:
+    def from_rows(
+        cls, rows: Sequence[tuple[Any, ...]], columns: Sequence[SparkColumn] | None = None
+    ) -> Description:
         """Parses the rows of DESCRIBE EXTENDED: columns, partitioning, details.
 
         Args:

@@ -31,7 +31,11 @@ def stage(table: agate.Table, view: str, session: SparkSession) -> None:
 
 
 def record_definition(table: IcebergTable, definition: str) -> None:
-    """Notes with a seed's table how it is defined."""
+    """Stores a digest of a seed's definition in its table's properties.
+
+    Args:
+        definition: the columns and the clauses of the CREATE TABLE.
+    """
     table.set_properties({_DEFINITION: _digest(definition)})
 
 

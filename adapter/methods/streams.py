@@ -212,7 +212,14 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse_list
     def query_columns(self, sql: str, order: Sequence[str] | None = None) -> list[SparkStreamingColumn]:
-        """Returns the columns of a query."""
+        """Returns the columns of a query.
+
+        Args:
+            order: names of the columns to return, in this order; all in the query's order by default.
+
+        Raises:
+            DbtRuntimeError: the query fails, or two of its columns have one name.
+        """
         handle = self.connections.get_thread_connection().handle
         try:
             handle.execute(sql)

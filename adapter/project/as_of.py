@@ -90,7 +90,7 @@ def _qualified_time(relation: str, time: object) -> str:
         column = exp.maybe_parse(str(time), dialect=DIALECT)
     if not isinstance(column, exp.Column) or not column.table or column.args.get("db"):
         raise QueryError(
-            f"as_of() over {relation}: '{time}' is no column with its relation's name; write the event time of the rows "
-            "on the other side, as in 'o.ordered_at'."
+            f"as_of() over {relation}: '{time}' is not a column qualified by its relation; write the event time of the "
+            "rows on the other side, as in 'o.ordered_at'."
         )
     return quote_path(part.name for part in column.parts)

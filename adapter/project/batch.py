@@ -235,7 +235,7 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
         return
     (first,) = ask(query)
     if first is not None and first < oldest:
-        _check_complete(overwriting, oldest, table, ask)
+        _check_no_rows_lost(overwriting, oldest, table, ask)
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
     begins = "no row" if first is None else f"no row before {ranges.text(first)}"
@@ -245,7 +245,7 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
     )
 
 
-def _check_complete(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
+def _check_no_rows_lost(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
     """Raises if a stream may have lost a part of these windows' rows. A stream without such early rows may never have
     had any."""
     for stream, since in overwriting.reaches_back(oldest).items():

@@ -46,7 +46,7 @@ def with_changelogs(
             )
             continue
         of_table = _load(spark, relation, table)
-        _add_columns(found, relation, of_table)
+        _add_reserved_looking_columns(found, relation, of_table)
         if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
             if feed is not None:
                 _check_followed(of_table, relation)
@@ -87,18 +87,18 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
         ) from problem
 
 
-def with_columns(
+def with_reserved_looking_columns(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
     """Adds columns with possibly reserved names to what the project declares of relations. Arguments are those of
     `with_changelogs`."""
     found = dict(known)
     for relation, table in tables.items():
-        _add_columns(found, relation, load(spark, table))
+        _add_reserved_looking_columns(found, relation, load(spark, table))
     return found
 
 
-def _add_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
+def _add_reserved_looking_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
     if table is not None and (columns := _reserved_looking_names(table.column_names)):
         found[relation] = replace(found.get(relation, Known()), columns=columns)
 

@@ -179,7 +179,9 @@ def plan_as_in_run(
 ) -> Plan:
     """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
-        read = changelogs.with_columns(environment.session(), known, tables(sql, environment))
+        read = changelogs.with_reserved_looking_columns(
+            environment.session(), known, tables(sql, environment)
+        )
     return plan(node, sql, read, query_runner(environment))
 
 
@@ -237,7 +239,7 @@ def _with_unique_key(found: Plan, settings: stream_config.StreamConfig) -> Plan:
     """Returns the plan with the key of config unique_key, if its result is updating."""
     if not settings.unique_key or not found.dataflow.root.relation.changes:
         return found
-    key = own_names.as_planned(settings.unique_key, found.taken)
+    key = own_names.marked_columns(settings.unique_key, found.taken)
     return replace(found, dataflow=replace(found.dataflow, key=key))
 
 
@@ -249,7 +251,7 @@ def operator_tree(
         table=str(node.get("relation_name")),
         emission=settings.emission,
         ttl=settings.state_ttl,
-        domains=own_names.as_planned(settings.constant_domains, found.taken),
+        domains=own_names.marked_columns(settings.constant_domains, found.taken),
         watermark=settings.watermark,
         changelog=settings.changelog,
     )

@@ -43,7 +43,8 @@ _TWO_RUNS = re.compile(
     re.MULTILINE,
 )
 
-# Values, names and files in a message, which may contain any words. Quoted text of another exception doesn't match.
+# Values, names and files in a message. They may contain any words, so they are removed before the message is searched.
+# Quoted text of another exception doesn't match, so it is searched.
 _QUOTED = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'(?![^'\n]*(?:Errno|Error|Exception|https?:))[^'\n]*'(?!\w)|\{[^{}\n]*\}|"
     r"\bfile:/[^:,;\n]*/[^\s:,;]*|For input string: .*|(?:NumberFormat|DateTimeParse)Exception: .*"

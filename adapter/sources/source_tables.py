@@ -22,16 +22,17 @@ _TABLE = re.compile(
 )
 
 
-def schema_name(source: str, identity: str, reads: object) -> str:
+def schema_name(source: str, identity: str, read_settings: object) -> str:
     """Returns the schema that holds the table of a source.
 
     Args:
         identity: identifies the source among all projects.
+        read_settings: what affects the rows or columns read, as JSON.
 
     >>> schema_name("raw", "shop.raw.orders", {"path": "/eu"})
     'dbt_source_raw_b46e9032_b3e110bc'
     """
-    return f"{PREFIX}{_catalog_safe(source)}_{_digest(identity)}_{_digest(json.dumps(reads, sort_keys=True))}"
+    return f"{PREFIX}{_catalog_safe(source)}_{_digest(identity)}_{_digest(json.dumps(read_settings, sort_keys=True))}"
 
 
 def table_name(schema: str, table: str) -> str:

@@ -136,7 +136,7 @@ class DeclaredSource:
         return f"{self.schema}, {raw} string"
 
     @property
-    def reads(self) -> dict[str, object]:
+    def read_settings(self) -> dict[str, object]:
         """Everything that affects the rows or columns read, as JSON without secrets."""
         options = {
             name: "" if is_secret(name) else without_recognised(value)

@@ -263,7 +263,9 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             if is_processing_time(time):
                 raise Untranslatable(PROCESSING_TIME.format(f"{kind.upper()}({what}, …)"), call)
             raise Untranslatable(
-                f"{kind.upper()}() is over '{what}'. Compute that in a view, and name it.", call
+                f"{kind.upper()}() is over the expression '{what}', and needs a column. Compute the expression in a "
+                "view, and use its column.",
+                call,
             )
         keys = [each for each in group.expressions if each is not call]
         if kind == "session" and not all(isinstance(each, exp.Column) for each in keys):

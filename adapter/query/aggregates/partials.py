@@ -128,7 +128,8 @@ class Partials:
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _stored_set_keys(self, fixed: Sequence[str]) -> tuple[list[str], str]:
-        """Returns the keys to select and the GROUP BY for reading a distinct set from the state."""
+        """Returns the keys to select, and the GROUP BY over `fixed` columns and keys, for reading a distinct set from the
+        state."""
         if self.kept_for_finest:
             return self._selected_keys(), self._group_by(fixed)
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import NotWithinWindows, QueryError
-from ..sql.clauses import aggregate
+from ..sql.clauses import first_aggregate
 from ..sql.dialect import sql
 from ..sql.nodes import every
 from . import hints
@@ -15,7 +15,7 @@ from .streams import is_printed
 def is_grouped(select: exp.Select) -> bool:
     """Whether a SELECT groups its rows: by GROUP BY, DISTINCT, HAVING, or an aggregate."""
     clauses = ("group", "distinct", "having")
-    return any(select.args.get(name) for name in clauses) or aggregate(select) is not None
+    return any(select.args.get(name) for name in clauses) or first_aggregate(select) is not None
 
 
 def write_distinct_as_group(select: exp.Select) -> None:
@@ -28,7 +28,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
         raise QueryError(
             f"'{hints.quoted(select)}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
         )
-    if select.args.get("group") or aggregate(select):
+    if select.args.get("group") or first_aggregate(select):
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a separate query."
         )

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from ..sql.clauses import aggregate, conjuncts, relations
+from ..sql.clauses import conjuncts, first_aggregate, relations
 from ..sql.dialect import canonical, parse, sql, with_clause
 from ..sql.functions import makes_rows
 from ..sql.nodes import copied, every
@@ -152,7 +152,9 @@ def _keep_needed(
 ) -> None:
     names = _names_in(select, depth)
     whole = (
-        names is None or any(select.args.get(clause) for clause in _WHOLE) or aggregate(select) is not None
+        names is None
+        or any(select.args.get(clause) for clause in _WHOLE)
+        or first_aggregate(select) is not None
     )
     if wanted is not _ALL and not whole:
         select.set("expressions", _wanted_items(select, wanted) or [exp.Literal.number(1)])

@@ -303,6 +303,7 @@ class Stream:
     relation: str
     """The relation's name in the compiled text."""
     view: str
+    """View with the rows of one micro-batch."""
     columns: tuple[str, ...] | None
     """Columns the query may use. None for all."""
     event_time: str | None

@@ -108,7 +108,11 @@ class Generator(Wiring):
         self.window_steps.sort(key=lambda each: each.spec.level)
 
     def _replayed_and_below(self) -> set[str]:
-        """Returns the names of the operators that are replayed, and of those below them."""
+        """Returns the names of the operators whose state is read as if it were new (`replayed`), and of those below them.
+
+        Raises:
+            QueryError: the query doesn't have all operators in `replayed`.
+        """
         rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
         there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
         if gone := self.replayed - there:

@@ -1,4 +1,7 @@
-"""Notes Spark's types of compared expressions. '1' and '01' both equal the number 1, but are two key values."""
+"""Notes Spark's types of compared expressions: equal values of two types may be different keys.
+
+The strings '1' and '01' both equal the number 1, but are two key values.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from ..aggregates.types import types_query
 from ..errors import QueryError
-from ..sql.clauses import aggregate, conjuncts, filters, joined, relations
+from ..sql.clauses import conjuncts, filters, first_aggregate, joined, relations
 from ..sql.dialect import DIALECT, relation_names, relation_of, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
@@ -35,7 +38,7 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
     unknown: dict[str, None] = {}
     for select in selects:
         if session is None:
-            is_one = aggregate(select) is not None or select.args.get("limit")
+            is_one = first_aggregate(select) is not None or select.args.get("limit")
             if is_one and select_around(select) is not None:
                 nodes = (node for node, _ in _compared(select))
                 unknown |= dict.fromkeys(each.name for node in nodes for each in every(node, exp.Column))

@@ -11,7 +11,7 @@ from ..aggregates.aggregates import TYPED
 from ..aggregates.types import types_of
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
-from ..sql.clauses import aggregate, conjuncts, filters, is_semi_or_anti, joined, relations
+from ..sql.clauses import conjuncts, filters, first_aggregate, is_semi_or_anti, joined, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -585,7 +585,7 @@ def is_one_row(query: exp.Query) -> bool:
 
     An unqualified name may be an outer column. It counts as one if it is compared with another name.
     """
-    if not isinstance(query, exp.Select) or aggregate(query) is None:
+    if not isinstance(query, exp.Select) or first_aggregate(query) is None:
         return False
     if any(
         query.args.get(c) for c in ("group", "having", "distinct", "limit", "offset", "laterals", "joins")

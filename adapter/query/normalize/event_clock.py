@@ -19,7 +19,7 @@ from ..frontend import hints
 from ..frontend.streams import Known
 from ..program import now
 from ..sql import intervals
-from ..sql.clauses import aggregate, conjuncts, filters, name_at_same_place, output_names, relations
+from ..sql.clauses import conjuncts, filters, first_aggregate, name_at_same_place, output_names, relations
 from ..sql.dialect import DIALECT, canonical, function_name, sql, walk_same_query
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -293,7 +293,7 @@ class _Marker:
         """Returns the lineage above a SELECT. Only row by row a column keeps its identity."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
-        stays = stays and aggregate(select) is None and select.find(exp.Window) is None
+        stays = stays and first_aggregate(select) is None and select.find(exp.Window) is None
         if not self.windowed:
             # A bound or a join of streams below keeps state, so the rows above aren't the stream's.
             stays = stays and len(_streams(select)) == 1 and not any(map(lower_bound, filters(select)))

@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.clauses import aggregate, conjuncts, filters, set_filters
+from ..sql.clauses import conjuncts, filters, first_aggregate, set_filters
 from ..sql.dialect import canonical, correlated_columns, relation_of, sql
 from ..sql.nodes import every, with_notes_of
 from .compared_types import equated_sides
@@ -72,7 +72,7 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     if tests is None:
         return False
     _check_order(join, select, tests, asked)
-    is_one_row = bool(tests) and aggregate(query) is not None and not query.args.get("group")
+    is_one_row = bool(tests) and first_aggregate(query) is not None and not query.args.get("group")
     if is_one_row and not _may_be_missing_group(query, join, select, tree):
         return False
     alias = join.this.args.get("alias")
@@ -141,7 +141,7 @@ def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr]
         return None
     if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
-    of_groups = group is not None or query.args.get("distinct") or aggregate(query) is not None
+    of_groups = group is not None or query.args.get("distinct") or first_aggregate(query) is not None
     return None if of_groups and not all(equated_sides(test, asked) for test in tests) else tests
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped, write_distinct_as_group
-from ..sql.clauses import aggregate, is_semi_or_anti
+from ..sql.clauses import first_aggregate, is_semi_or_anti
 from ..sql.dialect import parse, sql
 from ..sql.nodes import copied, every
 from ..windows.windows import OPTIONS, Window
@@ -111,7 +111,7 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
     assert window is not None
     if group is None:
         raise QueryError(refusal(window))
-    if group.args.get("distinct") and not group.args.get("group") and aggregate(group) is None:
+    if group.args.get("distinct") and not group.args.get("group") and first_aggregate(group) is None:
         write_distinct_as_group(group)
     rows = over.copy()
     for hint in rows.args["hint"].expressions:

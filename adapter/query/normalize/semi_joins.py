@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..sql.clauses import aggregate, filters, joined, set_filters
+from ..sql.clauses import filters, first_aggregate, joined, set_filters
 from ..sql.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
@@ -51,7 +51,7 @@ def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
     if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - _CLAUSES:
         return None
     sides = joined(query)
-    if len(sides) != 1 or aggregate(query) is not None or query.find(exp.Window):
+    if len(sides) != 1 or first_aggregate(query) is not None or query.find(exp.Window):
         return None
     node = sides[0][0]
     alias = node.alias_or_name.lower()

@@ -24,7 +24,7 @@ from ..normalize.conditions import INPUT
 from ..normalize.event_clock import WATERMARK
 from ..normalize.rankings.limits import RANK
 from ..sql import intervals
-from ..sql.clauses import aggregate, filters, is_over, joined
+from ..sql.clauses import filters, first_aggregate, is_over, joined
 from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..sql.nodes import every
 
@@ -209,7 +209,7 @@ def grouped_by(select: exp.Select) -> str:
 
 def is_grouped(select: exp.Select) -> bool:
     """Whether a SELECT aggregates rows, other than by DISTINCT."""
-    return bool(select.args.get("group") or select.args.get("having")) or aggregate(select) is not None
+    return bool(select.args.get("group") or select.args.get("having")) or first_aggregate(select) is not None
 
 
 def aggregates(select: exp.Select) -> list[tuple[str, str]]:

@@ -151,7 +151,7 @@ class Operator(ABC):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns the author's expressions that columns of its rows hold under a generated name."""
+        """Returns the author's expressions that columns of its rows hold under generated names, by name."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
     def as_written(self, query: exp.Select) -> exp.Select:
@@ -195,7 +195,7 @@ class Operator(ABC):
         """Returns the TTL of its state as a phrase, counted from `last`; None if the state doesn't expire."""
         return None if never_expires(self) else context.ttl_after(last)
 
-    def clears(self, context: Context, last: str = "the last change") -> str:
+    def clearing_phrase(self, context: Context, last: str = "the last change") -> str:
         """Returns what clears its state, as a phrase.
 
         Args:
@@ -224,7 +224,7 @@ class QueryOperator(Operator):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns the expressions that a query above displays."""
+        """Returns the author's expressions that its query computes under generated names, by name."""
         return lifted(self.as_written(self.query))
 
 
@@ -259,9 +259,9 @@ class ExpiringOperator(Operator):
             else after
         )
 
-    def clears(self, context: Context, last: str = "the last change") -> str:
+    def clearing_phrase(self, context: Context, last: str = "the last change") -> str:
         """Returns what clears its state, as a phrase: windows, if it expires with them."""
-        return WINDOW_END if self.ends else super().clears(context, last)
+        return WINDOW_END if self.ends else super().clearing_phrase(context, last)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from ..frontend.source_text import without_names
 from ..normalize.conditions import is_repeatable
-from ..sql.clauses import aggregate, conjuncts, filters, joined, passes_columns, relations
+from ..sql.clauses import conjuncts, filters, first_aggregate, joined, passes_columns, relations
 from ..sql.dialect import DIALECT, canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
@@ -49,7 +49,7 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
     """
     if not isinstance(query, exp.Select):
         raise UnknownLineage(query)
-    if aggregate(query) is not None:
+    if first_aggregate(query) is not None:
         raise UnknownLineage(query)
     read = read_input(query, known)
     columns: list[tuple[str, str]] = []

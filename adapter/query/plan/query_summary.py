@@ -116,7 +116,9 @@ class Summary:
             columns = [*ranks.ranks(select)]
             made = "OverAggregate", over_clauses_text(written)
             if len(calls) == len(columns) == 1:
-                last = ranks.limits_above(select).get(columns[0]) if self.last is None else self.last
+                last = (
+                    ranks.bounds_in_outer_select(select).get(columns[0]) if self.last is None else self.last
+                )
                 made = ranking(written, last, self.time, self.windows)
             name, words = made[0], [*words, made[1]]
         elif select.args.get("distinct"):

@@ -59,14 +59,14 @@ class TimeBounds:
         until = self.ends_of_matches()
         if until is None or len(until) != 2:
             return None
-        found = self._until_of_deciding_rows(until, until, preserved)
+        found = self._extend_for_preserved_rows(until, until, preserved)
         if found is None or len(preserved) == 1:
             return found
         # With both sides preserved, a late row asks whether its partner was emitted without a match, so each
         # side is kept as long as the other needs it.
-        return self._until_of_deciding_rows(found, found, preserved)
+        return self._extend_for_preserved_rows(found, found, preserved)
 
-    def _until_of_deciding_rows(
+    def _extend_for_preserved_rows(
         self, found: Mapping[str, Until], until: Mapping[str, Until], preserved: Collection[str]
     ) -> dict[str, Until] | None:
         """Returns for each alias the watermark until which its rows are stored: at least as in `found`, and as long as

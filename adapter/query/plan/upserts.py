@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ...util.quoting import quote
 from ..program import Lookup, Upsert
-from ..sql.clauses import aggregate, is_semi_or_anti, joined, relations
+from ..sql.clauses import first_aggregate, is_semi_or_anti, joined, relations
 from ..sql.nodes import every
 from .column_origins import outputs
 from .dataflow import Dataflow
@@ -189,7 +189,9 @@ def _multiplies_rows(select: exp.Select) -> bool:
 def _is_one_row(node: exp.Expr) -> bool:
     """Whether a query in FROM is an aggregate without GROUP BY."""
     query = node.unnest()
-    return isinstance(query, exp.Select) and aggregate(query) is not None and not query.args.get("group")
+    return (
+        isinstance(query, exp.Select) and first_aggregate(query) is not None and not query.args.get("group")
+    )
 
 
 def _is_equated(test: exp.Expr, alias: str) -> bool:

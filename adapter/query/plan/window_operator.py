@@ -77,7 +77,7 @@ class WindowOperator(Operator):
         """Returns its input rows, as a suffix of its description."""
         return of_rows(self.spec.written, (*self.spec.streams, *self._read))
 
-    def clears(self, context: Context, last: str = "") -> str:
+    def clearing_phrase(self, context: Context, last: str = "") -> str:
         """Returns what clears the state of windows, as a phrase."""
         emission = context.emission
         end = {

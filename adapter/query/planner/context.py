@@ -92,7 +92,7 @@ class Planner(ABC):
             return None
         # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
         # rows.
-        ended = ranks.limits_above(node) if isinstance(node, exp.Select) else {}
+        ended = ranks.bounds_in_outer_select(node) if isinstance(node, exp.Select) else {}
         as_it_comes = self.emission.changes and self.under_windows > 0
         visited = (shape(node), *sorted(ended.items()), as_it_comes)
         if visited not in self.visited:

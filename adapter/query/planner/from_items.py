@@ -53,7 +53,7 @@ def check_relation(node: exp.Expr, join: exp.Join | None, changes: bool = True) 
         )
 
 
-def filter_below(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
+def filter_relation(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> None:
     """Replaces a relation in FROM by a query that filters its rows. Changes the tree.
 
     Args:

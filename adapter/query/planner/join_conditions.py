@@ -13,7 +13,7 @@ from ..plan.relation import Relation
 from ..sql.clauses import filters, joined, set_filters
 from ..sql.dialect import is_read_within, relation_of, walk_same_query
 from ..sql.nodes import every
-from .from_items import FromItem, filter_below, reads_stream
+from .from_items import FromItem, filter_relation, reads_stream
 
 
 def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
@@ -65,7 +65,7 @@ def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr
         return False
     moved = {id(test) for test in tests}
     set_filters(select, [test for test in filters(select) if id(test) not in moved])
-    filter_below(relation, alias, tests)
+    filter_relation(relation, alias, tests)
     return True
 
 
@@ -104,5 +104,5 @@ def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     set_filters(select, above)
     for each in read:
         if tests := found.get(each.alias.lower()):
-            filter_below(each.node, each.alias, tests)
+            filter_relation(each.node, each.alias, tests)
     return True

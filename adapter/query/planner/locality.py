@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ..aggregates.grouping import grouping
 from ..errors import NotWithinWindows, QueryError
-from ..sql.clauses import aggregate, conjuncts, is_semi_or_anti, left_out
+from ..sql.clauses import conjuncts, first_aggregate, is_semi_or_anti, left_out
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
 from ..windows.window_columns import Columns, FromRelation, in_each_row, window_column
@@ -88,7 +88,7 @@ def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns)
             f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
             "as they are, to each set of it where it has several."
         )
-    if not group and (select.args.get("having") or aggregate(select) is not None):
+    if not group and (select.args.get("having") or first_aggregate(select) is not None):
         raise QueryError(
             "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
         )

@@ -30,7 +30,7 @@ from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
 from . import rankings
 from .bounds import fixed_keys
 from .context import Planner
-from .from_items import FromItem, filter_below
+from .from_items import FromItem, filter_relation
 from .inputs import with_numbered_inputs
 from .projections import local
 from .rankings import RankedSelect
@@ -54,7 +54,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     break_ties(select)
     conditions.order_all(select, source.alias)
     template, inputs = with_numbered_inputs(planner, select, [source])
-    ranked, bounds = ranks.ranks(select), ranks.limits_above(select)
+    ranked, bounds = ranks.ranks(select), ranks.bounds_in_outer_select(select)
     # A ranking without a limit is like any other OVER.
     is_ended = ranked.keys() <= bounds.keys()
     is_first = is_ended and len(ranked) == 1
@@ -335,7 +335,7 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
     """Returns the SELECT with its WHERE moved into a query in FROM."""
     made = select.copy()
     (node,) = relations(made)
-    filter_below(node, source.alias, [made.args["where"].this])
+    filter_relation(node, source.alias, [made.args["where"].this])
     made.set("where", None)
     (node,) = relations(made)
     return made, replace(source, node=node, operator=planner.visit(node))

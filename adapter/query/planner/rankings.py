@@ -228,7 +228,11 @@ def _columns(template: exp.Select) -> tuple[str, ...] | None:
 
 
 def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[str, str]:
-    """Maps columns above a GROUP BY, and above SELECTs over it, to the GROUP BY's columns that they are."""
+    """Maps output columns of the topmost SELECT over a GROUP BY to the GROUP BY's columns that they pass on.
+
+    Args:
+        selects: the SELECTs over the GROUP BY, the lowest first.
+    """
     spec = group.spec
     found = {name.lower(): name for name in (*identity_columns(spec), *(m.name for m in spec.metrics))}
     for select in selects:

@@ -31,7 +31,7 @@ from ..windows.window_columns import FromRelation as From
 from . import temporal_joins
 from .closing import closed_unless
 from .context import Planner
-from .from_items import FromItem, filter_below
+from .from_items import FromItem, filter_relation
 from .groups import over_groups, plan_group
 from .inputs import read_from
 from .joins import plan_join
@@ -148,7 +148,7 @@ def _move_clock_predicates_below(
     rest = [test for test in filters(select) if test not in tests]
     for each in streams:
         if own := by_source.get(each.alias):
-            filter_below(each.node, each.alias, own)
+            filter_relation(each.node, each.alias, own)
     set_filters(select, rest)
     return select
 

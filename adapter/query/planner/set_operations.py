@@ -134,7 +134,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
     grouped = _as_group_by(rows)
-    below = planner.visit(_limited_ranking(rows, ranks.limits_above(select)))
+    below = planner.visit(_limited_ranking(rows, ranks.bounds_in_outer_select(select)))
     assert below is not None
     below = closed(planner, below)
     together = frozenset(below.relation.together)

@@ -193,7 +193,7 @@ class WindowPlanner:
             return info
         if isinstance(node, exp.Table):
             if hints.placeholder_of(node) is not None:
-                # The operators above join it with the windows.
+                # The result of a planned operator: operators above the windows join it with them.
                 raise QueryError("What an operator gives is no part of windows.")
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
@@ -428,7 +428,7 @@ class WindowPlanner:
         """Checks rankings, and records those that filters limit."""
         ranks.check(select)
         for name, rank in ranks.ranks(select).items():
-            if name in ranks.limits_above(select):
+            if name in ranks.bounds_in_outer_select(select):
                 # Text as first seen, before tie-breakers are added.
                 self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 

@@ -42,15 +42,18 @@ def values(where: exp.Expr | None, is_column: IsColumn) -> tuple[exp.Expr, ...] 
     return distinct
 
 
-def number_of(key: exp.Expr, found: Sequence[exp.Expr]) -> exp.Case:
-    """Returns SQL for the number of a row's value, from 0."""
+def number_of(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
+    """Returns SQL for the position of a key's value in a list of literals, from 0; NULL if the list doesn't have it.
+
+    The SQL raises an error if the key is a string and the literals aren't.
+    """
     made = exp.Case()
-    if not {_kind(literal) for literal in found} <= {STRING, None}:
+    if not {_kind(literal) for literal in values} <= {STRING, None}:
         # '1' and '01' both equal 1 and are two groups.
         sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
         is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
         made = made.when(is_string, exp.func("raise_error", exp.Literal.string(sentence)))
-    for number, literal in enumerate(found):
+    for number, literal in enumerate(values):
         null = isinstance(literal, exp.Null)
         test = (exp.Is if null else exp.EQ)(this=key.copy(), expression=literal.copy())
         made = made.when(test, exp.Literal.number(number))

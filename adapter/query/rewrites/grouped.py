@@ -202,8 +202,8 @@ class Grouped:
             own = self._key_of.get(self.canonical(found))
             if hidden is not None and own and self._key_of.get(self.canonical(hidden)) != own:
                 raise QueryError(
-                    f"'{sql(found)}' in HAVING may be the group key or '{sql(hidden)}', which the select list gives "
-                    "the same name; give it another."
+                    f"'{sql(found)}' in HAVING may be the group key or '{sql(hidden)}', which has the same name in the "
+                    f"select list; give '{sql(hidden)}' another name."
                 )
 
     def _over_computed(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:

@@ -6,7 +6,7 @@
 (['a', 'b'], [False, True])
 >>> [sql(each) for each in conjuncts(select.args["where"].this)]
 ['x', 'y', 'z OR w']
->>> sql(aggregate(select))
+>>> sql(first_aggregate(select))
 'COUNT(*)'
 """
 
@@ -99,7 +99,7 @@ def set_filters(select: exp.Expr, tests: Sequence[exp.Expr]) -> None:
     select.set("where", exp.Where(this=exp.and_(*tests)) if tests else None)
 
 
-def aggregate(select: exp.Select) -> exp.Expr | None:
+def first_aggregate(select: exp.Select) -> exp.Expr | None:
     """Returns an aggregate in the select list that isn't under OVER. None if there is none."""
     for item in select.expressions:
         for node in walk_same_query(item):

@@ -78,7 +78,11 @@ def _read(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
 def _parse_all_arguments(
     name: str, understood: Callable[[list[exp.Expr]], bool]
 ) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written."""
+    """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written.
+
+    Args:
+        understood: returns whether sqlglot keeps these arguments.
+    """
     reads = Spark.Parser.FUNCTIONS[name.upper()]
 
     def parse_call(args: list[exp.Expr]) -> exp.Expr:
@@ -132,7 +136,7 @@ class _Dialect(Spark):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        """Parses `/*+ SESSION(…) */` as a call, like other hints, and every aggregate of Spark as one."""
+        """Parses `/*+ SESSION(…) */` as a call, like other hints, and each aggregate function of Spark as an `AggFunc`."""
 
         # Spark's `||` has the precedence of `+`.
         TERM = {**Spark.Parser.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=True)}  # noqa: RUF012

@@ -159,16 +159,16 @@ def fits(kind: str, known: str) -> bool:
     return _every_part(kind, known, simple_fits)
 
 
-def is_rounded(kind: str, known: str) -> bool:
+def is_lossy(kind: str, known: str) -> bool:
     """Returns whether a cast to the type of a column may round values, cut them off or make them NULL without an error.
 
-    >>> is_rounded("double", "bigint"), is_rounded("bigint", "double"), is_rounded("decimal(9,3)", "decimal(9,2)")
+    >>> is_lossy("double", "bigint"), is_lossy("bigint", "double"), is_lossy("decimal(9,3)", "decimal(9,2)")
     (True, True, True)
-    >>> is_rounded("bigint", "decimal(5,0)"), is_rounded("bigint", "decimal(19,0)"), is_rounded("int", "double")
+    >>> is_lossy("bigint", "decimal(5,0)"), is_lossy("bigint", "decimal(19,0)"), is_lossy("int", "double")
     (True, False, False)
-    >>> is_rounded("decimal(9,0)", "int"), is_rounded("decimal(10,0)", "int"), is_rounded("decimal(5,1)", "bigint")
+    >>> is_lossy("decimal(9,0)", "int"), is_lossy("decimal(10,0)", "int"), is_lossy("decimal(5,1)", "bigint")
     (False, True, True)
-    >>> is_rounded("array<bigint>", "array<int>"), is_rounded("struct<a:int,b:int>", "struct<a:int,b:decimal(10,0)>")
+    >>> is_lossy("array<bigint>", "array<int>"), is_lossy("struct<a:int,b:int>", "struct<a:int,b:decimal(10,0)>")
     (True, False)
     """
     return not _every_part(

@@ -28,7 +28,7 @@ def compare_windows(
     plain = [None if each.buffer is None else each.buffer.plain for each in (old, new)]
     inputs = (plain, (old.source_digest, new.source_digest))
     is_same = any(was is not None and was == now for was, now in inputs)
-    if _is_below_changed(old, new):
+    if _have_inputs_changed(old, new):
         found.refused.append(effect.BELOW)
     if had is not None and has is not None:
         found.refused += _grouping_differences(had, has)
@@ -71,8 +71,8 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
         found.limit_ranking(old.rows, new.rows, may_have_expired=True)
 
 
-def _is_below_changed(old: WindowOperatorState, new: WindowOperatorState) -> bool:
-    """Returns whether the results of other windows that an operator reads are other ones."""
+def _have_inputs_changed(old: WindowOperatorState, new: WindowOperatorState) -> bool:
+    """Returns whether the results of other windows that an operator reads have changed."""
     renewed = _renewed(old, new)
     is_by_name = all(each.columns is not None for each in new.below.values())
     if old.below.keys() != new.below.keys() or not is_by_name:

@@ -40,7 +40,7 @@ from ..storage.savepoints import STATE, interrupted_restore, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
 from .recovery import StoredProgress, query_problem, unfinished
-from .state_change import StateChange, changed_fields
+from .state_change import StateChange, describe_value_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -299,7 +299,8 @@ class _Edit:
             run = f"`dbt run --select {model.name}`"
             how = "leave its config on_state_change out" if model.columns else run
             raise StreamError(
-                f"Model {model.name}: {changed_in([*changed_fields(migration)])}. To continue its state with it: {how}."
+                f"Model {model.name}: {changed_in([*describe_value_changes(migration)])}. To continue its state with it: "
+                f"{how}."
             )
         if migration.widen or migration.narrow or migration.promote:
             return StateChange(self.found, migration, signature, layout.mapping, layout.schema)

@@ -42,7 +42,7 @@ class StoredProgress:
     signature: Signature | None = None
     changes: Position | None = None
     """The last epoch in the changelog."""
-    target_has_past: bool = False
+    target_has_full_history: bool = False
     """Whether no ancestor of the table's current snapshot has expired, so that an epoch in the table would be found."""
     target_rows: int = 0
     """Number of rows in the table."""
@@ -68,7 +68,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Sto
         has_target=sink.exists,
         target_written=sink.written,
         target=sink.position(),
-        target_has_past=sink.has_past,
+        target_has_full_history=sink.has_full_history,
         target_rows=sink.rows,
         state=None if state is None else state.position(),
         signature=None if state is None else state.signature(),
@@ -157,7 +157,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
         )
     # The snapshots of a stream's own table may have expired. A stream that hasn't begun has not written to the table.
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
-    if found.target is None and found.target_rows and (found.target_has_past or not begun):
+    if found.target is None and found.target_rows and (found.target_has_full_history or not begun):
         return (
             f"its table {model.target} has {counted(found.target_rows, 'row')}, and none of its commits is a stream's: "
             "it was built in another way (as a table or incrementally, by another materialization), and what the "
@@ -226,7 +226,13 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
 
 
 def query_problem(model: StreamModel, found: Evolution, known: Signature, signature: Signature) -> str | None:
-    """Returns why a state can't be used with an edited query, the config, or the session's settings; None if it can."""
+    """Returns why a state can't be used with an edited query, the config, or the session's settings; None if it can.
+
+    Args:
+        found: the effect of the edit on the state.
+        known: the signature that is stored with the state.
+        signature: the query's signature.
+    """
     gives = None if model.columns is None else {name.lower() for name in model.columns}
     if gives is not None and (gone := [name for name in _key_columns(known.row_key) if name not in gives]):
         return f"its query no longer returns {', '.join(gone)}, part of the key of its table {model.target}."
@@ -356,7 +362,7 @@ def _another_stream(model: StreamModel, one: str, at: Position, checkpoint: Chec
 
 def _was_replaced(found: StoredProgress) -> bool:
     """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may have had one."""
-    return not found.target_written or found.target_has_past
+    return not found.target_written or found.target_has_full_history
 
 
 def _phrase_of_replaced(model: StreamModel) -> str:

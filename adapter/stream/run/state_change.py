@@ -36,18 +36,18 @@ class StateChange:
     def describe(self) -> str:
         """The change in words, for the log."""
         if not self.found.is_migration and self.migration is not None:
-            return "; ".join(changed_fields(self.migration))
+            return "; ".join(describe_value_changes(self.migration))
         if self.history is None:
             return self.found.sentence
         return self.found.describe(f"computed from {self.history.size_text}")
 
 
-def changed_fields(migration: Migration) -> Iterator[str]:
+def describe_value_changes(migration: Migration) -> Iterator[str]:
     """Yields the changes of stored values, in words.
 
     >>> from ..evolution.migration import widened
     >>> from ..evolution.output_schema import Widening
-    >>> [*changed_fields(widened(Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})))]
+    >>> [*describe_value_changes(widened(Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})))]
     ['kept values have wider types: max_s.a BIGINT, sum_d DECIMAL(22,2)']
     """
     if migration.promote:

@@ -69,7 +69,7 @@ class Sink(ABC):
         return self._table is not None and self._table.known is not None
 
     @property
-    def has_past(self) -> bool:
+    def has_full_history(self) -> bool:
         """Whether the table has all snapshots that led to its current one."""
         return self.written and EXPIRED not in self.table.past_operations()
 

@@ -41,12 +41,12 @@ def check_bootstrap(
         table = load(spark, model.bootstrap)
     except (AnalysisException, IllegalArgumentException) as problem:
         raise StreamError(
-            f"Model {model.name}: {model.bootstrap} that it is to begin with isn't a table of Iceberg's. Copy its rows to "
-            "one, and begin with that."
+            f"Model {model.name}: the table {model.bootstrap} to bootstrap it from isn't an Iceberg table. Copy its rows "
+            "to one, and bootstrap from that."
         ) from problem
     if table is None or table.known is None:
         raise StreamError(
-            f"Model {model.name}: the table {model.bootstrap} that it is to begin with doesn't exist, or has no rows."
+            f"Model {model.name}: the table {model.bootstrap} to bootstrap it from doesn't exist, or has no rows."
         )
     for own in owned:
         # Compares UUIDs, since a table may have another name. A table that isn't Iceberg's is a different one.
@@ -59,8 +59,8 @@ def check_bootstrap(
 
 def _owned_error(model: StreamModel, own: str) -> StreamError:
     return StreamError(
-        f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and begin "
-        "with that."
+        f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and "
+        "bootstrap from that."
     )
 
 

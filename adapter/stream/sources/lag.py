@@ -52,7 +52,7 @@ def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> lis
         lag
         for source in had
         if source in has
-        for lag in _of_source(spark, new, source, had[source], has[source])
+        for lag in _lags_of_source(spark, new, source, had[source], has[source])
         if lag.count
     ]
 
@@ -80,7 +80,9 @@ def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
     }
 
 
-def _of_source(spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read) -> Iterator[Lag]:
+def _lags_of_source(
+    spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read
+) -> Iterator[Lag]:
     if place_in_log(had.offset) is not None:
         old, new = (
             files_until(model.storage, each.checkpoint, each.place, each.offset) for each in (had, has)

@@ -47,7 +47,7 @@ class StaticTables:
         """Table → the declared source that it is, for tables whose columns Spark infers from files."""
         self._in_files: Mapping[str, Columns] = {}
         self._looks = Periodic()
-        self._find_columns()
+        self._find_columns_in_files()
         for table, found in self._in_files.items():
             # The entry has the columns from when the query was planned, and one for raw records if they are kept.
             if had := self._began[table]:
@@ -55,7 +55,7 @@ class StaticTables:
                     model, table, found, {path: kind for path, kind in had.items() if path in found}
                 )
 
-    def _find_columns(self) -> None:
+    def _find_columns_in_files(self) -> None:
         """Finds the columns in files."""
         with self._looks.running():
             self._in_files = {table: self._columns_in_files(source) for table, source in self._files.items()}
@@ -66,7 +66,7 @@ class StaticTables:
             check_columns(self._model, table, _columns(self._spark, self._model, table), had)
         if self._files and self._looks.is_due:
             before = self._in_files
-            self._find_columns()
+            self._find_columns_in_files()
             for table, found in self._in_files.items():
                 check_columns(self._model, table, found, before[table])
 

@@ -169,7 +169,8 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
-    """Whether rows of a table were updated or deleted, so that it can't be read snapshot by snapshot."""
+    """Whether rows of a source's table were updated or deleted, by snapshots that the source's options don't skip. The table
+    then can't be read snapshot by snapshot."""
     return bool(_changes(source, table.past_operations()))
 
 

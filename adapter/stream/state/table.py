@@ -29,7 +29,7 @@ from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
 from ..common.time_zones import instant
 from ..evolution.migration import Migration, widened
-from ..evolution.output_schema import Widening, holds_interval, is_rounded, widening
+from ..evolution.output_schema import Widening, holds_interval, is_lossy, widening
 from ..iceberg import commit
 from ..iceberg.branches import roll_back
 from ..iceberg.maintenance import PROPERTIES, Maintenance
@@ -154,7 +154,11 @@ class StateTable:
         return self._table is not None and self._table.property(_INPUTS) is not None
 
     def sign(self, signature: Signature, inputs: StructType | None) -> None:
-        """Stores a more exact signature, or one declared reusable, and the input columns from now on (as in `migrate`)."""
+        """Stores the signature of a query that can use the rows of the state as they are.
+
+        Args:
+            inputs: columns of the next micro-batches, if one without input needs them; else None.
+        """
         self.table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
@@ -522,7 +526,7 @@ class StateTable:
         more = widening((name,), kind, given)
         if more and not more.fields:
             wider.append(more)
-        elif is_rounded(given.lower(), kind.lower()):
+        elif is_lossy(given.lower(), kind.lower()):
             raise StreamError(
                 f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which "
                 f"is {kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another "

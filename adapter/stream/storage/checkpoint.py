@@ -105,7 +105,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
     """
     names = [each for each in (METADATA, *(f"{note}.json" for note in _NOTES)) if each not in but]
     for log in ("offsets", "commits"):
-        # Spark starts at the end of the micro-batch before, and runs the last one again if it isn't committed.
+        # Two are needed: Spark runs the last micro-batch again if it isn't committed, from the end of the one before it.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
     for source in filter(str.isdigit, storage.list(f"{path}/sources")):
         log = f"sources/{source}"

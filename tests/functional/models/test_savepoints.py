@@ -162,7 +162,7 @@ class TestSavepoints(Commands):
         )
         table = f"{project.test_schema}.warehouse"
         before = self.pages(project, spark)
-        assert "nothing.at_all that it is to begin with doesn't exist" in self.refused(
+        assert "nothing.at_all to bootstrap it from doesn't exist" in self.refused(
             project, "bootstrap", "pages", "--from", "nothing.at_all", "--yes"
         )
         narrow = f"{project.test_schema}.narrow"

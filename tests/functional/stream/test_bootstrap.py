@@ -115,7 +115,7 @@ def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint")
     stream.add((0, "a", 1))
     begins_with(stream, f"{stream.model.target}_history")
-    assert f"the table {stream.model.bootstrap} that it is to begin with doesn't exist" in refused(stream)
+    assert f"the table {stream.model.bootstrap} to bootstrap it from doesn't exist" in refused(stream)
     history(stream, (0, "b", 1), kind="ts timestamp, k string, other bigint, x bigint")
     assert "its stream has v as BIGINT, and stream_tests." in refused(stream)
     assert stream.rows() == []
@@ -144,7 +144,7 @@ def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
     spark.table(empty.events).write.mode("append").parquet(str(files))
     assert folder.run().rows_in == 2, "together with those of the table"
     spark.sql("create or replace temporary view some_rows as select 1 as one")
-    assert "some_rows that it is to begin with" in refused(
+    assert "some_rows to bootstrap it from" in refused(
         begins_with(Stream(spark, tmp_path, stream.program, "k string, n bigint, s bigint"), "some_rows")
     )
     assert [row[0] for row in folder.rows()] == ["b", "c"]

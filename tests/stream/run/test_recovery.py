@@ -259,22 +259,24 @@ OTHERS = (
 
 @pytest.mark.parametrize("stateful", [True, False])
 def test_a_table_that_batch_built(stateful: bool) -> None:
-    built = replace(FRESH, target_written=True, target_has_past=True, target_rows=12)
+    built = replace(FRESH, target_written=True, target_has_full_history=True, target_rows=12)
     assert problem(built, stateful) == OTHERS
     # In the place of a stream's.
     state = replace(AT_SEVEN, rows_out=0) if stateful else None
-    instead = replace(GOING, target=None, target_has_past=True, target_rows=12, state=state)
+    instead = replace(GOING, target=None, target_has_full_history=True, target_rows=12, state=state)
     assert problem(instead, stateful) == OTHERS
     check(MODEL, stateful, SIGNATURE, replace(built, target_rows=0))
     # Its first snapshots have expired, as whoever looks after it has them.
     for checkpoint in (None, Checkpoint("q1", planned=None, done=None)):
-        assert problem(replace(built, target_has_past=False, checkpoint=checkpoint), stateful) == OTHERS
+        assert (
+            problem(replace(built, target_has_full_history=False, checkpoint=checkpoint), stateful) == OTHERS
+        )
     # Those of a stream's own table may, too.
-    check(MODEL, stateful, SIGNATURE, replace(instead, target_has_past=False))
+    check(MODEL, stateful, SIGNATURE, replace(instead, target_has_full_history=False))
 
 
 def test_a_table_that_was_built_anew_without_rows() -> None:
-    instead = replace(GOING, target=None, target_has_past=True)
+    instead = replace(GOING, target=None, target_has_full_history=True)
     assert "no longer shows what was put into it" in problem(instead)
     assert "no longer shows what was put into it" in problem(replace(instead, state=None), stateful=False)
 

@@ -90,8 +90,9 @@ def marked_column(name: str) -> str:
     return names.marked(name) if may_be_ours(name) else name
 
 
-def as_planned(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
-    """Returns the names of the author's columns in the plan of a marked tree."""
+def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
+    """Returns the names of the author's columns in the plan: as they are if no names are taken, so that nothing is
+    marked."""
     return tuple(map(marked_column, columns)) if taken else columns
 
 

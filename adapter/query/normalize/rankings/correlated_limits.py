@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ...sql.clauses import aggregate, filters, set_filters
+from ...sql.clauses import filters, first_aggregate, set_filters
 from ...sql.dialect import correlated_columns
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
 from ..compared_types import equated_sides
@@ -45,7 +45,7 @@ def rank_within_compared(
     is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All | exp.Lateral)
     if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_first_row(query)):
         return None
-    if {name for name, value in query.args.items() if value} - _CLAUSES or aggregate(query) is not None:
+    if {name for name, value in query.args.items() if value} - _CLAUSES or first_aggregate(query) is not None:
         return None
     stars = [item for item in query.expressions if item.is_star]
     if query.find(exp.Window) or (stars and is_value):

@@ -69,8 +69,11 @@ def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound
 
 
 def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
-    """Adds a filter around the ranking that a relation's column comes from; with `here`, also if the relation itself is
-    the ranking."""
+    """Adds a filter by the bound around the ranking that a relation's column comes from.
+
+    Args:
+        here: whether the filter is also added if the relation itself is that ranking.
+    """
     if (
         isinstance(relation, exp.Subquery)
         and not relation.args.get("pivots")
@@ -80,7 +83,7 @@ def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
 
 
 def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
-    """Adds the filter to a query (see `_push_down`)."""
+    """Adds the filter to the query of a relation; bound and `here` are as in `_push_down`."""
     if isinstance(query, exp.SetOperation):
         _push_into_branches(query, asked)
         return
@@ -88,7 +91,11 @@ def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
         return
     rank = ranks.ranks(query).get(asked.column)
     if rank is not None:
-        if here and asked.column not in ranks.limits_above(query) and not _is_within_windows(query, rank):
+        if (
+            here
+            and asked.column not in ranks.bounds_in_outer_select(query)
+            and not _is_within_windows(query, rank)
+        ):
             _filter_ranking(query, asked)
         return
     combines_rows = any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)

@@ -138,8 +138,8 @@ def bounds(select: exp.Expr) -> dict[str, int]:
     return _bounds(select, _first_relation(select))
 
 
-def limits_above(ranking: exp.Select) -> dict[str, int]:
-    """Returns the greatest rank that the SELECT above lets through, for each ranking of this SELECT."""
+def bounds_in_outer_select(ranking: exp.Select) -> dict[str, int]:
+    """Returns the greatest rank that the SELECT around a SELECT lets through, for each ranking of the inner one."""
     relation = _relation_of(ranking)
     return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
 
@@ -192,7 +192,7 @@ def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
     """
-    last = limits_above(select)
+    last = bounds_in_outer_select(select)
     if len(sources) != 1:
         return None
     others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]

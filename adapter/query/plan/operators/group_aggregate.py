@@ -133,7 +133,7 @@ class GroupAggregate(ExpiringOperator):
         ttl, spec = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
         groups = Groups(spec, ttl)
         per = " per key" if spec.keys else ""
-        told = {groups.part: (f"partial aggregates{per}", self.clears(context))}
+        told = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
         for part, values in groups.set_parts().values():
             named = ", ".join(values)
             rows = f"how often a value of {named} is there" if spec.signed else f"a value of {named}, once"
@@ -164,7 +164,7 @@ class GroupAggregate(ExpiringOperator):
         """Its spec with the keys and aggregates as their author wrote them."""
         return written_spec(self.spec)
 
-    def clears(self, context: Context, last: str = "the key's last row") -> str:
+    def clearing_phrase(self, context: Context, last: str = "the key's last row") -> str:
         """Returns what clears its groups, as a phrase."""
         if self.ends:
             return f"window end + {intervals.format(self.lasts)}" if self.lasts else WINDOW_END

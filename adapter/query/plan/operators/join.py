@@ -48,7 +48,7 @@ class Join(QueryOperator, ExpiringOperator):
         return (self.bounds and self.bounds.ends_of_matches()) or {}
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns pairs, which come with the later of their rows, and expire with the window of both."""
+        """Returns pairs of rows: a pair is emitted when the later of its rows arrives, and expires with their window."""
         joined = JoinedRelations(self.query, below)
         return Relation(
             any(each.changes for each in below),

@@ -77,7 +77,7 @@ class OverAggregate(QueryOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its aggregates, and which rows wait or are reached by frames."""
-        state = context.states({}, (self._stored_rows(), self._clears(context)))
+        state = context.states({}, (self._stored_rows(), self._clearing_phrase(context)))
         waits = (
             (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
         )
@@ -93,7 +93,7 @@ class OverAggregate(QueryOperator):
         reached = "that frames of later rows reach back to"
         return f"{waits}, or {reached}" if self.waits else f"a row {reached}"
 
-    def _clears(self, context: Context) -> str:
+    def _clearing_phrase(self, context: Context) -> str:
         reach, ends = self.reach, list[str]()
         idle = context.ttl_after("its partition's last row")
         if self.running:

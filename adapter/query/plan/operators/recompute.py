@@ -164,7 +164,7 @@ class Recompute(QueryOperator, ExpiringOperator):
             cost = "reads the kept rows of each partition that changed, and what they gave before"
             computing = Computing(PARTITIONS, by, cost)
         if self.ends or clears is None:
-            clears = self.clears(context)
+            clears = self.clearing_phrase(context)
         if self.query.args.get("joins"):
             state = states_of_sides(
                 self, self.query, context, need=need, until=self.until, clears=lambda _: str(clears)

@@ -68,7 +68,9 @@ class SetOperation(ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns the operation, and that its state counts rows."""
-        state = context.states({}, ("how often a row is there, on either side", self.clears(context)))
+        state = context.states(
+            {}, ("how often a row is there, on either side", self.clearing_phrase(context))
+        )
         return self.explanation(context, self.label, state=state)
 
 

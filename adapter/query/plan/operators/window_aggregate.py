@@ -77,13 +77,13 @@ class WindowAggregate(WindowOperator):
         spec, steps = written_spec(self.spec), self.window_steps(context.emission)
         window, of = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
-        told = {steps.part: (f"partial aggregates per {of}{and_key}", self.clears(context))}
+        told = {steps.part: (f"partial aggregates per {of}{and_key}", self.clearing_phrase(context))}
         first = window.kind == "cumulate"
         for part, values in steps.set_parts().values():
             named, finest = ", ".join(values), ", of the finest grouping set" if spec.has_finest_set else ""
             what = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
             rows = f"{what} per {'window' if first else of}{and_key}{finest}"
-            told[part] = rows, self.clears(context)
+            told[part] = rows, self.clearing_phrase(context)
         at = "at each step" if window.grows else "when a window closes"
         values_of = "first occurrences per window" if first else f"occurrences per {of}, counted {at}"
         ends = (WINDOW_START, WINDOW_END) if window.merges or window.time_zone else (WINDOW_END,)

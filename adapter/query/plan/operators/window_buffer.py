@@ -52,7 +52,7 @@ class WindowBuffer(WindowOperator):
             notes.append("No other row can be in the ranking.")
             if top.buckets is not None:
                 notes.append(f"Rows are ranked in {top.buckets} buckets first.")
-        state = context.states({}, (rows, self.clears(context)))
+        state = context.states({}, (rows, self.clearing_phrase(context)))
         found = self.explanation(context, f"{spec.window}{self.of_rows()}", state=state, notes=tuple(notes))
         # A window has many rows, and nothing identifies them.
         return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found

@@ -189,7 +189,7 @@ class Groups(Partials):
             Step(self._new_view(members), new, persist=True, initial=initial),
         ]
 
-    # -- values that may go again ------------------------------------------------------------------
+    # -- values that may be retracted --------------------------------------------------------------
 
     def _count_columns(self, members: DistinctSet) -> list[str]:
         """Columns with a value's count, one per flag."""

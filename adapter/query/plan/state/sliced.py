@@ -299,7 +299,7 @@ class SlicedWindows(Partials, WindowSteps):
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
     def _emitted_slice(self, slice_end: str) -> str:
-        """SQL of the slice that a state row counts in: all emitted slices become one."""
+        """SQL of a state row's slice after a compaction, in which all emitted slices become one."""
         return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
