@@ -107,7 +107,7 @@ def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_jso
     from .explain import as_json as plan_as_json
     from .explain import explained, print_plan
 
-    plans = [explained(*project.compiled_with_known(name)) for name in names]
+    plans = (explained(*project.compiled_with_known(name)) for name in names)
     if as_json:
         found = [plan_as_json(each) for each in plans]
         _print_json(found if has_several else found[0])

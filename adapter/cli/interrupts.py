@@ -61,7 +61,8 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
         # After a signal the guard stays active until the process ends.
         if not found:
             for each, handler in before.items():
-                signal.signal(each, handler)
+                if handler is not None:  # None: it wasn't set by Python
+                    signal.signal(each, handler)
             with suppress(OSError):
                 os.write(writer, b".")
 

@@ -41,7 +41,7 @@ _RENAMED = {
     "format.null-literal": "csv.null-literal",
 }
 """Options of Flink before 1.11, and what they are called since."""
-_OF_VALUES = re.compile(r"^value\.(?=format$|csv\.|json\.)")
+_OF_VALUES = re.compile(r"^value\.(?=format$|[\w-]+\.)")
 _WITHOUT_MEANING = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
 SINKS = ("print", "blackhole")
@@ -74,6 +74,8 @@ def current_options(options: Mapping[str, str]) -> dict[str, str]:
     {'properties.group.id': 'g'}
     >>> current_options({"value.format": "json", "value.json.ignore-parse-errors": "true"})
     {'format': 'json', 'json.ignore-parse-errors': 'true'}
+    >>> current_options({"value.debezium-json.ignore-parse-errors": "true", "value.fields-include": "ALL"})
+    {'debezium-json.ignore-parse-errors': 'true', 'value.fields-include': 'ALL'}
     >>> current_options({"connector": "kafka-0.11", "format.ignore-parse-errors": "true", "format": "csv"})
     {'connector': 'kafka', 'csv.ignore-parse-errors': 'true', 'format': 'csv'}
     """

@@ -13,7 +13,7 @@ from ..common.errors import StreamError
 from ..common.identifiers import last, parts
 from ..common.model import StreamModel
 from ..storage.savepoints import BRANCH, CHANGELOG, STATE, TABLE
-from .table import UUID, IcebergTable, find, path_below
+from .table import UUID, IcebergTable, each_of, find, path_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,8 @@ def may_delete_files(table: IcebergTable) -> bool:
     All files have to be in its folder, no branch or tag of a user may retain a snapshot, and ``gc.enabled`` must not be
     false.
     """
-    is_kept = any(name != "main" and not name.startswith(BRANCH) for name in table.java.refs())
+    refs = (str(name) for name in each_of(table.java.refs().keySet().iterator()))
+    is_kept = any(name != "main" and not name.startswith(BRANCH) for name in refs)
     return not is_kept and table.property("gc.enabled") != "false" and table.has_only_its_own()
 
 

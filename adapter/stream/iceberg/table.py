@@ -542,7 +542,13 @@ class IcebergTable:
         files = java.java.util.ArrayList()
         update = self.java.expireSnapshots().expireOlderThan(before).retainLast(at_least)
         update.deleteWith(_collecting_consumer(java, files)).commit()
-        self._delete_files([file for file in map(str, files) if path_below(self.folder, file) is not None])
+        self._delete_files(
+            [
+                file
+                for file in map(str, each_of(files.iterator()))
+                if path_below(self.folder, file) is not None
+            ]
+        )
 
     def _delete_files(self, files: Iterable[str]) -> None:
         io, listed = self.java.io(), jvm(self.spark).java.util.ArrayList()
@@ -653,7 +659,12 @@ def is_of_stream(snapshot: Any) -> bool:
 
 
 def each_of(iterator: Any) -> Iterator[Any]:
-    """Yields the elements of a Java iterator."""
+    """Yields the elements of a Java iterator. A loop over a Java collection itself would end without an error at an
+    element that py4j can't fetch.
+
+    Raises:
+        RuntimeError: an element can't be fetched.
+    """
     while iterator.hasNext():
         yield iterator.next()
 
