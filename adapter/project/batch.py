@@ -211,7 +211,11 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
 
 
 def nonempty_range(span: TimeRange) -> TimeRange:
-    """Returns the range if it isn't empty."""
+    """Returns a range that has a start before its end, or is open.
+
+    Raises:
+        QueryError: the end isn't after the start.
+    """
     if span.since is not None and span.until is not None and span.since >= span.until:
         start, end = ranges.text(span.since), ranges.text(span.until)
         raise QueryError(

@@ -39,6 +39,12 @@ def select_over_groups(select: exp.Select) -> exp.Select:
 
 
 class _Lifting:
+    """Splits a SELECT with GROUP BY into one that groups and one over the groups.
+
+    Args:
+        keys: its group keys.
+    """
+
     def __init__(self, select: exp.Select, keys: tuple[exp.Expr, ...]) -> None:
         self.select, self.keys = select, keys
         self.same = unqualified(select)

@@ -187,10 +187,10 @@ def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
                 yield from ((each.expressions[0].unalias(), each) for each in reversed(branches))
 
 
-def _note_set_operation(asked: exp.In) -> None:
+def _note_set_operation(membership: exp.In) -> None:
     """Marks the first branch of a set operation in IN as having an unknown type if a branch is text and another
     isn't."""
-    selects = _branches(asked.args["query"]) if asked.args.get("query") else []
+    selects = _branches(membership.args["query"]) if membership.args.get("query") else []
     items = [each.expressions[0].unalias() for each in selects]
     kinds = [each.meta[_TYPE] for each in items if _TYPE in each.meta]
     if len({None if kind is None else _is_text(kind) for kind in kinds}) > 1:

@@ -78,7 +78,7 @@ def rewrite_as_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         return False
     for query, parts in found:
         assert isinstance(query, exp.Select)
-        _join(select, query, parts, names)
+        _join_groups(select, query, parts, names)
     return True
 
 
@@ -167,7 +167,15 @@ def _split(query: exp.Query, around: set[str]) -> _Correlated | None:
     return _Correlated(keys, equal, own, aggregates) if keys else None
 
 
-def _join(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
+def _join_groups(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:
+    """Replaces a correlated scalar aggregate by a join with groups. Changes the tree.
+
+    Args:
+        select: the SELECT around it.
+        query: the aggregate's query.
+        found: its parts.
+        taken: names that are used; those of the join are added.
+    """
     alias = _new_name(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
     # An unqualified name could be a select alias, or a USING column.
     kept = [*found.keys, *found.aggregates]

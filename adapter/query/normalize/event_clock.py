@@ -38,12 +38,13 @@ READS_CLOCK = "FROM clock).now_before"
 
 @dataclass(frozen=True)
 class ColumnOrigin:
-    """Origin of a column."""
+    """The stream columns that a column is computed from, and those that it equals."""
 
     base: frozenset[tuple[str, str]] = frozenset()
     """Stream columns that it is computed from, each with its relation."""
     same: frozenset[object] = frozenset()
-    """Identifies its values, row by row. Empty if unknown."""
+    """Stream columns, or expressions over them, that it equals in each row: one for each branch of a UNION ALL. Empty if
+    unknown."""
 
 
 _NOTHING = ColumnOrigin()
@@ -125,6 +126,8 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
 
 
 class _Marker:
+    """Finds the clocks that `mark_watermarks` marks, from the origins of the columns that they are compared with."""
+
     def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
         self.tree = tree
         self.windowed = next(hints.windows_under(tree), None) is not None
@@ -246,7 +249,7 @@ class _Marker:
         return ColumnOrigin(frozenset().union(*(each.base for each in found)))
 
     def _origin(self, node: exp.Expr, name: str) -> ColumnOrigin:
-        """Returns the lineage of a column of a relation or query."""
+        """Returns the origin of a column of a relation or query."""
         if isinstance(node, exp.Subquery):
             if node.alias_column_names:
                 return ColumnOrigin(frozenset(self._all_columns(node.this)))
@@ -290,7 +293,7 @@ class _Marker:
         return self._origin_above(select, self._origin_in_any(sources, name))
 
     def _origin_above(self, select: exp.Select, lineage: ColumnOrigin) -> ColumnOrigin:
-        """Returns the lineage above a SELECT. Only row by row a column keeps its identity."""
+        """Returns the origin of a column above a SELECT. It keeps `same` only if the SELECT works row by row."""
         clauses = ("group", "distinct", "having", "limit", "offset", "qualify")
         stays = not any(select.args.get(clause) for clause in clauses)
         stays = stays and first_aggregate(select) is None and select.find(exp.Window) is None

@@ -67,11 +67,11 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     if not _is_rewritable(join, select) or not _rank_within_compared(join.this):
         return False
     query = join.this.this.unnest()
-    asked = {id(column) for column in correlated_columns(query)}
-    tests = _correlated_predicates(query, asked)
+    outer = {id(column) for column in correlated_columns(query)}
+    tests = _correlated_predicates(query, outer)
     if tests is None:
         return False
-    _check_order(join, select, tests, asked)
+    _check_order(join, select, tests, outer)
     is_one_row = bool(tests) and first_aggregate(query) is not None and not query.args.get("group")
     if is_one_row and not _may_be_missing_group(query, join, select, tree):
         return False
@@ -84,7 +84,7 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
         _keep_rows_without_group(query, join, select)
         query.set("group", exp.Group(expressions=[]))
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
-    _join(join, select, tests, asked, names)
+    _join(join, select, tests, outer, names)
     return True
 
 
@@ -125,16 +125,21 @@ def _rank_within_compared(lateral: exp.Lateral) -> bool:
     return made is not None
 
 
-def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr] | None:
+def _correlated_predicates(query: exp.Select, outer: set[int]) -> list[exp.Expr] | None:
     """Correlated predicates of a LATERAL query. None if it is correlated elsewhere, or if other clauses depend on
-    which of them hold."""
+    which of them hold.
+
+    Args:
+        query: the query.
+        outer: identities of its columns that belong to outer relations, as in the functions below.
+    """
     if {name for name, value in query.args.items() if value} - _CLAUSES:
         return None
     if any(node.find(exp.Window) for node in query.expressions):
         return None
-    found = {id(test): sum(id(each) in asked for each in every(test, exp.Column)) for test in filters(query)}
+    found = {id(test): sum(id(each) in outer for each in every(test, exp.Column)) for test in filters(query)}
     tests = [test for test in filters(query) if found[id(test)]]
-    if sum(found.values()) < len(asked) or any(test.find(exp.Query) for test in tests):
+    if sum(found.values()) < len(outer) or any(test.find(exp.Query) for test in tests):
         return None
     group = query.args.get("group")
     if query.args.get("having") and group is None:
@@ -142,10 +147,10 @@ def _correlated_predicates(query: exp.Select, asked: set[int]) -> list[exp.Expr]
     if group is not None and {name for name, value in group.args.items() if value} - {"expressions"}:
         return None
     of_groups = group is not None or query.args.get("distinct") or first_aggregate(query) is not None
-    return None if of_groups and not all(equated_sides(test, asked) for test in tests) else tests
+    return None if of_groups and not all(equated_sides(test, outer) for test in tests) else tests
 
 
-def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int]) -> None:
+def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], outer: set[int]) -> None:
     """Raises unless correlated predicates refer to earlier relations.
 
     Raises:
@@ -154,7 +159,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], aske
     later = {each.this.alias_or_name.lower() for each in _joins_behind(join, select)}
     for test in tests:
         for column in every(test, exp.Column):
-            if id(column) in asked and relation_of(column) in later:
+            if id(column) in outer and relation_of(column) in later:
                 raise QueryError(
                     f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
                     "first."
@@ -203,9 +208,9 @@ def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Sele
             column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
 
 
-def _own_side(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
+def _own_side(test: exp.Expr, outer: set[int]) -> list[exp.Expr]:
     """The query's own part of a test: a whole side of it, or its columns."""
-    columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in asked]
+    columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in outer]
     for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
         if columns and columns == [*every(side, exp.Column)]:
             return [side]
@@ -213,7 +218,7 @@ def _own_side(test: exp.Expr, asked: set[int]) -> list[exp.Expr]:
 
 
 def _join(
-    join: exp.Join, select: exp.Select, tests: list[exp.Expr], asked: set[int], names: set[str]
+    join: exp.Join, select: exp.Select, tests: list[exp.Expr], outer: set[int], names: set[str]
 ) -> None:
     query = join.this.this.unnest()
     around = {id(test) for test in tests}
@@ -226,7 +231,7 @@ def _join(
     hidden: dict[str, str] = {}
     on = [test for test in conjuncts(join.args.get("on")) if test != exp.true()]
     for test in tests:
-        for own in _own_side(test, asked):
+        for own in _own_side(test, outer):
             text = canonical(own)
             if text not in hidden:
                 hidden[text] = next(free)

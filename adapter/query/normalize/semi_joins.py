@@ -28,7 +28,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
         if test.find(exp.Query) is None:
             stay.append(test)
             continue
-        join = _join(test, aliases)
+        join = _as_join(test, aliases)
         if join is None:
             return None
         aliases.add(join.this.alias_or_name.lower())
@@ -37,7 +37,9 @@ def as_joins(select: exp.Select) -> exp.Select | None:
     return None if any(item.find(exp.Query) for item in made.expressions) else made
 
 
-def _join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
+def _as_join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
+    """Returns the semi or anti join for an EXISTS, NOT EXISTS or IN; None if it can't be one. `aliases`: those of the
+    relations before it, in lower case."""
     kind = "SEMI"
     if isinstance(test, exp.Not):
         test, kind = test.this.unnest(), "ANTI"

@@ -147,8 +147,8 @@ _LIFTED = ("__aggregate_", "__key_")
 """Prefixes of columns that pass an expression to a query above, to which it was moved (`normalize.above_groups`)."""
 
 
-def lifted(select: exp.Query) -> Expressions:
-    """Returns the expressions of columns that a query above it displays."""
+def lifted_expressions(select: exp.Query) -> Expressions:
+    """Returns the author's expressions in columns that only pass them to a query above (`_LIFTED`), by column."""
     made = (item for item in select.selects if isinstance(item, exp.Alias))
     return {item.alias: shown(item.this) for item in made if item.alias.startswith(_LIFTED)}
 
@@ -308,14 +308,14 @@ def grouping_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> str:
     return f"by {', '.join(named.values())}" if named else "all rows"
 
 
-def put_back(select: _Query, written: Expressions) -> _Query:
+def with_author_expressions(select: _Query, written: Expressions) -> _Query:
     """Returns a query with columns of its input replaced by the expressions that they hold.
 
     Args:
         select: the query; it isn't changed.
         written: the author's expression for each column.
 
-    >>> shown(put_back(parse("select n + 1 as m from groups"), {"n": "COUNT(*)"}))
+    >>> shown(with_author_expressions(parse("select n + 1 as m from groups"), {"n": "COUNT(*)"}))
     'SELECT COUNT(*) + 1 AS m FROM groups'
     """
     if not written:

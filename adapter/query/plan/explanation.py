@@ -162,14 +162,14 @@ class Context:
         """Returns the TTL as a phrase, counted from `last`; None if there is no TTL."""
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
-    def of_keys(self, keys: bool, is_bounded: bool) -> str:
+    def bound_of_keys(self, keys: bool, is_bounded: bool) -> str:
         """Returns why the state of keys is bounded without a TTL: a plan whose state grows is refused.
 
         Args:
             keys: whether there are keys.
             is_bounded: whether the number of input rows is itself bounded.
 
-        >>> Context(domains=True).of_keys(True, False), Context().of_keys(False, False)
+        >>> Context(domains=True).bound_of_keys(True, False), Context().bound_of_keys(False, False)
         ('nothing: its keys are constant_domains, or have few values', 'nothing: there is one')
         """
         if not keys:
@@ -179,14 +179,14 @@ class Context:
         few = "nothing: the values of its keys are few"
         return "nothing: its keys are constant_domains, or have few values" if self.domains else few
 
-    def states(self, told: Mapping[str, tuple[str, str]], other: tuple[str, str]) -> tuple[State, ...]:
+    def states(self, described: Mapping[str, tuple[str, str]], other: tuple[str, str]) -> tuple[State, ...]:
         """Returns the operator's state tables.
 
         Args:
-            told: state table → one of its rows, and what clears it.
-            other: the same for state tables that aren't in `told`.
+            described: state table → one of its rows, and what clears it.
+            other: the same for state tables that aren't in `described`.
         """
-        every = {**told, **{part: other for part in self.state if part not in told}}
+        every = {**described, **{part: other for part in self.state if part not in described}}
         return tuple(
             State(part, *what, self.state[part]) for part, what in every.items() if part in self.state
         )

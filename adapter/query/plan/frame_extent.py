@@ -2,7 +2,7 @@
 
 >>> from ..sql.dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
->>> reach([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
+>>> extent_of([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
 FrameExtent(rows=2, micros=0, everything=False)
 """
 
@@ -46,7 +46,7 @@ class FrameExtent:
         )
 
 
-def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
+def extent_of(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
     """Returns the extent of OVER clauses that are ordered by time.
 
     Args:
@@ -61,7 +61,7 @@ def reach(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent |
         return None
     found = FrameExtent()
     for each in windows:
-        one = _reach_of(each) if ordered_by(each, alias) == time else None
+        one = _extent_of_clause(each) if ordered_by(each, alias) == time else None
         if one is None:
             return None
         found |= one
@@ -86,7 +86,8 @@ def ordered_by(window: exp.Window, alias: str) -> str | None:
     return column.name.lower() if of in ("", alias.lower()) else None
 
 
-def _reach_of(window: exp.Window) -> FrameExtent | None:
+def _extent_of_clause(window: exp.Window) -> FrameExtent | None:
+    """Returns the extent of one OVER clause; None if it may read later rows, or how far back is unknown."""
     function, spec = window.this, window.args.get("spec")
     if isinstance(function, exp.Filter):
         function = function.this
@@ -103,10 +104,10 @@ def _reach_of(window: exp.Window) -> FrameExtent | None:
         return FrameExtent(everything=True) if looks_for_values else FrameExtent(rows=int(offset.name))
     if not isinstance(function, exp.AggFunc):
         return None
-    return FrameExtent(everything=True) if spec is None else _reach_of_frame(spec)
+    return FrameExtent(everything=True) if spec is None else _extent_of_frame(spec)
 
 
-def _reach_of_frame(spec: exp.Expr) -> FrameExtent | None:
+def _extent_of_frame(spec: exp.Expr) -> FrameExtent | None:
     """Returns the extent of a frame that ends with the row itself, or before it; None for other frames."""
     kind = str(spec.args.get("kind")).upper()
     start, end = spec.args.get("start"), spec.args.get("end")

@@ -42,7 +42,7 @@ def is_monotonic(
     for item in listed(select):
         columns: Sequence[exp.Expr] = [item.unalias()]
         if item.is_star:
-            columns = [exp.column(name, quoted=True) for name in _of_star(item, of_star) or ("",)]
+            columns = [exp.column(name, quoted=True) for name in _star_columns(item, of_star) or ("",)]
         for column in columns:
             if keys <= seen:
                 return True
@@ -62,7 +62,7 @@ def listed_names(query: exp.Expr) -> list[str] | None:
     for item in query.expressions:
         if item.is_star:
             nodes = relations(query)
-            of_star = _of_star(item, listed_names(nodes[0]) if len(nodes) == 1 else None)
+            of_star = _star_columns(item, listed_names(nodes[0]) if len(nodes) == 1 else None)
             if of_star is None:
                 return None
             found += of_star
@@ -71,7 +71,7 @@ def listed_names(query: exp.Expr) -> list[str] | None:
     return found
 
 
-def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
+def _star_columns(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
     """Returns the columns that a '*' expands to, given the columns below it; None if unknown."""
     star = item if isinstance(item, exp.Star) else item.this
     if below is None or not passes_columns(star):
@@ -81,7 +81,8 @@ def _of_star(item: exp.Expr, below: Sequence[str] | None) -> list[str] | None:
 
 
 def _only_moves_up(ordered: exp.Expr, what: str | None, group: GroupAggregateSpec) -> bool:
-    """Whether added rows only move a group up in this order, or don't move it."""
+    """Whether added rows only move a group up in this order, or don't move it. `what`: the column of the groups that is
+    ordered by; None if it is something else."""
     if what in identity_columns(group):
         return True
     metric = next((metric for metric in group.metrics if metric.name == what), None)

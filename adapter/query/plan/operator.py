@@ -18,7 +18,7 @@ from sqlglot import exp
 from ..program import Lookup, Rows, StatePart, Step
 from ..sql.dialect import sql
 from ..windows.emission import Emission
-from .author_text import lifted, put_back
+from .author_text import lifted_expressions, with_author_expressions
 from .explanation import (
     ALL_BOUNDED,
     APPEND,
@@ -156,7 +156,7 @@ class Operator(ABC):
 
     def as_written(self, query: exp.Select) -> exp.Select:
         """Returns a query over its first input, with the author's expressions in place of generated columns."""
-        return put_back(query, self.inputs[0].expressions if self.inputs else {})
+        return with_author_expressions(query, self.inputs[0].expressions if self.inputs else {})
 
     def explanation(
         self,
@@ -225,7 +225,7 @@ class QueryOperator(Operator):
     @property
     def expressions(self) -> Mapping[str, str]:
         """Returns the author's expressions that its query computes under generated names, by name."""
-        return lifted(self.as_written(self.query))
+        return lifted_expressions(self.as_written(self.query))
 
 
 @dataclass(frozen=True, kw_only=True)

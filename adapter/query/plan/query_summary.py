@@ -25,8 +25,8 @@ from .author_text import (
     over_clauses_text,
     partition,
     per_suffix,
-    put_back,
     shown,
+    with_author_expressions,
 )
 
 WITHIN_WINDOWS = {
@@ -99,7 +99,7 @@ class Summary:
         if window := hints.window_of(node):
             return [*self._levels(hints.input_of(node)), ("WindowTableFunction", str(window))]
         found: list[tuple[str, str]] = []
-        moving = [each for each, _ in joined(node) if _moves(each)]
+        moving = [each for each, _ in joined(node) if _reads_input(each)]
         for each in moving:
             alias = f"{each.alias}: " if len(moving) > 1 and not is_generated(each.alias) else ""
             found += [(name, f"{alias}{text}") for name, text in self._levels(each) if text]
@@ -107,7 +107,7 @@ class Summary:
 
     def _level(self, select: exp.Select, of_streams: bool) -> tuple[str, str]:
         """Returns the name and description of a single SELECT."""
-        written, name, words = put_back(select, self.written), "Project", []
+        written, name, words = with_author_expressions(select, self.written), "Project", []
         if select.args.get("joins"):
             name, words = "Join" if of_streams else "LookupJoin", [joins(written)]
         if is_grouped(select):
@@ -127,7 +127,7 @@ class Summary:
         return name, ": ".join([*words, *([rest] if rest else [])])
 
 
-def _moves(node: exp.Expr) -> bool:
+def _reads_input(node: exp.Expr) -> bool:
     """Whether it reads an input."""
     return any(table.name.startswith(INPUT) for table in every(node, exp.Table))
 
@@ -144,10 +144,10 @@ def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shown(table) for table in read if table.name not in inputs))
 
 
-def of_rows(query: str, inputs: Collection[str] = ()) -> str:
+def rows_suffix(query: str, inputs: Collection[str] = ()) -> str:
     """Returns the rows that an aggregation or a window reads, as a suffix of its description.
 
-    >>> of_rows("select * from __input_0 where a > 1"), of_rows("select a + 1 as b from __input_0")
+    >>> rows_suffix("select * from __input_0 where a > 1"), rows_suffix("select a + 1 as b from __input_0")
     (' WHERE a > 1', ' of a + 1 AS b')
     """
     _, text = Summary(inputs=inputs).of(parse(query))

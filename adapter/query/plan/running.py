@@ -72,7 +72,7 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
     values: list[RunningValue] = []
     found = []
     for window in conditions.windows_of(made):
-        parts = _parts_of(window, alias)
+        parts = _running_values(window, alias)
         # The name may be of another item of the select list, and a subquery's columns aren't the row's.
         called = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
         if parts is None or called & computed or window.find(exp.Query):
@@ -92,7 +92,7 @@ def _clause(window: exp.Window) -> str:
     return sql(alone).removeprefix("ROW_NUMBER() ")
 
 
-def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
+def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
     """Returns the running values of an OVER clause, and its result as a template over them; None if it can't
     be computed from such."""
     function = window.this.copy()
@@ -120,6 +120,7 @@ def _parts_of(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], s
 
 
 def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
+    """Returns the running values of SUM or AVG, and the result as a template; see `_running_values`."""
     types = types_of(function)
     is_mean = name != "sum"
     count = RunningValue(_canonical_sql(f"cast({value} is not null as bigint)"))

@@ -42,13 +42,13 @@ class TimeBounds:
         one of them."""
         found = {}
         for alias in self._times:
-            each = [self._last(alias, other) for other in self._times if other != alias]
+            each = [self._last_match(alias, other) for other in self._times if other != alias]
             if not each or None in each:
                 return None
             found[alias] = tuple(dict.fromkeys(last for last in each if last is not None))
         return found
 
-    def until_alone(self, preserved: Collection[str]) -> dict[str, Until] | None:
+    def until_for_outer_join(self, preserved: Collection[str]) -> dict[str, Until] | None:
         """Returns for each alias the watermark until which its rows are stored, for an outer, semi or anti join of two
         relations. A row that decides whether a preserved row has a match is stored as long as the preserved row may
         find another match.
@@ -67,13 +67,13 @@ class TimeBounds:
         return self._extend_for_preserved_rows(found, found, preserved)
 
     def _extend_for_preserved_rows(
-        self, found: Mapping[str, Until], until: Mapping[str, Until], preserved: Collection[str]
+        self, at_least: Mapping[str, Until], stored_until: Mapping[str, Until], preserved: Collection[str]
     ) -> dict[str, Until] | None:
-        """Returns for each alias the watermark until which its rows are stored: at least as in `found`, and as long as
-        they decide whether a row of the other relation has a match, which is stored as in `until`."""
-        made = dict(found)
-        for alias, other in (tuple(until), tuple(until)[::-1]):
-            for column, micros in until[other] if other in preserved else ():
+        """Returns for each alias the watermark until which its rows are stored: at least as in `at_least`, and as long as
+        they decide whether a row of the other relation has a match, which is stored as in `stored_until`."""
+        made = dict(at_least)
+        for alias, other in (tuple(stored_until), tuple(stored_until)[::-1]):
+            for column, micros in stored_until[other] if other in preserved else ():
                 later = [
                     (apart + micros, own)
                     for own in self._times[alias]
@@ -86,7 +86,7 @@ class TimeBounds:
                 made[alias] = tuple({**lasts, own: max(more, lasts.get(own, more))}.items())
         return made
 
-    def _last(self, alias: str, other: str) -> tuple[str, int] | None:
+    def _last_match(self, alias: str, other: str) -> tuple[str, int] | None:
         """Returns the watermark until which a row of one relation may match one of another."""
         ends = [
             (apart + self._times[other][one[1]], column)

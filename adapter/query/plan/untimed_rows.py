@@ -55,8 +55,9 @@ def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tupl
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
-def counts_as(below: exp.Select, select: exp.Select) -> None:
-    """Makes a generated query, which holds relations of a SELECT of the author's text, count as that SELECT."""
+def copy_number(below: exp.Select, select: exp.Select) -> None:
+    """Gives a generated query, which holds relations of a SELECT of the author's text, the number of that SELECT
+    (`number_selects`)."""
     below.meta[_NUMBER] = select.meta.get(_NUMBER)
 
 

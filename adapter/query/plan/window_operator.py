@@ -14,7 +14,7 @@ from ..windows.windows import Window
 from .explanation import Context, Explanation
 from .lineage import Lineage, opaque
 from .operator import Operator, Wiring
-from .query_summary import of_rows, tables
+from .query_summary import rows_suffix, tables
 from .relation import Relation
 from .state.window_steps import WindowSpec, WindowSteps
 
@@ -73,9 +73,9 @@ class WindowOperator(Operator):
         """Names of the windows below."""
         return tuple(each.name for each in self.inputs)
 
-    def of_rows(self) -> str:
+    def rows_suffix(self) -> str:
         """Returns its input rows, as a suffix of its description."""
-        return of_rows(self.spec.written, (*self.spec.streams, *self._read))
+        return rows_suffix(self.spec.written, (*self.spec.streams, *self._read))
 
     def clearing_phrase(self, context: Context, last: str = "") -> str:
         """Returns what clears the state of windows, as a phrase."""

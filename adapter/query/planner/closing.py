@@ -18,8 +18,8 @@ from .context import Planner
 from .from_items import FromItem
 
 
-def closed(planner: Planner, operator: Operator) -> Operator:
-    """Returns the operator without changes of open windows."""
+def without_open_windows(planner: Planner, operator: Operator) -> Operator:
+    """Returns an operator that holds back changes of open windows until these close."""
     end = operator.relation.open_until
     if end is None:
         return operator
@@ -30,10 +30,10 @@ def closed(planner: Planner, operator: Operator) -> Operator:
     )
 
 
-def closed_unless(
-    planner: Planner, select: exp.Select, read: Sequence[FromItem], kept: bool
+def closed_inputs(
+    planner: Planner, select: exp.Select, read: Sequence[FromItem], keep_passed_on: bool
 ) -> list[FromItem]:
-    """Returns the relations that a SELECT reads, without changes of open windows. With `kept`, a relation
+    """Returns the relations that a SELECT reads, without changes of open windows. With `keep_passed_on`, a relation
     whose window end the SELECT passes on isn't changed."""
     found = []
     for each in read:
@@ -42,24 +42,25 @@ def closed_unless(
         if (
             operator is not None
             and end is not None
-            and not (kept and end in column_origins.outputs(select, each.alias))
+            and not (keep_passed_on and end in column_origins.outputs(select, each.alias))
         ):
-            operator = closed(planner, operator)
+            operator = without_open_windows(planner, operator)
         found.append(replace(each, operator=operator))
     return found
 
 
-def late_counted(
+def inputs_with_late_rows_counted(
     planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
 ) -> tuple[Operator, ...]:
     """Returns the inputs of a join with their late rows counted; `streams` are the same relations in the
     SELECT."""
     return tuple(
-        counting_late(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)
+        with_late_rows_counted(planner, each, select, item.alias)
+        for each, item in zip(inputs, streams, strict=True)
     )
 
 
-def counting_late(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
+def with_late_rows_counted(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
     """Returns the operator with its late rows counted, where it returns rows of a stream as they arrive, or
     projects or unites such rows.
 
@@ -73,11 +74,11 @@ def counting_late(planner: Planner, operator: Operator, select: exp.Select, alia
     if time is not None:
         name = f"timely_{digest(operator.name)}"
         found = planner.add(LateRows(name=name, inputs=(operator,), time=time))
-        return planner.drops(found, select, time, alias)
+        return planner.record_dropped_rows(found, select, time, alias)
     if not isinstance(operator, Project | UnionAll):
         return operator
     # The name of the column in the input's text is unknown.
-    inputs = tuple(counting_late(planner, each, exp.Select(), "") for each in operator.inputs)
+    inputs = tuple(with_late_rows_counted(planner, each, exp.Select(), "") for each in operator.inputs)
     if inputs == operator.inputs:
         return operator
     name = f"{operator.name.partition('_')[0]}_{digest(operator.name, *(each.name for each in inputs))}"

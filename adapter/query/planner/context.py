@@ -103,14 +103,21 @@ class Planner(ABC):
         """Returns an operator, or the equal one that was added before."""
         return self.operators.setdefault(operator.name, operator)
 
-    def drops(self, operator: Operator, select: exp.Select, time: str = "", alias: str = "") -> Operator:
-        """Records that an operator drops rows without an event time; see `untimed_rows.of` for the arguments."""
+    def record_dropped_rows(
+        self, operator: Operator, select: exp.Select, time: str = "", alias: str = ""
+    ) -> Operator:
+        """Records that an operator drops rows without an event time, and returns the operator.
+
+        Args:
+            select: the SELECT that the operator computes.
+            time, alias: see `untimed_rows.DroppedRows`.
+        """
         found = (*self.dropped.get(operator.name, ()), *untimed_rows.dropped_rows_of(select, time, alias))
         self.dropped[operator.name] = tuple(dict.fromkeys(found))
         return operator
 
-    def place(self, operator: Operator, alias: str) -> exp.Expr:
-        """Returns a table that refers to an operator in a tree that is visited again."""
+    def placeholder_for(self, operator: Operator, alias: str) -> exp.Expr:
+        """Returns a table that refers to an operator, for a rewritten query that is planned next."""
         table = table_of(operator.name, alias)
         hints.mark_placeholder(table, operator.name)
         return table

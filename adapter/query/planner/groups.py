@@ -28,12 +28,18 @@ from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.window_columns import FromRelation as From
 from . import results
 from .bounds import fixed_keys, is_covered
-from .closing import closed
+from .closing import without_open_windows
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_numbered_inputs
-from .projections import local
-from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
+from .projections import plan_local
+from .recomputing import (
+    RecomputedSelect,
+    is_repeatable,
+    recomputed,
+    refuse_nondeterministic,
+    refuse_static_tables,
+)
 from .results import is_result
 
 _GROUPING_ID = canonical(parse("select grouping_id()").selects[0])
@@ -66,24 +72,24 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         column_origins.value_of_column(key, source.alias, relation.together) for key in in_all
     ):
         if conditions.windows_of(select):
-            return over_groups(planner, select)
+            return plan_over_groups(planner, select)
         break_ties(template)
         decide_extremes(template)
-        return local(planner, "GROUP BY", inputs, template, (key_columns,) if key_columns else ())
+        return plan_local(planner, "GROUP BY", inputs, template, (key_columns,) if key_columns else ())
     end = relation.open_until
     if end is not None and not any(
         column_origins.value_of_column(key, source.alias, {end: end}) for key in in_all
     ):
-        below = closed(planner, below)
+        below = without_open_windows(planner, below)
     try:
         return _aggregate(planner, select, template, source, below)
     except NotMergeable as refused:
         reason = str(refused)
     if conditions.windows_of(select) or _has_group_subqueries(select):
-        return over_groups(planner, select)
+        return plan_over_groups(planner, select)
     if below.relation.open_for is not None:
-        return plan_group(planner, select, replace(source, operator=closed(planner, below)))
-    source = replace(source, operator=closed(planner, below))
+        return plan_group(planner, select, replace(source, operator=without_open_windows(planner, below)))
+    source = replace(source, operator=without_open_windows(planner, below))
     return _recomputed_groups(planner, select, source, in_all, key_columns=key_columns, reason=reason)
 
 
@@ -136,8 +142,8 @@ def _recomputed_groups(
         listed = ", ".join(map(hints.quoted, in_all))
         lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
         after = f"; or select {listed}, too, to identify a group's row" if lacks_keys else ""
-        refuse_chance(select, key_columns, why, f"{reason}, and ", after)
-        refuse_tables(select, template)
+        refuse_nondeterministic(select, key_columns, why, f"{reason}, and ", after)
+        refuse_static_tables(select, template)
     keys = tuple(sql(key) for key in in_all)
     growth = None
     if not all(each.relation.bounded for each in inputs):
@@ -175,7 +181,7 @@ def _has_group_subqueries(select: exp.Select) -> bool:
     )
 
 
-def over_groups(planner: Planner, select: exp.Select) -> Operator:
+def plan_over_groups(planner: Planner, select: exp.Select) -> Operator:
     """Splits a GROUP BY from expressions over its groups, which move into a SELECT above it: OVER, rewritten
     LIMIT and QUALIFY, and subqueries."""
     gives_result = results.unmark(select)
@@ -253,8 +259,8 @@ def _aggregate(
             has_few_groups=grows_with is None,
         )
     )
-    group = closed(planner, group)
-    above = builder.finished(planner.place(group, "groups"))
+    group = without_open_windows(planner, group)
+    above = builder.finished(planner.placeholder_for(group, "groups"))
     if is_result(select):
         results.mark(above)
     if select.parent is not None:

@@ -15,7 +15,7 @@ from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
 from ..sql.dialect import correlated_columns, sql
 from ..sql.nodes import copied, every, temporarily_replaced
-from .closing import closed
+from .closing import without_open_windows
 from .context import Planner
 from .from_items import FromItem, check_relation, table_of
 
@@ -71,7 +71,7 @@ def with_numbered_inputs(
             query.replace(
                 exp.Select(expressions=[exp.Star()]).from_(table_of(input_name(len(inputs)), "one_row"))
             )
-            inputs.append(closed(planner, operator))
+            inputs.append(without_open_windows(planner, operator))
             continue
         for part in every(query, exp.Select):
             for node in relations(part):
@@ -80,7 +80,7 @@ def with_numbered_inputs(
                     continue  # correlated: the relations that it reads are stored
                 operator = planner.visit(node)
                 if operator is not None:
-                    operator = closed(planner, operator)
+                    operator = without_open_windows(planner, operator)
                     check_relation(node, None)
                     alias = node.alias_or_name
                     node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))

@@ -25,7 +25,7 @@ from ..sql.dialect import canonical, is_read_within, relation_of, relations_arou
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import decide_extremes
-from .closing import closed_unless, late_counted
+from .closing import closed_inputs, inputs_with_late_rows_counted
 from .context import Planner
 from .from_items import FromItem, reads_stream, times_of
 from .inputs import read_from, with_numbered_inputs
@@ -36,8 +36,15 @@ from .join_conditions import (
     put_tests_below_inner,
     put_tests_of_tables_below,
 )
-from .projections import local, short
-from .recomputing import RecomputedSelect, ends_among, is_repeatable, recomputed, refuse_chance, refuse_tables
+from .projections import plan_local, short_label
+from .recomputing import (
+    RecomputedSelect,
+    ends_among,
+    is_repeatable,
+    recomputed,
+    refuse_nondeterministic,
+    refuse_static_tables,
+)
 
 _BY_WINDOW = (
     "; or compare window_start and window_end of both sides in its condition, so that rows of a window meet those of the "
@@ -87,7 +94,7 @@ def plan_join(
         return planner.select(select)
     streams = tuple(each for each in read if each.operator is not None)
     if len(streams) < len(read) or conditions.reads_tables(template):
-        _refuse_tables_beside(select)
+        _refuse_tables_left(select)
     made = _Joined(
         select=select,
         template=template,
@@ -96,15 +103,15 @@ def plan_join(
         inner=inner,
         equal=conditions.equal_columns(select, [e.alias for e in streams]),
     )
-    if made.is_together:
-        return local(planner, "JOIN", inputs, template)
+    if made.matches_arrive_together:
+        return plan_local(planner, "JOIN", inputs, template)
     if not inner and all(conditions.is_inner(each.join) for each in streams):
-        return _inner(planner, made)
-    until = None if inner or made.changes else _until_alone(select, streams)
+        return _plan_inner_join(planner, made)
+    until = None if inner or made.changes else _until_for_outer_join(select, streams)
     if until:
-        made = replace(made, inputs=late_counted(planner, select, inputs, streams))
+        made = replace(made, inputs=inputs_with_late_rows_counted(planner, select, inputs, streams))
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
-            return _outer_in_time(planner, made)
+            return _plan_outer_interval_join(planner, made)
     partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
     if not any(partitions) and put_test_below(select, read):
         return planner.select(select)
@@ -120,16 +127,16 @@ def _plan_rewritten(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
 ) -> Operator | None:
     """Returns the operator of a join that is written as another query first; None for others. Changes the tree."""
-    if any([_as_relation(query) for query in inner]):
+    if any([_simplify_to_row_by_row(query) for query in inner]):
         return planner.select(select)
     if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
-        return _with_laterals(planner, select, read)
+        return _plan_laterals(planner, select, read)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
         asked = read_from(planner, joins_only)
-        if all(each.operator and not each.operator.relation.changes for each in asked) and _until_alone(
-            joins_only, asked
-        ):
-            return plan_join(planner, joins_only, closed_unless(planner, joins_only, asked, False), ())
+        if all(
+            each.operator and not each.operator.relation.changes for each in asked
+        ) and _until_for_outer_join(joins_only, asked):
+            return plan_join(planner, joins_only, closed_inputs(planner, joins_only, asked, False), ())
     streaming = [each.operator is not None for each in read]
     asks = _has_subquery_in_on(select)
     is_beside = not all(streaming) and not asks
@@ -150,8 +157,9 @@ def _plan_rewritten(
     return None
 
 
-def _refuse_tables_beside(select: exp.Select) -> NoReturn:
-    """Raises `QueryError`: a SELECT joins streams and a table that is no stream."""
+def _refuse_tables_left(select: exp.Select) -> NoReturn:
+    """Raises `QueryError`: a SELECT joins streams and a static table, and no rewrite has moved the table into another
+    query."""
     if names := _unqualified(select):
         raise QueryError(
             f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
@@ -165,7 +173,7 @@ def _refuse_tables_beside(select: exp.Select) -> NoReturn:
 
 @dataclass(frozen=True)
 class _Joined:
-    """A SELECT that joins streams, and maybe asks others in subqueries."""
+    """A SELECT that joins streams, and may read other streams in subqueries."""
 
     select: exp.Select
     template: exp.Select
@@ -199,8 +207,8 @@ class _Joined:
         return all(relation.bounded for relation in self.relations)
 
     @property
-    def is_together(self) -> bool:
-        """Whether rows that meet arrive together, since columns of one origin are equal."""
+    def matches_arrive_together(self) -> bool:
+        """Whether rows that match arrive in one micro-batch, since columns of one origin are equal."""
         if self.inner or self.changes:
             return False
         for group in self.equal:
@@ -216,20 +224,20 @@ class _Joined:
         return False
 
     @cached_property
-    def joined(self) -> JoinedRelations:
-        """What passes through."""
+    def joined_relations(self) -> JoinedRelations:
+        """What is known of the join's rows, derived from the inputs' relations."""
         return JoinedRelations(self.template, self.relations)
 
 
-def _inner(planner: Planner, made: _Joined) -> Operator:
-    """Plans an inner join: bounded in time, by windows, or by nothing."""
+def _plan_inner_join(planner: Planner, made: _Joined) -> Operator:
+    """Plans an inner join, whose state is bounded in time, by windows, or by nothing."""
     select, streams = made.select, made.streams
     ends = equal_ends(made.equal, made.aliases, made.relations)
     bounds = None if made.changes else TimeBounds(select, times_of(streams))
     if bounds is None or bounds.ends_of_matches() is None:
         inputs, bounds = made.inputs, None
     else:
-        inputs = late_counted(planner, select, made.inputs, streams)
+        inputs = inputs_with_late_rows_counted(planner, select, made.inputs, streams)
     growth = None
     if not (made.bounded or ends or bounds):
         growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
@@ -239,7 +247,7 @@ def _inner(planner: Planner, made: _Joined) -> Operator:
             name=f"join_{digest(canonical(made.template), *(each.name for each in inputs))}",
             inputs=inputs,
             query=with_weight(made.template, weighed) if made.changes else made.template,
-            label=short(select),
+            label=short_label(select),
             growth=growth,
             ends=ends,
             bounds=bounds,
@@ -264,18 +272,20 @@ def _recomputed_join(
     select, streams, template = made.select, made.streams, made.template
     ends = () if made.inner else equal_ends(made.equal, made.aliases, made.relations)
     aliases = (*made.aliases, *conditions.inner_aliases(template, len(made.aliases), len(made.inputs)))
-    keys = made.joined.keys
+    keys = made.joined_relations.keys
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
         # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
     by_end = ends_among(partitions, aliases, made.relations)
     # A row that has found a match stays in the result.
-    delays = made.joined.delays(TimeBounds(select, times_of(streams)).delays(until)) if until else {}
+    delays = (
+        made.joined_relations.delays(TimeBounds(select, times_of(streams)).delays(until)) if until else {}
+    )
     growth = None
     if not (made.bounded or ends or until or by_end):
         bound = _bound_advice(select, streams, made.inner, made.changes)
         growth = UnboundedState("every row of both sides", None, or_else=bound)
-    _settle_inner(select, template, smallest(keys))
+    _make_subqueries_deterministic(select, template, smallest(keys))
     return recomputed(
         planner,
         RecomputedSelect(
@@ -284,9 +294,9 @@ def _recomputed_join(
             inputs=made.inputs,
             keys=partitions,
             aliases=aliases,
-            label=short(select),
+            label=short_label(select),
             unique=keys,
-            end=made.joined.end if by_end and not until else None,
+            end=made.joined_relations.end if by_end and not until else None,
             delays=delays,
             growth=growth,
             until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
@@ -316,7 +326,9 @@ def _check_repeatable(
         )
 
 
-def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] | None) -> None:
+def _make_subqueries_deterministic(
+    select: exp.Select, template: exp.Select, key: frozenset[str] | None
+) -> None:
     """Makes the results of subqueries deterministic, also among equal rows. Changes the template.
 
     Args:
@@ -333,16 +345,18 @@ def _settle_inner(select: exp.Select, template: exp.Select, key: frozenset[str] 
         conditions.order_windows(query)
         if query.find_ancestor(exp.Lateral) is not None:
             conditions.order_limits(query)
-        refuse_chance(select, key, partial(conditions.why_nondeterministic, query), after=", and join that")
+        refuse_nondeterministic(
+            select, key, partial(conditions.why_nondeterministic, query), after=", and join that"
+        )
 
 
 def _plan_without_from(
     planner: Planner, select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...]
 ) -> Operator:
     """Plans a SELECT without FROM whose subqueries read streams; it returns one row."""
-    refuse_tables(select, template)
+    refuse_static_tables(select, template)
     _check_repeatable(select, template, inputs, "asks streams")
-    _settle_inner(select, template, frozenset())
+    _make_subqueries_deterministic(select, template, frozenset())
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
@@ -353,13 +367,13 @@ def _plan_without_from(
             inputs=inputs,
             keys=keys,
             aliases=aliases,
-            label=short(select),
+            label=short_label(select),
             unique=(frozenset(),),
         ),
     )
 
 
-def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
+def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
     """Plans a SELECT with LATERAL over a stream that can't be written as a join (`lateral_joins`): recomputed
     for the rows with the affected keys."""
     laterals = [each.node for each in read if each.operator is None]
@@ -370,7 +384,7 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             "join that table in a query below, or in one above."
         )
     _check_repeatable(select, template, inputs, "asks streams")
-    _settle_inner(select, template, None)
+    _make_subqueries_deterministic(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
     partitions = conditions.partitions(select, template, aliases, len(inputs))
@@ -384,14 +398,14 @@ def _with_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             inputs=inputs,
             keys=partitions,
             aliases=all_aliases,
-            label=short(select),
+            label=short_label(select),
             growth=growth,
             always=_always_recomputed(select, [each for each in read if each.operator is not None]),
         ),
     )
 
 
-def _as_relation(query: exp.Query) -> bool:
+def _simplify_to_row_by_row(query: exp.Query) -> bool:
     """Rewrites a subquery so that it reads one relation row by row, if possible; returns whether it changed.
     Changes the tree."""
     return nest_inner(query) or asked_relations.move_to_from(query) or put_tests_below_inner(query)
@@ -426,28 +440,28 @@ def _bound_advice(
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
-def _outer_in_time(planner: Planner, made: _Joined) -> Operator:
+def _plan_outer_interval_join(planner: Planner, made: _Joined) -> Operator:
     """Plans an outer or anti interval join of two relations; its result is append-only."""
     return planner.add(
         OuterIntervalJoin(
             name=f"join_{digest(canonical(made.template), *(each.name for each in made.inputs))}",
             inputs=made.inputs,
             query=made.template,
-            label=short(made.select),
-            bounds=_time_bounds_of_met(made.select, made.streams),
+            label=short_label(made.select),
+            bounds=_time_bounds_of_matches(made.select, made.streams),
         )
     )
 
 
-def _until_alone(select: exp.Select, streams: Sequence[FromItem]) -> dict[str, Until] | None:
+def _until_for_outer_join(select: exp.Select, streams: Sequence[FromItem]) -> dict[str, Until] | None:
     """Returns by alias the watermark until which rows of an outer, semi or anti join of two relations are
     needed; None if time doesn't bound it."""
     if len(streams) != 2 or streams[1].join is None:
         return None
-    return _time_bounds_of_met(select, streams).until_alone(preserved_sides(select))
+    return _time_bounds_of_matches(select, streams).until_for_outer_join(preserved_sides(select))
 
 
-def _time_bounds_of_met(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:
+def _time_bounds_of_matches(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:
     """Returns the time bounds of matching rows. WHERE is left out, as it also applies to unmatched rows."""
     met = select.copy()
     met.set("where", None)

@@ -19,6 +19,7 @@ from ..windows.window_columns import Columns, FromRelation, in_each_row, window_
 
 
 def _in_each_row(sources: Sequence[FromRelation]) -> list[FromRelation]:
+    """Returns the relations that have a row in each row of the join."""
     there = in_each_row([source.join for source in sources])
     return [source for source, is_there in zip(sources, there, strict=True) if is_there]
 
@@ -28,7 +29,7 @@ def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     NULL."""
     if isinstance(node, exp.Column) and not node.table:
         return window_column(node, sources)  # a column that USING merges
-    return window_column(node, _in_each_row(sources)) or _coalesced(node, sources)
+    return window_column(node, _in_each_row(sources)) or _coalesced_window_column(node, sources)
 
 
 def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
@@ -45,23 +46,23 @@ def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[
         column = item.unalias()
         if isinstance(column, exp.Star):
             for source in there:
-                found.update(_of_star(column, source.window_columns))
+                found.update(_star_columns(column, source.window_columns))
         elif isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
             for source in there:
                 if source.alias.lower() == column.table.lower():
-                    found.update(_of_star(column.this, source.window_columns))
+                    found.update(_star_columns(column.this, source.window_columns))
         elif kind := window_key(column, sources):
             found[item.alias_or_name.lower()] = kind
     return found
 
 
-def _of_star(star: exp.Expr, columns: Columns) -> dict[str, str]:
+def _star_columns(star: exp.Expr, columns: Columns) -> dict[str, str]:
     """Returns the columns that a star passes on unchanged."""
     others = left_out(star)
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
-def _coalesced(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
+def _coalesced_window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Returns the window column whose values from several sources are coalesced, as after an outer join; None
     for other expressions."""
     if not isinstance(node, exp.Coalesce):
@@ -72,6 +73,11 @@ def _coalesced(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
 
 def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> None:
     """Raises unless all operators of a SELECT stay within one window.
+
+    Args:
+        select: a SELECT over results of windows.
+        sources: its relations.
+        outputs: the result of `output_columns`.
 
     Raises:
         QueryError: one doesn't; the message says how to change it.
@@ -123,6 +129,7 @@ def check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
 
 
 def _check_join(source: FromRelation, sources: Sequence[FromRelation]) -> None:
+    """Raises `QueryError` unless a relation's join with those before it stays within one window."""
     join = source.join
     assert join is not None
     before = sources[: list(sources).index(source)]

@@ -7,7 +7,7 @@ keys.
 >>> tree = parse("select o.id, c.name from o left join crm.customers as c on c.id = o.customer")
 >>> for table in tree.find_all(exp.Table):
 ...     if table.name == "o": hints.mark_stream(table)
->>> tables = place(tree, ["crm.customers"])
+>>> tables = replace_by_views(tree, ["crm.customers"])
 >>> sql(tree)
 'SELECT o.id, c.name FROM o LEFT JOIN lookup_customers_by_id AS c ON c.id = o.customer'
 """
@@ -33,7 +33,7 @@ from ..sql.nodes import every
 _VIEW = "lookup"
 
 
-def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...]:
+def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...]:
     """Replaces lookup tables by views. Streams are marked in the tree, which is changed.
 
     Args:
@@ -48,7 +48,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
     named = [table for table in every(tree, exp.Table) if hints.relation_name(table).lower() in wanted]
     views: dict[int, str] = {}
     names = frozenset(node.this.lower() for node in every(tree, exp.Identifier))
-    for table in sorted(named, key=_place):
+    for table in sorted(named, key=_index_of_join):
         relation = hints.relation_name(table)
         if hints.is_stream(table):
             raise QueryError(
@@ -63,7 +63,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
                 f"The join with {relation}, a lookup table, compares no column of it for equality with a value of the "
                 f"stream. {_example_join(relation, alias)}; further conditions may be added."
             )
-        _check_values(keys, relation)
+        _check_key_values(keys, relation)
         columns = None if _reads_all_columns(join.parent, alias) else tuple(sorted(names))
         before = {
             each.this.alias_or_name.lower(): each
@@ -74,7 +74,7 @@ def place(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...
         columns_of_key = tuple(key.column.lower() for key in keys)
         view = _view(table, relation, columns_of_key, found, waits_for)
         views[id(join)] = view
-        _put_view(table, view)
+        _replace_by_view(table, view)
         known = found.get(view)
         if known is not None and (known.columns is None or columns is None):
             columns = None
@@ -99,7 +99,7 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
                 )
 
 
-def _place(table: exp.Table) -> int:
+def _index_of_join(table: exp.Table) -> int:
     """Returns the index of a table's join in its SELECT: its keys may come from earlier joins. -1 if it is in
     FROM."""
     join = table.find_ancestor(exp.Join, exp.Select)
@@ -108,6 +108,7 @@ def _place(table: exp.Table) -> int:
 
 
 def _example_join(relation: str, alias: str = "t") -> str:
+    """Returns the part of a message that shows how to join a lookup table."""
     return (
         f"Write … JOIN {relation} AS {alias} ON {alias}.key = stream.key, with the columns' names before it"
     )
@@ -170,7 +171,8 @@ def _join_of(table: exp.Table, relation: str) -> exp.Join:
     return join
 
 
-def _check_values(keys: Sequence[LookupKey], relation: str) -> None:
+def _check_key_values(keys: Sequence[LookupKey], relation: str) -> None:
+    """Raises `QueryError` if a key is compared with an aggregate or a random value."""
     for key in keys:
         for call in every(key.value, exp.Func):
             if is_random(call) or isinstance(call, exp.AggFunc):
@@ -201,7 +203,15 @@ def _view(
     waits_for: Collection[str | None],
 ) -> str:
     """Returns the view of a table for some key columns: one for all joins, unless the join's keys come from
-    that view."""
+    that view.
+
+    Args:
+        table: the lookup table in FROM.
+        relation: its name in the text.
+        key: columns that are looked up.
+        found: lookup tables so far, by view.
+        waits_for: views that the join's keys come from.
+    """
     base = re.sub(r"[^a-z0-9]+", "_", f"lookup_{table.name}_by_{'_'.join(key)}".lower())
     view, number = base, 1
     while view in waits_for or (
@@ -212,7 +222,8 @@ def _view(
     return view
 
 
-def _put_view(table: exp.Table, view: str) -> None:
+def _replace_by_view(table: exp.Table, view: str) -> None:
+    """Replaces a table in FROM by a view with the table's alias. Changes the tree."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=table.this.quoted)))
     table.set("this", exp.to_identifier(view))

@@ -14,7 +14,7 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan import running as running_values
-from ..plan.frame_extent import FrameExtent, ordered_by, reach
+from ..plan.frame_extent import FrameExtent, extent_of, ordered_by
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
@@ -32,9 +32,15 @@ from .bounds import fixed_keys
 from .context import Planner
 from .from_items import FromItem, filter_relation
 from .inputs import with_numbered_inputs
-from .projections import local
+from .projections import plan_local
 from .rankings import RankedSelect
-from .recomputing import RecomputedSelect, is_repeatable, recomputed, refuse_chance, refuse_tables
+from .recomputing import (
+    RecomputedSelect,
+    is_repeatable,
+    recomputed,
+    refuse_nondeterministic,
+    refuse_static_tables,
+)
 from .results import is_result
 
 
@@ -56,8 +62,8 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     template, inputs = with_numbered_inputs(planner, select, [source])
     ranked, bounds = ranks.ranks(select), ranks.bounds_in_outer_select(select)
     # A ranking without a limit is like any other OVER.
-    is_ended = ranked.keys() <= bounds.keys()
-    is_first = is_ended and len(ranked) == 1
+    all_are_limited = ranked.keys() <= bounds.keys()
+    is_first = all_are_limited and len(ranked) == 1
     # Each of the first rows of append-only input is computed once.
     is_once = is_first and not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
     if not is_repeatable(template, inputs) and not is_once:
@@ -69,7 +75,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     if not relation.changes and any(
         column_origins.value_of_column(key, source.alias, relation.together) for key in partitioned.common
     ):
-        return local(planner, "OVER", inputs, template, rank_keys(select, bounds))
+        return plan_local(planner, "OVER", inputs, template, rank_keys(select, bounds))
     if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
     for name, rank in ranked.items():
@@ -106,7 +112,7 @@ class _OverSelect:
     partitioned: PartitionedRows
 
     @property
-    def is_ended(self) -> bool:
+    def all_are_limited(self) -> bool:
         """Whether each ranking has a limit."""
         return self.ranked.keys() <= self.partitioned.bounds.keys()
 
@@ -114,20 +120,20 @@ class _OverSelect:
 def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     """Plans a SELECT with OVER as the first rows of a ranking, or recomputed."""
     select, template, source, inputs = query.select, query.template, query.source, query.inputs
-    common, ranked, is_ended = query.partitioned.common, query.ranked, query.is_ended
+    common, ranked, all_are_limited = query.partitioned.common, query.ranked, query.all_are_limited
     bounds, has_other = query.partitioned.bounds, len(conditions.windows_of(select)) != len(ranked)
     relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
     covered = fixed_keys(planner, common, select)
     unique = query.partitioned.keys
-    is_one = is_ended and len(ranked) == 1 and not has_other
+    is_one = all_are_limited and len(ranked) == 1 and not has_other
     top = None
     if is_one and not relation.changes and not select.args.get("laterals"):
         (name,) = ranked
         top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
-        growth = _growth_of_rows(common, top, "" if is_ended else _refusal(query.written))
+        growth = _growth_of_rows(common, top, "" if all_are_limited else _refusal(query.written))
     if is_one and (relation.changes or len(inputs) == 1) and not conditions.multiplies(select):
         (name,) = ranked
         limited = RankedSelect(
@@ -142,12 +148,12 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
     decide_extremes(template)
-    refuse_chance(
+    refuse_nondeterministic(
         select, smallest(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
     )
     if not (is_result(select) and unique):
         # Otherwise a row is replaced by its key, whatever it was.
-        refuse_tables(select, template)
+        refuse_static_tables(select, template)
     return recomputed(
         planner,
         RecomputedSelect(
@@ -159,7 +165,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
             label="OVER",
             unique=unique,
             end=query.partitioned.end,
-            has_few_rows=relation.bounded or (covered and is_ended and not has_other),
+            has_few_rows=relation.bounded or (covered and all_are_limited and not has_other),
             top=top,
             growth=growth,
         ),
@@ -182,7 +188,7 @@ def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str)
         instead: a sentence on what may be missing in the query.
     """
     what = f"rows for every value of {', '.join(map(sql, keys))}" if top and keys else "every row"
-    return UnboundedState(what, frozenset(_names_in(keys)) if top else None, instead)
+    return UnboundedState(what, frozenset(_column_names_of_all(keys)) if top else None, instead)
 
 
 def _refusal(written: exp.Select) -> str:
@@ -207,18 +213,18 @@ def _first_rows(
     if relation.changes:
         # Operators above a ranking of expiring groups depend on the generations of its rows.
         lives = not is_forgotten or is_result(select)
-        found = rankings.of_groups(limited, expires=is_forgotten) if lives else None
+        found = rankings.top_n_of_groups(limited, expires=is_forgotten) if lives else None
         return None if found is None else _add_ranking(planner, replace(found, growth=growth))
     if select.args.get("laterals"):
         return None
     limited = replace(limited, final=_is_emitted_once(select, source, limited.last))
     (over,) = conditions.windows_of(select)
     is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or limited.final
-    found = rankings.of_rows(limited, is_timed)
+    found = rankings.top_n_of_rows(limited, is_timed)
     if found is None:
         return None
     ranking = _add_ranking(planner, replace(found, growth=growth))
-    return planner.drops(ranking, select) if limited.final else ranking
+    return planner.record_dropped_rows(ranking, select) if limited.final else ranking
 
 
 def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
@@ -264,7 +270,7 @@ def _over_in_time(
     if relation.changes or time is None or conditions.multiplies(select):
         return None
     in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
-    reached = reach(over, time, source.alias) if in_order else None
+    reached = extent_of(over, time, source.alias) if in_order else None
     if reached is None:
         return None
     if select.args.get("where"):
@@ -279,7 +285,7 @@ def _over_in_time(
     grows = not until and not relation.bounded and planner.ttl is None
     running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
     if running is not None:
-        growth = None if covered else _for_every_value("totals", keys)
+        growth = None if covered else _growth_per_key("totals", keys)
     else:
         ends = bool(until) or relation.bounded
         growth = None if until else _growth_of_frames(reached, () if covered else keys, ends)
@@ -307,12 +313,13 @@ def _over_in_time(
             written=sql(template) if values else "",
         )
     )
-    return planner.drops(found, select) if waits else found
+    return planner.record_dropped_rows(found, select) if waits else found
 
 
-def _for_every_value(what: str, keys: Sequence[exp.Expr]) -> UnboundedState:
+def _growth_per_key(what: str, keys: Sequence[exp.Expr]) -> UnboundedState:
+    """Returns that state grows with the values of keys. `what`: what is stored for each value, as a noun."""
     return UnboundedState(
-        f"{what} for every value of {', '.join(map(sql, keys))}", frozenset(_names_in(keys))
+        f"{what} for every value of {', '.join(map(sql, keys))}", frozenset(_column_names_of_all(keys))
     )
 
 
@@ -328,7 +335,7 @@ def _growth_of_frames(reached: FrameExtent, keys: Sequence[exp.Expr], bounded: b
         return UnboundedState("every row", None)
     if not reached.rows or not keys:
         return None
-    return _for_every_value("the last row" if reached.rows == 1 else f"the last {reached.rows} rows", keys)
+    return _growth_per_key("the last row" if reached.rows == 1 else f"the last {reached.rows} rows", keys)
 
 
 def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
@@ -349,9 +356,9 @@ def _partition_by_generation(select: exp.Select, alias: str) -> None:
     hide_from_stars(select, [(alias, OVER_LIFE)])
 
 
-def _names(node: exp.Expr) -> set[str]:
+def _column_names(node: exp.Expr) -> set[str]:
     return {column.name.lower() for column in every(node, exp.Column)}
 
 
-def _names_in(keys: Sequence[exp.Expr]) -> set[str]:
-    return {name for key in keys for name in _names(key)}
+def _column_names_of_all(keys: Sequence[exp.Expr]) -> set[str]:
+    return {name for key in keys for name in _column_names(key)}

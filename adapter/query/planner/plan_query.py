@@ -88,7 +88,7 @@ def plan(
         QueryError: the text doesn't parse, reads no stream, isn't supported over streams, or its state is
             unbounded (`UnboundedStateError`). A column that isn't there is reported first.
     """
-    made = partial(_planned, settings=PlannerSettings(ttl, emission, may_grow))
+    made = partial(_plan_parsed, settings=PlannerSettings(ttl, emission, may_grow))
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
@@ -99,7 +99,7 @@ def plan(
     try:
         return _plan_with_separate_names(text, known or {}, domains, ask, made)
     except UnboundedStateError as problem:
-        if ask is not None and (unknown := _unknown_column(text, ask)):
+        if ask is not None and (unknown := _unknown_column_message(text, ask)):
             raise QueryError(unknown) from problem
         if misspelt := column_names.unknown(domains, text, known or {}):
             rest = [name for name in domains if name not in misspelt]
@@ -146,11 +146,11 @@ def plan_as_tree(
     Raises:
         QueryError: see `plan`.
     """
-    made = partial(_planned, settings=settings or PlannerSettings(), within_windows=False)
+    made = partial(_plan_parsed, settings=settings or PlannerSettings(), within_windows=False)
     return _plan_with_separate_names(text, known, domains, ask, made)
 
 
-def _unknown_column(text: str, ask: QueryRunner) -> str | None:
+def _unknown_column_message(text: str, ask: QueryRunner) -> str | None:
     """Returns Spark's message on a column or field that isn't there; None if it finds all."""
     found = _UNKNOWN_COLUMN.search(str(ask(f"explain extended {sql(parse(text))}")[0]))
     return without_internal_names(found[0]) if found else None
@@ -205,12 +205,12 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     """
 
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
-        read = _read(text, tree, ask)
+        read = _normalize_text(text, tree, ask)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("It has no windowing table function.")
         if not batch:
             event_clock.mark_watermarks(read.tree, {})
-        return _within_windows(read, {}, (), batch)
+        return _plan_windows_of_text(read, {}, (), batch)
 
     return _plan_with_separate_names(text, {}, (), ask, made)
 
@@ -239,12 +239,12 @@ def _plan_with_separate_names(
     Args:
         text: text of a model.
         known: properties of relations.
-        domains: columns.
+        domains: columns whose sets of values don't grow.
         ask: runs a query in a session.
         made: returns the plan of a text and its tree, from the other arguments.
     """
-    tree = _parsed(text)
-    known = _in_their_case(known, tree)
+    tree = _parse(text)
+    known = _without_names_in_other_case(known, tree)
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         return made(text, tree, known, domains, ask=ask)
@@ -260,14 +260,15 @@ def _plan_with_separate_names(
     return replace(found, taken=taken)
 
 
-def _in_their_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
-    """Leaves out the properties of relations that the text names too, but with other upper and lower case."""
+def _without_names_in_other_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
+    """Leaves out properties that are declared for a name with other upper and lower case than in the text, if the name
+    as in the text has properties too."""
     read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
     others = {name.lower() for name in read}
     return {name: what for name, what in known.items() if name in read or name.lower() not in others}
 
 
-def _planned(
+def _plan_parsed(
     text: str,
     parsed: exp.Query,
     known: Mapping[str, Known],
@@ -278,26 +279,30 @@ def _planned(
 ) -> Plan:
     """Returns the plan of a parsed text; see `plan`. Changes the tree. `within_windows`: whether a query that stays
     within windows is planned as windows alone."""
-    read = _read(text, parsed, ask)
-    outside = lookups.place(read.tree, [relation for relation, what in known.items() if what.lookup])
+    read = _normalize_text(text, parsed, ask)
+    lookup_tables = lookups.replace_by_views(
+        read.tree, [relation for relation, what in known.items() if what.lookup]
+    )
     event_clock.mark_watermarks(read.tree, known)
     left: QueryError | None = None
     if within_windows and next(hints.windows_under(read.tree), None) is not None:
-        within = partial(_plan_windows_only, read.copy(), known, outside, settings.emission)
+        within = partial(_plan_windows_only, read.copy(), known, lookup_tables, settings.emission)
         found = unless_left(within, read.rewrites)
         if isinstance(found, Plan):
             return found
         left = found
     try:
-        return _in_operators(read=read, known=known, outside=outside, domains=domains, settings=settings)
+        return _plan_as_operators(
+            read=read, known=known, lookup_tables=lookup_tables, domains=domains, settings=settings
+        )
     except QueryError as problem:
-        reported = _reported(problem, left)
+        reported = _error_to_report(problem, left)
         if reported is problem:
             raise
         raise reported from problem
 
 
-def _reported(problem: QueryError, left: QueryError | None) -> QueryError:
+def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError:
     """Returns the error for the author of a query that can't be planned.
 
     Args:
@@ -314,10 +319,10 @@ def _reported(problem: QueryError, left: QueryError | None) -> QueryError:
 
 
 def _plan_windows_only(
-    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], emission: Emission
+    read: _Text, known: Mapping[str, Known], lookup_tables: tuple[LookupTable, ...], emission: Emission
 ) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
-    found = _within_windows(read, known, outside)
+    found = _plan_windows_of_text(read, known, lookup_tables)
     windows = found.dataflow.windows
     assert windows is not None
     if emission != FINAL and not windows.specs:
@@ -333,31 +338,32 @@ def _plan_windows_only(
     )
 
 
-def _within_windows(
-    read: _Text, known: Mapping[str, Known], outside: tuple[LookupTable, ...], batch: bool = False
+def _plan_windows_of_text(
+    read: _Text, known: Mapping[str, Known], lookup_tables: tuple[LookupTable, ...], batch: bool = False
 ) -> Plan:
+    """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`. Changes the text's tree."""
     ctes.check_read_once(read.tree)
-    _refuse_changes(read.tree, known)
+    _refuse_updating_tables(read.tree, known)
     if not batch:
-        _refuse_chance(read.tree)
+        _refuse_random_rankings(read.tree)
     planner = WindowPlanner(read.tree, read.rewrites, batch=batch)
     root = planner.plan()
     read.rewrites.check()
     if root.specs:
         read.check_stars()
         read.check_names()
-    views = {table.view for table in outside}
+    views = {table.view for table in lookup_tables}
     return Plan(
         planner.streams_read,
         Dataflow(root, None, tuple(in_order(root))),
         tuple(relation for relation in planner.streams.static if relation not in views),
         ranks=root.ranks,
         rewrites=tuple(read.rewrites.done),
-        lookups=outside,
+        lookups=lookup_tables,
     )
 
 
-def _refuse_chance(tree: exp.Query) -> None:
+def _refuse_random_rankings(tree: exp.Query) -> None:
     """Raises unless rankings within windows are deterministic.
 
     Raises:
@@ -411,7 +417,7 @@ class _Text:
             )
 
 
-def _parsed(text: str) -> exp.Query:
+def _parse(text: str) -> exp.Query:
     try:
         tree = parse(text)
     except QueryError:
@@ -423,7 +429,7 @@ def _parsed(text: str) -> exp.Query:
     return tree
 
 
-def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
+def _normalize_text(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     """Takes the settings out of a text, and normalizes it. Changes the tree."""
     # Several rules ask which relation has a column.
     ask = None if ask is None else cache(ask)
@@ -436,10 +442,10 @@ def _read(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
     return _Text(normalize(tree, ask), clauses, rewrites, hint)
 
 
-def _in_operators(
+def _plan_as_operators(
     read: _Text,
     known: Mapping[str, Known],
-    outside: tuple[LookupTable, ...],
+    lookup_tables: tuple[LookupTable, ...],
     domains: Collection[str],
     settings: PlannerSettings,
 ) -> Plan:
@@ -456,7 +462,7 @@ def _in_operators(
         known=known,
         domains=domains,
         rewrites=rewrites,
-        windows=partial(_plan_within_windows, rewrites),
+        windows=partial(_window_results, rewrites),
         settings=settings,
     )
     untimed_rows.left_out(batch, dropped)
@@ -476,8 +482,8 @@ def _in_operators(
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
             f"give it {EVENT_TIME_IN_YAML}."
         )
-    lookups.check_operators(flow, outside)
-    views = {table.view for table in outside}
+    lookups.check_operators(flow, lookup_tables)
+    views = {table.view for table in lookup_tables}
     return Plan(
         streams=inputs,
         dataflow=flow,
@@ -485,7 +491,7 @@ def _in_operators(
         batch=sql(batch),
         ranks=ended,
         rewrites=tuple(rewrites.done),
-        lookups=outside,
+        lookups=lookup_tables,
         mini_batch=read.hint,
         unknown_functions=read.query.unknown_functions,
         unclear_columns=read.query.unclear_columns,
@@ -494,14 +500,16 @@ def _in_operators(
     )
 
 
-def _plan_within_windows(
+def _window_results(
     rewrites: Rewrites, tree: exp.Query, streams: Streams, others: int, keeps_rows: bool, at_once: bool
 ) -> WindowResults:
+    """Plans a query within windows that is a part of a tree of operators. See `WindowPlanner` for the arguments."""
     ctes.check_read_once(tree)
     return WindowPlanner(tree, rewrites, streams, others, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
+    """Returns a copy of a tree for batch, with the tie-breakers of the stream, and with `as_of()` written as plain joins."""
     copy = copied(tree)
     as_of_joins.write_as_joins(copy, known)
     for select in every(copy, exp.Select):
@@ -512,7 +520,7 @@ def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
     return copy
 
 
-def _refuse_changes(tree: exp.Query, known: Mapping[str, Known]) -> None:
+def _refuse_updating_tables(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """Raises `NotWithinWindows` if windows read an updating table, as Flink does."""
     found = {relation.lower(): what for relation, what in known.items() if what.replaces}
     for table in every(tree, exp.Table):
@@ -566,21 +574,21 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
     """
     tree = parse(text)
     untimed_rows.number_selects(tree)
-    told = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
-    if not _has_rows_given(told):
-        hints.mark_streams(told)
+    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
+    if not _has_literal_rows(rewritten):
+        hints.mark_streams(rewritten)
     if ask is not None:
-        find_ties(told, ask)
+        find_ties(rewritten, ask)
     try:
-        told = limits.write_as_ranks(told.copy(), _limits_same_rows)
+        rewritten = limits.write_as_ranks(rewritten.copy(), _limits_same_rows)
     except QueryError:
         pass  # any rows may be the first in batch
-    broken = _with_ties_broken(told, known or {})
-    untimed_rows.left_out(broken, _dropped(text, ask, known or {}))
+    broken = _with_ties_broken(rewritten, known or {})
+    untimed_rows.left_out(broken, _dropped_rows(text, ask, known or {}))
     return text if broken == tree else sql(broken)
 
 
-def _dropped(
+def _dropped_rows(
     text: str, ask: QueryRunner | None, known: Mapping[str, Known]
 ) -> tuple[untimed_rows.DroppedRows, ...]:
     """Returns the places where a stream of the text drops rows without an event time."""
@@ -589,14 +597,14 @@ def _dropped(
         if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
             return ()
         found = _plan_with_separate_names(
-            text, known, (), ask, partial(_planned, settings=PlannerSettings(may_grow=True))
+            text, known, (), ask, partial(_plan_parsed, settings=PlannerSettings(may_grow=True))
         )
     except QueryError:
         return ()  # no stream is of that text
     return tuple(each.as_written() for each in found.dropped)
 
 
-def _has_rows_given(tree: exp.Query) -> bool:
+def _has_literal_rows(tree: exp.Query) -> bool:
     """Whether literal rows replace a table in a windowing table function, as in dbt's unit tests: then there
     is no table to mark, and batch needs none."""
     return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))

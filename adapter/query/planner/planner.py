@@ -77,7 +77,7 @@ def dataflow(
         )
 
     planner = planner_of(copied(tree) if ranked else tree)
-    flow = planner.plan(comes_once=ranked)
+    flow = planner.plan(marks_result=ranked)
     alone = [
         each
         for each in flow.operators
@@ -99,14 +99,14 @@ def dataflow(
 class TreePlanner(Planner):
     """The planner with all its rules."""
 
-    def plan(self, comes_once: bool = False) -> Dataflow:
+    def plan(self, marks_result: bool = False) -> Dataflow:
         """Returns the operators of the whole tree.
 
         Args:
-            comes_once: whether first rows that are the result are emitted once, and groups that are the
-                result may be non-deterministic.
+            marks_result: whether the ranking or GROUP BY whose rows are the result is planned as such: first rows
+                are emitted once, and groups may be non-deterministic.
         """
-        if comes_once:
+        if marks_result:
             results.mark(self.tree)
         root = self.visit(self.tree)
         if root is None:

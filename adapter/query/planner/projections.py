@@ -60,11 +60,18 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
             f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and "
             "the operators above would forget them before they leave; make it at least as long."
         )
-    return _leaving(planner, below, stays, sql(test))
+    return _add_temporal_filter(planner, below, stays, sql(test))
 
 
-def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
-    """Returns rows until they expire; each has its event time in a hidden column."""
+def _add_temporal_filter(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
+    """Adds a `TemporalFilter`.
+
+    Args:
+        planner: planner of the tree.
+        rows: the rows to filter, each with its event time in a hidden column.
+        stays: microseconds of event time for which a row stays in the result.
+        test: text of the predicate.
+    """
     return planner.add(
         TemporalFilter(
             name=f"recent_{digest(rows.name, str(stays))}",
@@ -75,7 +82,7 @@ def _leaving(planner: Planner, rows: Operator, stays: int, test: str) -> Operato
     )
 
 
-def _leaving_above(
+def _move_filter_above(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], source: FromItem, below: TemporalFilter
 ) -> Operator:
     """Plans a row-by-row SELECT over a temporal filter as a temporal filter over the SELECT: computed values
@@ -86,7 +93,7 @@ def _leaving_above(
     time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
     made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
     instead = [replace(each, operator=rows) if each is source else each for each in read]
-    return _leaving(planner, plan_projection(planner, made, instead), below.lasts, below.label)
+    return _add_temporal_filter(planner, plan_projection(planner, made, instead), below.lasts, below.label)
 
 
 def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:
@@ -95,7 +102,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     below = source.operator
     assert below is not None
     if isinstance(below, TemporalFilter):
-        return _leaving_above(planner, select, read, source, below)
+        return _move_filter_above(planner, select, read, source, below)
     template, inputs = with_numbered_inputs(planner, select, read)
     relation = below.relation
     # VALUES are part of the query.
@@ -107,7 +114,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
                 name=f"given_{digest(below.name, canonical(template))}",
                 inputs=inputs,
                 query=template,
-                label=short(select),
+                label=short_label(select),
                 growth=None if relation.bounded or ends else UnboundedState("every row", None),
                 ends=ends,
             )
@@ -119,25 +126,25 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
             name=f"project_{digest(below.name, canonical(template))}",
             inputs=inputs,
             query=template,
-            label=short(select),
+            label=short_label(select),
         )
     )
 
 
-def local(
+def plan_local(
     planner: Planner,
-    what: str,
+    label: str,
     inputs: tuple[Operator, ...],
     query: exp.Select,
     unique: tuple[frozenset[str], ...] = (),
 ) -> Operator:
     """Plans a query that needs the rows of one micro-batch only, since all rows that it combines arrive
     together. See `Local` for the arguments."""
-    name = f"local_{digest(what, sql(query), *(each.name for each in inputs))}"
-    return planner.add(Local(name=name, inputs=inputs, query=query, label=what, unique=unique))
+    name = f"local_{digest(label, sql(query), *(each.name for each in inputs))}"
+    return planner.add(Local(name=name, inputs=inputs, query=query, label=label, unique=unique))
 
 
-def short(select: exp.Select) -> str:
+def short_label(select: exp.Select) -> str:
     """Returns the beginning of a query as a label; labels are part of the signatures of states. Nested
     queries that are too deep to be seen aren't printed: printing all would take quadratic time."""
     queries = defaultdict(list)

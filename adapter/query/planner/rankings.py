@@ -34,12 +34,16 @@ class _Ranking:
     rows: exp.Select
     """Its rows without the rank, with columns whose names begin with `BY`, `ORDER` and `ID`."""
     within: Sequence[exp.Expr]
+    """Partition keys."""
     order: Sequence[exp.Ordered]
     """Order keys, without a tie-breaker that is the whole row."""
     top: Top
     rank: str
+    """Column of the rank."""
     function: exp.Expr
+    """The ranking function, without OVER."""
     columns: tuple[str, ...] | None
+    """See `TopN.columns`."""
 
     def operator(self, template: exp.Select, below: Operator, *identity: str) -> TopN:
         """Returns the operator over append-only rows.
@@ -66,12 +70,12 @@ class _Ranking:
         )
 
 
-def _split(
+def _split_ranking(
     select: exp.Select, template: exp.Select, name: str, last: int, ids: Sequence[exp.Expr] = ()
 ) -> _Ranking | None:
     """Returns the parts of a ranking; None if the position of the rank's column is unknown."""
     item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
-    columns = _columns(template)
+    columns = _result_columns(template)
     if columns is None and template.expressions[-1] is not item:
         return None
     (rank,) = conditions.windows_of(template)
@@ -128,7 +132,7 @@ class RankedSelect:
     """Whether a row is emitted when no other can come before it."""
 
 
-def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
+def top_n_of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
     """Returns the operator of a ranking over append-only rows; None if it needs more than the first rows.
 
     Args:
@@ -136,7 +140,7 @@ def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
     template = ranked.template
-    made = _split(ranked.select, template, ranked.name, ranked.last)
+    made = _split_ranking(ranked.select, template, ranked.name, ranked.last)
     if made is None or conditions.inner_queries(template):
         return None
     if is_timed:
@@ -150,7 +154,7 @@ def of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
     )
 
 
-def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
+def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     """Returns the operator of a ranking over groups; None if it needs more than the groups' values.
 
     Args:
@@ -170,12 +174,14 @@ def of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     ):
         return None
     ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
-    made = _split(select, template, ranked.name, ranked.last, ids)
+    made = _split_ranking(select, template, ranked.name, ranked.last, ids)
     if made is None:
         return None
     selects = [each.query for each in path]
     of_group = _group_columns(selects, group)
-    within = _keys_of(group, [column_origins.value_of_column(each, alias, of_group) for each in made.within])
+    within = _keys_among(
+        group, [column_origins.value_of_column(each, alias, of_group) for each in made.within]
+    )
     of_ids = tuple(of_group.get(name, "") for name in sorted(key))
     if expires and {*of_ids} != {*identity_columns(group.spec)}:
         return None
@@ -220,7 +226,7 @@ def _has_emitted_rows(group: GroupAggregate) -> bool:
     return not counts_values and not group.ends and group.relation.repeatable
 
 
-def _columns(template: exp.Select) -> tuple[str, ...] | None:
+def _result_columns(template: exp.Select) -> tuple[str, ...] | None:
     """Returns the columns of the result in order; None if names don't identify them."""
     names = [each.alias_or_name for each in template.expressions]
     is_told = not template.is_star and all(names) and len({name.lower() for name in names}) == len(names)
@@ -241,7 +247,8 @@ def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[
     return found
 
 
-def _keys_of(group: GroupAggregate, columns: Sequence[str | None]) -> tuple[str, ...] | None:
+def _keys_among(group: GroupAggregate, columns: Sequence[str | None]) -> tuple[str, ...] | None:
+    """Returns the columns if all of them are keys of the groups; None otherwise."""
     keys = {key.name for key in group.spec.keys}
     found = tuple(name for name in columns if name in keys)
     return found if len(found) == len(columns) else None

@@ -40,7 +40,7 @@ def ends_among(
     return ()
 
 
-def refuse_chance(
+def refuse_nondeterministic(
     select: exp.Select,
     key: frozenset[str] | None,
     why: Callable[[bool], str | None],
@@ -62,7 +62,7 @@ def refuse_chance(
         raise QueryError(f"'{hints.quoted(select)}': {before}{chance}{after}.")
 
 
-def refuse_tables(select: exp.Select, template: exp.Expr) -> None:
+def refuse_static_tables(select: exp.Select, template: exp.Expr) -> None:
     """Raises `QueryError` if a query reads a static table in addition to its inputs: a changed table gives
     other values than those to retract."""
     if conditions.reads_tables(template):

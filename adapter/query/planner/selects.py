@@ -29,10 +29,10 @@ from ..plan.operators.window_rows import WindowRows
 from ..sql.clauses import filters, relations, set_filters
 from ..windows.window_columns import FromRelation as From
 from . import temporal_joins
-from .closing import closed_unless
+from .closing import closed_inputs
 from .context import Planner
 from .from_items import FromItem, filter_relation
-from .groups import over_groups, plan_group
+from .groups import plan_group, plan_over_groups
 from .inputs import read_from
 from .joins import plan_join
 from .over import plan_over
@@ -69,7 +69,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         by_row = len(streams) == 1 and not (inner or over or grouped)
         if (over or grouped) and len(read) > 1 and not inner:
             split_joins.split(select)
-            _count_below(select)
+            _number_moved_query(select)
             return planner.select(select)
         if not by_row or not _passes_window_end(select, streams[0]):
             return planner.select(_move_clock_predicates_below(planner, select, read, tests))
@@ -80,7 +80,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.row_level_table_queries(select)):
         if subqueries_below.move_below(select, asked):
-            _count_below(select)
+            _number_moved_query(select)
             return planner.select(select)
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
@@ -89,31 +89,32 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
                 if subqueries_below.move_below(
                     select, subqueries_below.queries_in_clauses(select) if grouped else asked
                 ):
-                    _count_below(select)
+                    _number_moved_query(select)
                     return planner.select(select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(
                         "A subquery over a stream is in a GROUP BY, or next to OVER or LIMIT; join it in a query "
                         "below, or put the GROUP BY into one."
                     )
-                return over_groups(planner, select)
+                return plan_over_groups(planner, select)
             split_joins.split(select)
-            _count_below(select)
+            _number_moved_query(select)
             return planner.select(select)
         if grouped:
             return plan_group(planner, select, read[0])
-        return plan_over(planner, select, *closed_unless(planner, select, read, False))
-    if (place := temporal_joins.place_of(read)) is not None:
-        return plan_temporal_join(planner, select, closed_unless(planner, select, read, False), place, inner)
+        return plan_over(planner, select, *closed_inputs(planner, select, read, False))
+    if (place := temporal_joins.index_of_versions(read)) is not None:
+        return plan_temporal_join(planner, select, closed_inputs(planner, select, read, False), place, inner)
     if len(streams) == 1 and not inner:
-        return plan_projection(planner, select, closed_unless(planner, select, read, True))
-    return plan_join(planner, select, closed_unless(planner, select, read, False), inner)
+        return plan_projection(planner, select, closed_inputs(planner, select, read, True))
+    return plan_join(planner, select, closed_inputs(planner, select, read, False), inner)
 
 
-def _count_below(select: exp.Select) -> None:
-    """Makes the query that the join of a SELECT was moved to count as that SELECT."""
+def _number_moved_query(select: exp.Select) -> None:
+    """Gives the query that the join of a SELECT was moved to the number of that SELECT, so that the rows that it drops
+    are found in the author's text."""
     (below,) = relations(select)
-    untimed_rows.counts_as(below.this, select)
+    untimed_rows.copy_number(below.this, select)
 
 
 def _passes_window_end(select: exp.Select, source: FromItem) -> bool:

@@ -23,7 +23,7 @@ from ..sql.dialect import parse_select, sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from .bounds import is_covered
-from .closing import closed
+from .closing import without_open_windows
 from .context import Planner
 from .row_level import refuse_limit
 
@@ -63,7 +63,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
                 f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
                 "stream too: {{ stream(ref('…')) }}."
             )
-    left, right = (closed(planner, side) for side in sides if side is not None)
+    left, right = (without_open_windows(planner, side) for side in sides if side is not None)
     pairs = _columns_at_same_positions(node)
     if every:
         names = [left.name, right.name]
@@ -136,7 +136,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     grouped = _as_group_by(rows)
     below = planner.visit(_limited_ranking(rows, ranks.bounds_in_outer_select(select)))
     assert below is not None
-    below = closed(planner, below)
+    below = without_open_windows(planner, below)
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
         # Equal rows arrive in one micro-batch.

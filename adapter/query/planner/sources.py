@@ -30,7 +30,9 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
             changelog=known.changes,
         )
     )
-    return _normalized(planner, source, known, relation) if known.key and not known.changes else source
+    return (
+        _plan_upsert_source(planner, source, known, relation) if known.key and not known.changes else source
+    )
 
 
 def plan_versions(planner: Planner, table: exp.Table) -> Operator:
@@ -53,7 +55,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
     )
 
 
-def _normalized(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
+def _plan_upsert_source(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
     """Plans an upsert source, each of whose rows replaces the one before it."""
     assert isinstance(source, Source)
     missing = sorted({*_lower(known.key)} - planner.domains)
@@ -84,6 +86,7 @@ def _lower(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _event_time(planner: Planner, relation: str, known: Known) -> str | None:
+    """Returns `Source.event_time`."""
     if (
         not known.event_time
         or is_path(known.event_time)

@@ -27,7 +27,7 @@ from ..sql.nodes import every
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_numbered_inputs
-from .projections import short
+from .projections import short_label
 from .sources import plan_versions
 
 _AS_WRITTEN = "time_as_written"
@@ -38,11 +38,13 @@ class _AsOf:
     """A temporal join in FROM."""
 
     rows: FromItem
+    """The relation whose rows look for versions."""
     item: FromItem
+    """The relation with the versions."""
     versions: VersionsAsOf
 
 
-def place_of(read: Sequence[FromItem]) -> int | None:
+def index_of_versions(read: Sequence[FromItem]) -> int | None:
     """Returns the index of the first relation in FROM that is read as of a time; None if there is none."""
     return next((n for n, each in enumerate(read) if hints.versions_as_of(each.node) is not None), None)
 
@@ -70,14 +72,14 @@ def plan_temporal_join(
         node.meta.setdefault(_AS_WRITTEN, versions.time.copy())
         if nest_first(select, count):
             (below, *_) = relations(select)
-            untimed_rows.counts_as(below.this, select)
+            untimed_rows.copy_number(below.this, select)
             return planner.select(select)
         raise QueryError(
             f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say which relation each column "
             "belongs to: write the relation's name before each, as in t.column, or put the join into a separate query."
         )
     found = _AsOf(read[0], read[1], versions)
-    _check(found)
+    _check_rows(found)
     source = _source_of(planner, versions)
     template, inputs = with_numbered_inputs(
         planner, select, [found.rows, replace(found.item, operator=source)]
@@ -90,7 +92,7 @@ def plan_temporal_join(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
         inputs=inputs,
         query=template,
-        label=short(select),
+        label=short_label(select),
         alias=found.rows.alias,
         time=versions.time.name.lower(),
         version_time=versions.version_time.name,
@@ -105,7 +107,7 @@ def plan_temporal_join(
     if made.in_order:
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
-    return planner.drops(operator, select, written.name.lower(), written.table)
+    return planner.record_dropped_rows(operator, select, written.name.lower(), written.table)
 
 
 def _source_of(planner: Planner, versions: VersionsAsOf) -> Source:
@@ -127,11 +129,11 @@ def _source_of(planner: Planner, versions: VersionsAsOf) -> Source:
     return source
 
 
-def _check(found: _AsOf) -> None:
-    """Raises unless the rows only come, with the event time at which versions are looked for.
+def _check_rows(found: _AsOf) -> None:
+    """Raises unless the rows are append-only, and the time at which versions are looked for is their event time.
 
     Raises:
-        QueryError: they don't.
+        QueryError: they aren't, or it isn't.
     """
     of, rows = found.versions.relation, found.rows.operator
     if rows is None:
@@ -147,7 +149,7 @@ def _check(found: _AsOf) -> None:
     if (
         not isinstance(time, exp.Column)
         or time.table.lower() != found.rows.alias.lower()
-        or time.name.lower() not in _times(rows.relation)
+        or time.name.lower() not in _times_not_passed(rows.relation)
     ):
         raise QueryError(
             f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; "
@@ -157,7 +159,7 @@ def _check(found: _AsOf) -> None:
 
 def _advice_on_time(alias: str, rows: Operator) -> str:
     """Returns the end of a sentence that says which time to look for versions at."""
-    times = sorted(_times(rows.relation))
+    times = sorted(_times_not_passed(rows.relation))
     if times:
         return f"write as_of(…, '{alias}.{rows.relation.event_time or times[0]}')"
     if any(isinstance(each, Source) and each.relation.event_time for each in in_order(rows)):
@@ -165,7 +167,7 @@ def _advice_on_time(alias: str, rows: Operator) -> str:
     return f"give the stream {EVENT_TIME_IN_YAML}"
 
 
-def _times(relation: Relation) -> set[str]:
+def _times_not_passed(relation: Relation) -> set[str]:
     """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
     rows are late."""
     return {name for name, delay in relation.times.items() if not delay}

@@ -15,13 +15,18 @@ from ..program import Upsert
 from ..windows.emission import Emission
 
 
-def upsert_of_windows(plan: WindowResults, pieces: Sequence[WindowSteps], emission: Emission) -> Upsert:
+def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission) -> Upsert:
     """Returns which rows of the table a micro-batch's results replace.
+
+    Args:
+        plan: the query over the windows.
+        steps: the steps of each window operator.
+        emission: when results are emitted.
 
     Raises:
         QueryError: nothing identifies them; the message says what to change in the query.
     """
-    if not pieces:
+    if not steps:
         raise QueryError(
             "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
         )
@@ -30,13 +35,13 @@ def upsert_of_windows(plan: WindowResults, pieces: Sequence[WindowSteps], emissi
             "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
             "window into a separate model."
         )
-    merging = [piece for piece in pieces if piece.window.merges]
+    merging = [piece for piece in steps if piece.window.merges]
     if merging:
-        return _sessions(plan, pieces)
+        return _upsert_of_sessions(plan, steps)
     names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
     key = identity.key(plan.carried, plan.unique, names)
-    end = _column(plan, WINDOW_END)
-    ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in pieces]
+    end = _column_with(plan, WINDOW_END)
+    ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in steps]
     listed = "\nunion all\n".join(ends)
     return Upsert(
         key=key,
@@ -72,11 +77,11 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     )
 
 
-def _sessions(plan: WindowResults, pieces: Sequence[WindowSteps]) -> Upsert:
+def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Upsert:
     """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
     contains the old rows' windows."""
-    piece = pieces[0]
-    if len(pieces) > 1 or not isinstance(piece, SessionWindows) or plan.ranks:
+    piece = steps[0]
+    if len(steps) > 1 or not isinstance(piece, SessionWindows) or plan.ranks:
         raise QueryError(
             f"{piece.window.kind}() with results that change is supported for a GROUP BY whose aggregates are kept as "
             "partial state; put joins, ranks and other aggregates over it into a model of their own."
@@ -94,9 +99,9 @@ def _sessions(plan: WindowResults, pieces: Sequence[WindowSteps]) -> Upsert:
             "has to be in every grouping set."
         )
     key = identity.key(plan.carried, plan.unique, {f"{spec.name}.{key.name}": key.sql for key in spec.keys})
-    start, end = _column(plan, WINDOW_START), _column(plan, WINDOW_END)
+    start, end = _column_with(plan, WINDOW_START), _column_with(plan, WINDOW_END)
     same = [
-        f"old.{quote(_column(plan, f'{spec.name}.{name}'))} <=> fired.{quote(name)}"
+        f"old.{quote(_column_with(plan, f'{spec.name}.{name}'))} <=> fired.{quote(name)}"
         for name in spec.session_keys
     ]
     same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
@@ -120,7 +125,12 @@ def _sessions(plan: WindowResults, pieces: Sequence[WindowSteps]) -> Upsert:
     )
 
 
-def _column(plan: WindowResults, carried: str) -> str:
+def _column_with(plan: WindowResults, carried: str) -> str:
+    """Returns the output column that holds a window column or group key (a value of `WindowResults.carried`).
+
+    Raises:
+        QueryError: no column does.
+    """
     found = [column for column, what in plan.carried.items() if what == carried]
     if not found:
         raise QueryError(

@@ -61,9 +61,10 @@ _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME
 
 @dataclass(frozen=True)
 class WindowedInfo:
-    """Properties of a query."""
+    """Properties of a query or relation of a tree that stays within windows."""
 
     kind: str
+    """`STATIC`, `ROWS`, `WINDOWED` or `RESULT`, as described at the top of this module."""
     window_columns: Columns = field(default_factory=dict)
     level: int = 0
     """Number of window operators whose commits precede its rows."""
@@ -107,7 +108,7 @@ class WindowPlanner:
         """
         root = exp.Subquery(this=self.tree)
         info = self._visit(root)
-        if info.kind == WINDOWED and self._keep_read(root):
+        if info.kind == WINDOWED and self._buffer_read_windows(root):
             info = self._visit(root)
         if info.kind == WINDOWED:
             self._refuse_on_change(root)
@@ -240,7 +241,7 @@ class WindowPlanner:
                 "read it as a table."
             )
         level = max(self._levels.pop(id(source.node), 0) for source in sources)
-        self._take_ranks(select)
+        self._record_rankings(select)
         top = None
         if kinds.count(WINDOWED) == 1 and RESULT not in kinds:
             windowed = next(source for source in sources if source.kind == WINDOWED)
@@ -262,7 +263,7 @@ class WindowPlanner:
             reason = "a join of windows"
         for source in sources:
             if source.kind == WINDOWED:
-                self._keep_rows(source.node, reason, top)
+                self._buffer_windows(source.node, reason, top)
         if select.args.get("group"):
             check_window_columns(select)
         self._check_same_windows(select)
@@ -296,16 +297,18 @@ class WindowPlanner:
                 )
             return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:
-            return WindowedInfo(WINDOWED, _common(node, sides), max(side.level for side in sides))
+            return WindowedInfo(
+                WINDOWED, _common_window_columns(node, sides), max(side.level for side in sides)
+            )
         if not kinds <= {WINDOWED, RESULT}:
             raise NotWithinWindows(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
             )
         for side in (node.this, node.expression):
             if self._visit(side).kind == WINDOWED:
-                self._keep_rows(side, f"{node.key.upper()} over windows")
+                self._buffer_windows(side, f"{node.key.upper()} over windows")
         sides = [self._visit(node.this), self._visit(node.expression)]
-        columns = _common(node, sides)
+        columns = _common_window_columns(node, sides)
         if not plain and WINDOW_END not in columns.values():
             raise QueryError(
                 f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
@@ -365,7 +368,7 @@ class WindowPlanner:
         assert window is not None
         if len(list(hints.windows_under(windowed.node))) > 1:
             raise NotMergeable("a UNION of windows")
-        self._check_path(windowed.node, window)
+        self._check_passed_rows(windowed.node, window)
         if level:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
@@ -400,7 +403,7 @@ class WindowPlanner:
                 distinct_sets=builder.distinct_sets,
                 output=builder.output(f"{name}_windows"),
                 session_keys=builder.session_keys,
-                time_carries=self._time_carries(over, window),
+                time_carries=self._window_column_as_time(over, window),
                 enumerated=enumerated,
                 written=sql(hints.user_tree(select)),
             )
@@ -416,15 +419,18 @@ class WindowPlanner:
         select.replace(hints.window_result(result))
         return WindowedInfo(RESULT, outputs, level + 1, result.unique)
 
-    def _check_path(self, node: exp.Expr, window: Window) -> None:
+    def _check_passed_rows(self, node: exp.Expr, window: Window) -> None:
+        """Runs `check_rows` for each query between a windowing table function and the GROUP BY that reads it."""
         while isinstance(node, exp.Subquery):
             node = node.this
         if isinstance(node, exp.Select) and not hints.window_of(node):
             sources = self._sources(node)
             check_rows(node, window, sources, node.expressions)
-            self._check_path(next(source.node for source in sources if source.kind == WINDOWED), window)
+            self._check_passed_rows(
+                next(source.node for source in sources if source.kind == WINDOWED), window
+            )
 
-    def _take_ranks(self, select: exp.Select) -> None:
+    def _record_rankings(self, select: exp.Select) -> None:
         """Checks rankings, and records those that filters limit."""
         ranks.check(select)
         for name, rank in ranks.ranks(select).items():
@@ -455,12 +461,12 @@ class WindowPlanner:
         """Whether a relation is the unchanged rows of a windowing table function that is read once. A CTE
         that is read twice is buffered once, in full."""
         assert isinstance(node, exp.Subquery)
-        below = _passed_on(node)
+        below = _unwrapped(node)
         if not hints.window_of(below):
             return False
         return below is node.this or self._reads[shape(below)] == 1
 
-    def _keep_rows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
+    def _buffer_windows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
         """Replaces every windowing table function under a node by its buffered rows."""
         self._refuse_on_change(node)
         for select in list(hints.windows_under(node)):
@@ -488,14 +494,14 @@ class WindowPlanner:
                     plain=SourceText(hints.input_of(select)).reads(None),
                     reason=reason,
                     top=None if window.merges else top,
-                    time_carries=self._time_carries(select, window),
+                    time_carries=self._window_column_as_time(select, window),
                     written=sql(hints.user_tree(hints.input_of(select))),
                 )
                 self.specs[key] = spec
             result = hints.WindowResult(spec.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
             select.replace(hints.window_result(result))
 
-    def _time_carries(self, select: exp.Select, window: Window) -> str | None:
+    def _window_column_as_time(self, select: exp.Select, window: Window) -> str | None:
         """Returns the window column of lower windows that an upper window uses as its time; None if it is
         none.
 
@@ -522,15 +528,15 @@ class WindowPlanner:
             return False
         windows = {spec.name: spec.window for spec in self.specs.values()}
         marked = map(hints.result_of, every(hints.input_of(select), exp.Select))
-        return all(_holds_whole(window, windows[mark.name]) for mark in marked if mark)
+        return all(_contains_whole(window, windows[mark.name]) for mark in marked if mark)
 
-    def _keep_read(self, root: exp.Expr) -> bool:
+    def _buffer_read_windows(self, root: exp.Expr) -> bool:
         """Buffers the rows of windows that are only read, if their bounds aren't known on arrival; returns
         whether there are any."""
         found = [hints.window_of(select) for select in hints.windows_under(root)]
         kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
         if kept:
-            self._keep_rows(root, f"{kept[0].kind}() read row by row")
+            self._buffer_windows(root, f"{kept[0].kind}() read row by row")
         return bool(kept)
 
     def _new_name(self) -> str:
@@ -541,7 +547,7 @@ class WindowPlanner:
         return tuple(dict.fromkeys(names))
 
 
-def _holds_whole(upper: Window, lower: Window) -> bool:
+def _contains_whole(upper: Window, lower: Window) -> bool:
     """Whether no upper window ends within a lower one."""
     together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
     return (
@@ -549,7 +555,7 @@ def _holds_whole(upper: Window, lower: Window) -> bool:
     )
 
 
-def _passed_on(node: exp.Expr) -> exp.Expr:
+def _unwrapped(node: exp.Expr) -> exp.Expr:
     """Unwraps plain ``SELECT *`` layers, such as those left by CTEs."""
     while True:
         if _is_plain(node):
@@ -583,7 +589,7 @@ def _passes_on(select: exp.Select) -> bool:
     )
 
 
-def _common(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
+def _common_window_columns(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
     """Returns the window columns of a set operation: columns are matched by position, and named as on the
     left."""
     first, second = sides

@@ -28,7 +28,7 @@ from ..sql.names import digest
 from ..sql.nodes import copied, every, shape
 from ..windows import expansion
 from ..windows.windows import Window
-from .closing import closed, counting_late
+from .closing import with_late_rows_counted, without_open_windows
 from .context import Planner
 from .sources import plan_source
 
@@ -76,13 +76,13 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     at_once = changes and planner.under_windows > 0
     found = planner.plan_windows(copied(node), planner.streams, planner.windows_planned, changes, at_once)
     if changes:
-        return _changing(planner, node, found)
+        return _plan_changing_results(planner, node, found)
     planner.windows_planned += len(found.specs)
     planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
     made = replace(found, label=label, is_result=False, is_repeatable=conditions.is_repeatable(node))
     if found.specs:
-        return _results(planner, replace(made, name=f"windows_{digest(canonical(node))}"))
+        return _add_results(planner, replace(made, name=f"windows_{digest(canonical(node))}"))
     holder = hints.windows_under(node)
     names = {t.name for each in holder for t in every(each, exp.Table) if hints.is_stream(t)}
     inputs = tuple(
@@ -92,14 +92,14 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     return planner.add(replace(made, name=f"rows_{digest(canonical(node))}", inputs=inputs))
 
 
-def _results(planner: Planner, results: WindowResults) -> Operator:
+def _add_results(planner: Planner, results: WindowResults) -> Operator:
     """Adds windows and the query over them."""
     for each in results.inputs:
         planner.add(each)
     return planner.add(results)
 
 
-def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
+def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
     """Plans the results of one window operator that may fire several times.
 
     Raises:
@@ -132,7 +132,7 @@ def _changing(planner: Planner, node: exp.Query, found: WindowResults) -> Operat
     return planner.add(
         WindowChanges(
             name=f"changes_{identity}",
-            inputs=(_results(planner, results),),
+            inputs=(_add_results(planner, results),),
             end=end,
             start=start if window.merges else None,
             by=seen,
@@ -159,7 +159,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     if window.emit == "on_change":
         raise QueryError(on_change.refusal(window))
     if not changes:
-        below = closed(planner, below)
+        below = without_open_windows(planner, below)
     text = f"select * from {expansion.expand(input_name(0), window)}"
     # Windows over other windows' results get no rows after their own state has expired. Others, such as
     # windows over a join, can: such a row isn't late in its stream.
@@ -171,7 +171,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     if window.merges:
         return _recomputed_windows(planner, below, window, name=name, text=text)
     if open_for is not None:
-        below = counting_late(planner, below, _OF_MACRO, "")
+        below = with_late_rows_counted(planner, below, _OF_MACRO, "")
         name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
     return planner.add(
         WindowRows(
@@ -208,7 +208,7 @@ def _recomputed_windows(planner: Planner, below: Operator, window: Window, name:
         window=window,
     )
     made = replace(made, inputs=(_without_expired(planner, below, str(made.busy)),))
-    return closed(planner, planner.add(made))
+    return without_open_windows(planner, planner.add(made))
 
 
 def _without_expired(planner: Planner, operator: Operator, until: str) -> Operator:

@@ -152,22 +152,22 @@ class Batches:
         """Whether no micro-batch has run yet and one without input may emit rows."""
         return self.position.step == (-1, 0) and self.context.program.has_rows_without_input
 
-    def begin_without_input(self, spark: SparkSession, nothing: DataFrame) -> None:
+    def begin_without_input(self, spark: SparkSession, no_rows: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows."""
         position = replace(self.position.next(-1), query_id=self._query_id())
         session.prepare(spark, self._asked)
-        self._ingest_piece(spark, SubBatch(nothing, None), position, now())
+        self._ingest_piece(spark, SubBatch(no_rows, None), position, now())
 
     def finish(self, spark: SparkSession) -> None:
         """Emits what a crash kept the last micro-batch from emitting."""
         with self._with_advice_on_widening(), self._step(spark, self.position) as step:
             step.emit()
 
-    def rebuild(self, spark: SparkSession, nothing: DataFrame) -> None:
+    def rebuild(self, spark: SparkSession, no_rows: DataFrame) -> None:
         """Rebuilds results that an edited query needs, in an extra micro-batch without input."""
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
-        self._ingest_piece(spark, SubBatch(nothing, None), self.position.next(self.position.batch), at)
+        self._ingest_piece(spark, SubBatch(no_rows, None), self.position.next(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
         """Closes all open windows, as at the end of the input. Raises if the last micro-batch isn't fully ingested."""

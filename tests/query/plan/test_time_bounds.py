@@ -109,5 +109,5 @@ def test_rows_of_a_full_join_are_kept_until_nothing_is_asked_of_them() -> None:
         parse("select * from a full join b on b.ts between a.ts and a.ts + interval 1 hour"),
         {"a": TS, "b": TS},
     )
-    assert bounds.until_alone(("a",)) == {"a": (("ts", HOUR),), "b": (("ts", HOUR),)}
-    assert bounds.until_alone(("a", "b")) == {"a": (("ts", 2 * HOUR),), "b": (("ts", HOUR),)}
+    assert bounds.until_for_outer_join(("a",)) == {"a": (("ts", HOUR),), "b": (("ts", HOUR),)}
+    assert bounds.until_for_outer_join(("a", "b")) == {"a": (("ts", 2 * HOUR),), "b": (("ts", HOUR),)}

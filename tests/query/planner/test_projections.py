@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.planner.projections import short
+from dbt.adapters.spark_streaming.query.planner.projections import short_label
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.sql.names import unmarked
 
@@ -37,5 +37,5 @@ def test_a_label_is_the_beginning_of_its_query(text: str) -> None:
     query = parse(text)
     whole = unmarked(sql(query))
     assert isinstance(query, exp.Select)
-    assert short(query) == (whole if len(whole) <= 100 else f"{whole[:97]}…")
+    assert short_label(query) == (whole if len(whole) <= 100 else f"{whole[:97]}…")
     assert unmarked(sql(query)) == whole, "the query is as it was"

@@ -52,16 +52,19 @@ def taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozenset[st
         tree: a model's query.
         columns: of the relations that it reads.
     """
-    return frozenset({node.name.lower() for node in _of_author(tree)} | set(filter(may_be_ours, columns)))
+    return frozenset(
+        {node.name.lower() for node in _author_names_to_mark(tree)} | set(filter(may_be_ours, columns))
+    )
 
 
 def mark_names(tree: exp.Expr) -> None:
-    """Marks such names of the author's columns and subqueries. Changes the tree."""
-    for node in list(_of_author(tree)):
+    """Marks the author's names of columns and subqueries that generated SQL may use as well. Changes the tree."""
+    for node in list(_author_names_to_mark(tree)):
         node.set("this", names.marked(node.this))
 
 
-def _of_author(tree: exp.Expr) -> list[exp.Expr]:
+def _author_names_to_mark(tree: exp.Expr) -> list[exp.Expr]:
+    """Returns the identifiers of a tree that `mark_names` marks."""
     queries = {
         alias.this.name.lower()
         for alias in every(tree, exp.TableAlias)
@@ -91,8 +94,8 @@ def marked_column(name: str) -> str:
 
 
 def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
-    """Returns the names of the author's columns in the plan: as they are if no names are taken, so that nothing is
-    marked."""
+    """Returns the names that columns of the author have in a plan: unchanged if `taken` (`taken_by_author`) is empty, since
+    nothing is marked then."""
     return tuple(map(marked_column, columns)) if taken else columns
 
 
@@ -161,10 +164,10 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
     result: Any = with_texts(made, of_text)
     if isinstance(made, Program):
         # Names of state are independent of renamed columns.
-        alike = None if made.alike is None else partial(_unmarked, made.alike)
+        alike = None if made.alike is None else partial(_unmarked_result, made.alike)
         return replace(result, signature=with_texts(made.signature, unmarked), alike=alike)
     return result
 
 
-def _unmarked(told: Callable[[], Any]) -> Any:
-    return with_texts(told(), unmarked)
+def _unmarked_result(made: Callable[[], Any]) -> Any:
+    return with_texts(made(), unmarked)

@@ -79,9 +79,9 @@ def _ranks_read_by_all(select: exp.Select, alias: str) -> dict[str, int]:
     )
 
 
-def _maximum_of_all(asked: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
-    """Returns the maximum over all, for the columns that each of them bounds."""
-    listed = list(asked)
+def _maximum_of_all(bounds: Iterable[dict[_Column, int]]) -> dict[_Column, int]:
+    """Returns the greatest bound of each column that all mappings bound."""
+    listed = list(bounds)
     in_all = [column for column in listed[0] if all(column in each for each in listed)] if listed else []
     return {column: max(each[column] for each in listed) for column in in_all}
 

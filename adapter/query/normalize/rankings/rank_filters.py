@@ -45,18 +45,18 @@ def push_down_bounds(tree: exp.Query) -> exp.Query:
     tree."""
     for select in list(every(tree, exp.Select)):
         for name, last in ranks_read(select).items():
-            _push_down(relations(select)[0], _RankBound(name, last, False), here=True)
+            _push_down(relations(select)[0], _RankBound(name, last, False), at_top=True)
         several = len(relations(select)) > 1
         for node, join in joined(select):
             alias = node.alias_or_name.lower()
             for test in filters(select):
-                for asked in _bounds_in(test, alias, several):
-                    _push_down(node, asked, here=False)
+                for bound in _bounds_in(test, alias, several):
+                    _push_down(node, bound, at_top=False)
             # A join condition doesn't filter the preserved side.
             if join is not None and (join.side or "").upper() in ("", "LEFT"):
                 for test in conjuncts(join.args.get("on")):
-                    for asked in _bounds_in(test, alias, True):
-                        _push_down(node, asked, here=True)
+                    for bound in _bounds_in(test, alias, True):
+                        _push_down(node, bound, at_top=True)
     return tree
 
 
@@ -68,35 +68,35 @@ def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound
             yield _RankBound(name, places.last, alone)
 
 
-def _push_down(relation: exp.Expr, asked: _RankBound, here: bool) -> None:
+def _push_down(relation: exp.Expr, bound: _RankBound, at_top: bool) -> None:
     """Adds a filter by the bound around the ranking that a relation's column comes from.
 
     Args:
-        here: whether the filter is also added if the relation itself is that ranking.
+        at_top: whether the filter is also added if the relation itself is that ranking.
     """
     if (
         isinstance(relation, exp.Subquery)
         and not relation.args.get("pivots")
         and not relation.alias_column_names
     ):
-        _push_into(relation.unnest(), asked, here)
+        _push_into(relation.unnest(), bound, at_top)
 
 
-def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
-    """Adds the filter to the query of a relation; bound and `here` are as in `_push_down`."""
+def _push_into(query: exp.Expr, bound: _RankBound, at_top: bool) -> None:
+    """Adds the filter to the query of a relation; bound and `at_top` are as in `_push_down`."""
     if isinstance(query, exp.SetOperation):
-        _push_into_branches(query, asked)
+        _push_into_branches(query, bound)
         return
     if not isinstance(query, exp.Select):
         return
-    rank = ranks.ranks(query).get(asked.column)
+    rank = ranks.ranks(query).get(bound.column)
     if rank is not None:
         if (
-            here
-            and asked.column not in ranks.bounds_in_outer_select(query)
+            at_top
+            and bound.column not in ranks.bounds_in_outer_select(query)
             and not _is_within_windows(query, rank)
         ):
-            _filter_ranking(query, asked)
+            _filter_ranking(query, bound)
         return
     combines_rows = any(item.find(exp.AggFunc, exp.Window) for item in query.expressions)
     if combines_rows or any(query.args.get(clause) for clause in _CHANGES_ROWS):
@@ -106,27 +106,27 @@ def _push_into(query: exp.Expr, asked: _RankBound, here: bool) -> None:
         made = item.unalias()
         if item.is_star:
             if len(query.expressions) == len(read) == 1 and isinstance(item, exp.Star):
-                _push_down(read[0], asked, here=True)
+                _push_down(read[0], bound, at_top=True)
             return
-        if item.alias_or_name.lower() == asked.column and isinstance(made, exp.Column):
+        if item.alias_or_name.lower() == bound.column and isinstance(made, exp.Column):
             for node in read:
                 is_own = made.table.lower() == node.alias_or_name.lower()
                 if is_own or (not made.table and len(read) == 1):
-                    _push_down(node, _RankBound(made.name.lower(), asked.last, asked.alone), here=True)
+                    _push_down(node, _RankBound(made.name.lower(), bound.last, bound.alone), at_top=True)
             return
 
 
-def _push_into_branches(query: exp.SetOperation, asked: _RankBound) -> None:
+def _push_into_branches(query: exp.SetOperation, bound: _RankBound) -> None:
     """Adds the filter to both sides of a set operation: a row is compared with rows of equal ranks."""
     if any(query.args.get(clause) for clause in ("limit", "offset", "by_name", "on")):
         return
     left, right = (column_names(side.unnest()) for side in (query.this, query.expression))
-    if left is None or right is None or len(left) != len(right) or left.count(asked.column) != 1:
+    if left is None or right is None or len(left) != len(right) or left.count(bound.column) != 1:
         return
     for side, names in ((query.this, left), (query.expression, right)):
-        column = names[left.index(asked.column)]
+        column = names[left.index(bound.column)]
         if names.count(column) == 1:
-            _push_into(side.unnest(), _RankBound(column, asked.last, asked.alone), here=True)
+            _push_into(side.unnest(), _RankBound(column, bound.last, bound.alone), at_top=True)
 
 
 def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
@@ -135,9 +135,9 @@ def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
     return bool(within & {"window_start", "window_end"}) and any(hints.windows_under(query))
 
 
-def _filter_ranking(query: exp.Select, asked: _RankBound) -> None:
+def _filter_ranking(query: exp.Select, bound: _RankBound) -> None:
     if not any(hints.marked_as_stream(each) or hints.window_of(each) for each in every(query, exp.Select)):
         return  # batch relations aren't ranked incrementally
-    column, last = exp.column(asked.column, quoted=True), exp.Literal.number(asked.last)
-    kind = exp.EQ if asked.alone else exp.LTE
+    column, last = exp.column(bound.column, quoted=True), exp.Literal.number(bound.last)
+    kind = exp.EQ if bound.alone else exp.LTE
     query.replace(ranks.filtered_ranking(query.copy(), [kind(this=column, expression=last)]))

@@ -88,7 +88,7 @@ class LatestRows:
         retracted = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
         inserted = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {_IS_THERE}"
         return [
-            Step(self.changed, self._newer(), persist=True, initial=self._of_batch()),
+            Step(self.changed, self._newer(), persist=True, initial=self._latest_of_batch()),
             Step(self.signed, f"{retracted}\nunion all\n{inserted}", initial=inserted),
         ]
 
@@ -99,7 +99,7 @@ class LatestRows:
         append = f"select {', '.join([STEP, *columns])} from {self.changed}"
         return StatePart(self.part, append, fold, closes=None)
 
-    def _of_batch(self) -> str:
+    def _latest_of_batch(self) -> str:
         keys = [f"q.{quote(column)} as {key}" for column, key in zip(self.key, self.keys, strict=True)]
         row = "struct(q.*)"
         at = f"cast(q.{quote_time(self.time)} as timestamp)" if self.time else "null"
@@ -115,15 +115,15 @@ class LatestRows:
         )
 
     def _newer(self) -> str:
-        """Returns the rows of `_of_batch` that aren't older than those in the state."""
+        """Returns the rows of `_latest_of_batch` that aren't older than those in the state."""
         if not self.time:
-            return self._of_batch()
+            return self._latest_of_batch()
         older = (
             f"known.{ORDER} > new.{ORDER} or (known.{ORDER} is not null and new.{ORDER} is null)\n"
             f"or (known.{ORDER} <=> new.{ORDER} and known.{self.row} > new.{self.row})"
         )
         return (
-            f"with new as (\n{self._of_batch()}\n)\n"
+            f"with new as (\n{self._latest_of_batch()}\n)\n"
             "select new.* from new left anti join (\n"
             f"{self._latest(of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
             f") as known on {equal_keys('new', 'known', self.keys)} and ({older})"

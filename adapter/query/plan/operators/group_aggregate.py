@@ -19,7 +19,7 @@ from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_m
 from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, with_inputs
 from ..query_lineage import expression, read_input
-from ..query_summary import of_rows, tables
+from ..query_summary import rows_suffix, tables
 from ..relation import WEIGHT, Relation
 from ..relations.grouped import GroupedRows
 from ..state.group_state import Groups, identity_columns
@@ -143,7 +143,7 @@ class GroupAggregate(ExpiringOperator):
         key = tuple(each.sql for each in spec.keys)
         return self.explanation(
             context,
-            f"{grouping_of(spec)}{of_rows(spec.written)}",
+            f"{grouping_of(spec)}{rows_suffix(spec.written)}",
             key=key if spec.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
             state=context.states(
                 told, ("the row that a key gave last, to be retracted as it was", "with its key")
@@ -170,7 +170,7 @@ class GroupAggregate(ExpiringOperator):
             return f"window end + {intervals.format(self.lasts)}" if self.lasts else WINDOW_END
         if self.spec.keys and never_expires(self):
             return AS_ITS_INPUT
-        bounded = context.of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
+        bounded = context.bound_of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
         return self.ttl_phrase(context, last) or bounded
 
     def _rows(self, wiring: Wiring, ttl: int | None) -> str:

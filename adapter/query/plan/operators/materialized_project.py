@@ -37,7 +37,7 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output as it was."""
         given = GivenRows(self, self.expires_after(wiring.ttl))
-        wiring.steps += given.steps(wiring.lookups(self, [given.computed_of]))
+        wiring.steps += given.steps(wiring.lookups(self, [given.rows_to_compute]))
         wiring.output(self, given.change())
         wiring.store(given.state(), self)
 
@@ -71,7 +71,7 @@ class GivenRows:
         )
 
     @property
-    def computed_of(self) -> str:
+    def rows_to_compute(self) -> str:
         """Returns the rows that the projection is computed for in a micro-batch: those that aren't stored."""
         return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
 
@@ -92,7 +92,7 @@ class GivenRows:
             Step(self.changed, summed(packed(self.below)), persist=True),
             Step(
                 self.known,
-                self._known(),
+                self._stored_output(),
                 persist=True,
                 initial=f"select {ROW} from {self.changed} where false",
             ),
@@ -106,7 +106,7 @@ class GivenRows:
             ),
         ]
 
-    def _known(self) -> str:
+    def _stored_output(self) -> str:
         """Returns the stored output of the changed rows that are present."""
         rows = of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
         return (
@@ -134,7 +134,7 @@ class GivenRows:
 
     def _computed(self) -> str:
         """Returns the computed output of the rows that aren't stored."""
-        text = with_inputs(self.operator.sql, [self.computed_of])
+        text = with_inputs(self.operator.sql, [self.rows_to_compute])
         found = (
             f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"

@@ -40,19 +40,19 @@ class OuterIntervalJoin(QueryOperator):
         return None if self._is_anti else sql(conditions.as_inner(self.query))
 
     @cached_property
-    def alone(self) -> tuple[str | None, ...]:
+    def unmatched(self) -> tuple[str | None, ...]:
         """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
-        return self._of_asked("ANTI")
+        return self._for_preserved_sides("ANTI")
 
     @cached_property
-    def meet(self) -> tuple[str | None, ...]:
+    def matched(self) -> tuple[str | None, ...]:
         """Per input, SQL for its rows that have a match."""
-        return self._of_asked("SEMI")
+        return self._for_preserved_sides("SEMI")
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
         """Per input, the watermark until which a row is stored."""
-        return tuple((self.bounds.until_alone(preserved_sides(self.query)) or {}).values())
+        return tuple((self.bounds.until_for_outer_join(preserved_sides(self.query)) or {}).values())
 
     @cached_property
     def due(self) -> tuple[Until, ...]:
@@ -67,7 +67,7 @@ class OuterIntervalJoin(QueryOperator):
     def _is_anti(self) -> bool:
         return any(map(is_semi_or_anti, self.query.args["joins"]))
 
-    def _of_asked(self, kind: str) -> tuple[str | None, ...]:
+    def _for_preserved_sides(self, kind: str) -> tuple[str | None, ...]:
         """Returns a query for each input whose rows without a match are part of the result. An anti join returns only
         such rows, which its own text selects."""
         asked = () if self._is_anti else preserved_sides(self.query)
@@ -137,7 +137,7 @@ class MatchedOrAlone:
 
     def state(self) -> list[StatePart]:
         """Returns the state tables of both sides. Rows that may be unmatched are emitted when they expire."""
-        emits = [each is not None for each in self.operator.alone]
+        emits = [each is not None for each in self.operator.unmatched]
         if self.operator.pairs is None:
             emits = [True, False]
         return [
@@ -148,14 +148,14 @@ class MatchedOrAlone:
     def _still_matchable(self, number: int) -> str:
         """Returns the stored rows of an input that late rows may still match: without those that were emitted as
         unmatched."""
-        rows, meet = self.kept[number].all_before(), self.operator.meet[number]
-        if meet is None:
+        rows, matched = self.kept[number].all_before(), self.operator.matched[number]
+        if matched is None:
             return _unpacked(rows)
         waits = is_not_reached(end_of_keeping(self.operator.due[number], ROW), "watermark_before")
         wait, came = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
         inputs = [_unpacked(each.all_before()) for each in self.kept]
         inputs[number] = _unpacked(came)
-        return _union([_unpacked(wait), with_inputs(meet, inputs)])
+        return _union([_unpacked(wait), with_inputs(matched, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
         """Returns the rows of an input that can't match from this micro-batch on: stored ones, and new ones."""
@@ -177,7 +177,7 @@ class MatchedOrAlone:
         if self.operator.pairs is None:
             return with_inputs(self.operator.sql, [due[0], every[1]])
         inputs = []
-        for number, text in enumerate(self.operator.alone):
+        for number, text in enumerate(self.operator.unmatched):
             if text is None:
                 inputs.append(f"select * from (\n{_unpacked(self.kept[number].change())}\n) where false")
             else:

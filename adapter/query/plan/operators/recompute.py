@@ -227,7 +227,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         made = with_inputs(self.sql, [self._as_read(rows, rows.current_rows(touched))])
         if not partitions.names:
             # An aggregate over no rows has one row.
-            listed, came = "true as anything", _only_one(partitions.ttl, came)
+            listed, came = "true as anything", _when_global_result_is_emitted(partitions.ttl, came)
             made = of_keys(f"(\n{made}\n)", [], touched)
         return ResultSteps(
             [
@@ -248,7 +248,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""
         if self.is_whole:
             (first, *_) = self.inputs
-            return _only_one(
+            return _when_global_result_is_emitted(
                 partitions.ttl if is_result else None, f"select true as anything from {first.name}"
             )
         sides = [
@@ -259,9 +259,14 @@ class Recompute(QueryOperator, ExpiringOperator):
         return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
 
 
-def _only_one(ttl: int | None, came: str) -> str:
+def _when_global_result_is_emitted(ttl: int | None, came: str) -> str:
     """Returns the query that decides whether a global result is emitted: in the first micro-batch, even
-    without rows, and later only with input rows, since an expired state can't reproduce it."""
+    without rows, and later only with input rows, since an expired state can't reproduce it.
+
+    Args:
+        ttl: microseconds until idle state expires; None for never.
+        came: query with a row for each input row.
+    """
     if ttl is None:
         return "select true as anything"
     first = f"select true as anything from clock where {now('watermark_before')} is null"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..explanation import Context, Explanation
-from ..lineage import Lineage, by_place
+from ..lineage import Lineage, by_position
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT, Relation
 from ..state import generations
@@ -57,7 +57,7 @@ class SetOperation(ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of both sides' rows; columns are identified by position."""
-        return by_place("set", self.times, *(each.means for each in below), like=below[0])
+        return by_position("set", self.times, *(each.means for each in below), like=below[0])
 
     def generate(self, wiring: Wiring) -> None:
         """Counts each row on either side, and emits the changes of its multiplicity in the result."""

@@ -111,7 +111,7 @@ class TopN(TopNFields):
             last = "its ranking's last new member"
             if name == "Deduplicate":
                 rows, last = f"the {what.split()[1]} row of a key", "it came"
-                clears = context.of_keys(bool(self.top.partition), below.relation.bounded)
+                clears = context.bound_of_keys(bool(self.top.partition), below.relation.bounded)
             else:
                 name = "AppendOnlyTopN"
             clears = (None if self.is_global else context.ttl_after(last)) or clears

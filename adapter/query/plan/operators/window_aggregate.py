@@ -13,7 +13,15 @@ from ...frontend.source_text import with_sorted_conjuncts, without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, windows_renamed
 from ...windows.emission import FINAL, Emission
-from ..author_text import clauses, expressions_of, grouping_of, lifted, put_back, select_of, written_spec
+from ..author_text import (
+    clauses,
+    expressions_of,
+    grouping_of,
+    lifted_expressions,
+    select_of,
+    with_author_expressions,
+    written_spec,
+)
 from ..explanation import UPSERT, Changelog, Context, Explanation, kept_metrics
 from ..lineage import WINDOW_COLUMNS, Lineage
 from ..state.sessions import SessionWindows
@@ -93,7 +101,7 @@ class WindowAggregate(WindowOperator):
         listed = clauses(self._output)
         found = self.explanation(
             context,
-            f"{window}{by}{self.of_rows()}",
+            f"{window}{by}{self.rows_suffix()}",
             "SessionAggregate" if window.merges else "WindowAggregate",
             key,
             state=context.states(told, ("", "")),
@@ -107,9 +115,9 @@ class WindowAggregate(WindowOperator):
     @property
     def _output(self) -> exp.Select:
         """Its select list and HAVING in the author's words."""
-        return put_back(select_of(self.spec.output), expressions_of(written_spec(self.spec)))
+        return with_author_expressions(select_of(self.spec.output), expressions_of(written_spec(self.spec)))
 
     @property
     def expressions(self) -> Mapping[str, str]:
         """Returns the expressions that a query above displays."""
-        return lifted(self._output)
+        return lifted_expressions(self._output)

@@ -53,7 +53,9 @@ class WindowBuffer(WindowOperator):
             if top.buckets is not None:
                 notes.append(f"Rows are ranked in {top.buckets} buckets first.")
         state = context.states({}, (rows, self.clearing_phrase(context)))
-        found = self.explanation(context, f"{spec.window}{self.of_rows()}", state=state, notes=tuple(notes))
+        found = self.explanation(
+            context, f"{spec.window}{self.rows_suffix()}", state=state, notes=tuple(notes)
+        )
         # A window has many rows, and nothing identifies them.
         return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found
 

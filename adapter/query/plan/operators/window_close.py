@@ -22,7 +22,7 @@ from ..relation import WEIGHT, WINDOW_END, Relation, comes_late
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated, summed
 from ..state.generations import NO_STEP, is_not_reached, later
-from ..state.window_trigger import is_firing_due, latest
+from ..state.window_trigger import is_firing_due, latest_firing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class OpenWindows:
 
     def _was_emitted(self, watermark: str) -> str:
         """SQL predicate: a stored change has been emitted by a watermark."""
-        passed = latest(self.emission, _micros(self.end), _micros(now(watermark)))
+        passed = latest_firing(self.emission, _micros(self.end), _micros(now(watermark)))
         return f"coalesce({passed} > {_CAME_AT}, {_CAME_AT} is null and {passed} is not null)"
 
     def _stored_changes(self) -> str:

@@ -252,13 +252,13 @@ class BufferedRows:
         """Returns the rows before the micro-batch of all partitions that haven't expired."""
         return f"select {ROW}, {TIMES} from (\n{self._unexpired_rows('watermark_before')}\n)"
 
-    def _unexpired_rows(self, watermark: str, beside: Sequence[BufferedRows] = ()) -> str:
+    def _unexpired_rows(self, watermark: str, of_same_partitions: Sequence[BufferedRows] = ()) -> str:
         rows = self._stored_rows()
         if self.ttl is None:
             return rows
         by = None if self._expiring_partitions is None else self._expiring_partitions.names
         held = self._expiring_partitions is not None and self._expiring_partitions.held
-        others = [each._with_rows_that_hold(each._stored_rows()) for each in beside]
+        others = [each._with_rows_that_hold(each._stored_rows()) for each in of_same_partitions]
         rows = generations.unexpired(self._with_rows_that_hold(rows), by, watermark, others, held)
         if not self._may_retract:
             return rows
@@ -266,11 +266,11 @@ class BufferedRows:
         of_generation = [*self._expiring_partitions.names, generations.LIFE]
         return self._net_rows(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
-    def state(self, beside: Sequence[BufferedRows] = ()) -> StatePart:
+    def state(self, of_same_partitions: Sequence[BufferedRows] = ()) -> StatePart:
         """Returns the state table.
 
         Args:
-            beside: other rows that are stored by the same partitions.
+            of_same_partitions: other rows that are stored by the same partitions.
         """
         items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
@@ -295,7 +295,7 @@ class BufferedRows:
         return StatePart(
             self.part,
             append,
-            self._fold(beside),
+            self._fold(of_same_partitions),
             initial,
             closes=None,
             lasts=self.lasts,
@@ -304,12 +304,13 @@ class BufferedRows:
 
     @property
     def _active_until(self) -> str | None:
+        """SQL of the time until which a row keeps its partition from being idle; None for its arrival."""
         if self.ends is not None:
             return f"own.{ROW}.{quote(self.ends)}"
         return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
 
     def _first(self, rows: str, also: str) -> str:
-        """Filters append-only rows to those that can still be among the first N."""
+        """Filters append-only rows to those that can still be among the first N. `also`: other columns to return."""
         assert self.top is not None
         where = f"\nwhere {self.top.where}" if self.top.where else ""
         listed = ", ".join(filter(None, [ROW, TIMES, also]))
@@ -319,8 +320,8 @@ class BufferedRows:
         )
         return f"select * from (\n{placed}\n) where __place <= {self.top.rows}"
 
-    def _fold(self, beside: Sequence[BufferedRows]) -> str:
-        others = [each for each in beside if each.part != self.part]
+    def _fold(self, of_same_partitions: Sequence[BufferedRows]) -> str:
+        others = [each for each in of_same_partitions if each.part != self.part]
         times, by = TIMES, ""
         rows = self._stored_rows() if self.stays else self._unexpired_rows("watermark_after", others)
         own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}

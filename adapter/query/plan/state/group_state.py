@@ -123,7 +123,11 @@ class Groups(Partials):
         return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _empty_group(self, known: str) -> str:
-        """Returns the state of the global group before it has rows: it exists from the first step on."""
+        """Returns the state of the global group before it has rows: it exists from the first step on.
+
+        Args:
+            known: join that leaves it out if the state has it.
+        """
         items = [
             f"{now(STEP)} as {STEP}",
             *([f"0L as {ROWS_THERE}"] if self.signed else []),
@@ -192,14 +196,14 @@ class Groups(Partials):
     # -- values that may be retracted --------------------------------------------------------------
 
     def _count_columns(self, members: DistinctSet) -> list[str]:
-        """Columns with a value's count, one per flag."""
+        """Columns with the number of rows that have a value, one per FILTER."""
         return self._per_condition(members, TIMES)
 
     def _new_counts(self, members: DistinctSet) -> str:
         """Returns what is appended to the values' counts."""
-        return self._counts(members)
+        return self._changes_of_counts(members)
 
-    def _counts(self, members: DistinctSet) -> str:
+    def _changes_of_counts(self, members: DistinctSet) -> str:
         """Returns the change of the values' counts in the batch."""
         numbers = [
             f"sum(sign){f' filter (where {quote(condition)})' if condition else ''} as {number}"
@@ -300,6 +304,7 @@ class Groups(Partials):
         )
 
     def _finished(self, rows: str, counts: Callable[[DistinctSet], str] | None = None) -> str:
+        """Returns the values of keys from state rows; a key may have several."""
         return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", counts or self._stored_counts)
 
     def _finished_of(self, source: str, counts: Callable[[DistinctSet], str]) -> str:

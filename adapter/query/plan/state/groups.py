@@ -53,7 +53,7 @@ class GroupChanges(Groups):
         """Returns the steps up to the change of the result."""
         *found, changed = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
         for members in self.spec.distinct_sets if self.signed else ():
-            found.append(Step(self._new_view(members), self._counts(members), persist=True))
+            found.append(Step(self._new_view(members), self._changes_of_counts(members), persist=True))
         found.append(changed)
         if self.replayed:
             rows = self._finished(self.generations.alive(self.known_and_new()), self._counts_with_new)
@@ -61,7 +61,7 @@ class GroupChanges(Groups):
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
         if not self.keeps_given and not (self.signed and self.spec.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
-            initial = f"select *, 1L as {WEIGHT} from (\n{self._first()}\n)"
+            initial = f"select *, 1L as {WEIGHT} from (\n{self._initial_groups()}\n)"
             whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
             merged = self._merged_before_and_after(self.changed)
             return [
@@ -88,7 +88,7 @@ class GroupChanges(Groups):
         first = f"select *, 1L as {WEIGHT} from {self.after}"
         return [
             *found,
-            Step(self.after, after, persist=True, initial=self._first()),
+            Step(self.after, after, persist=True, initial=self._initial_groups()),
             Step(self.name, change, persist=True, initial=first),
         ]
 
@@ -99,7 +99,7 @@ class GroupChanges(Groups):
         return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
-    def _sides(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
+    def _metrics_after_and_before(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
         """The metrics with the batch, and those without it."""
         metrics = list(self.metrics)
         return metrics, [
@@ -117,7 +117,7 @@ class GroupChanges(Groups):
         if touched is None:
             # Before the shuffle, hardly any two rows share a key, so partial aggregation would be wasted.
             rows = f"select /*+ repartition({', '.join(self.keys)}) */ * from (\n{rows}\n)"
-        metrics, before = self._sides
+        metrics, before = self._metrics_after_and_before
         of_before = [
             f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
             for own, then in zip(metrics, before, strict=True)
@@ -138,7 +138,7 @@ class GroupChanges(Groups):
 
     def _change_of_groups(self) -> str:
         """Returns the change of the groups in `_merged_before_and_after`: old rows are retracted and new ones inserted."""
-        metrics, before = self._sides
+        metrics, before = self._metrics_after_and_before
         is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
         if self.signed and self.keys:  # the global group exists even without rows
             is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
@@ -191,7 +191,7 @@ class GroupChanges(Groups):
         fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
         return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
 
-    def _first(self) -> str:
+    def _initial_groups(self) -> str:
         """Returns the groups after the first batch."""
         return self._finished(f"select * from {self.changed}", self._counts_of_batch)
 

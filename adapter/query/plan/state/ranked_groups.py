@@ -54,7 +54,7 @@ class RankedGroups(Ranking):
             *self._candidates(self._rows(f"select * from {below.name}")),
             Step(last, ranked, persist=True, initial=first),
             *([] if self.operator.improves else self._moving_up()),
-            self._moves(),
+            self._moved_members(),
         ]
 
     def _candidates(self, changed: str) -> list[Step]:
@@ -62,13 +62,13 @@ class RankedGroups(Ranking):
         if self.operator.descends is None:
             return [
                 Step(self.candidates, changed, persist=True),
-                *self._known(self.candidates, self.candidates),
+                *self._known_members(self.candidates, self.candidates),
             ]
         assert self.operator.of_groups is not None
         within = zip(self.keys, self.operator.of_groups, strict=True)
         named = ", ".join(f"{quote(name)} as {key}" for key, name in within) or "true as anything"
         return [
-            *self._known(
+            *self._known_members(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
                 Whole(self._members(self._stored_rows()), self.part),
@@ -83,7 +83,7 @@ class RankedGroups(Ranking):
             ),
         ]
 
-    def _known(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
+    def _known_members(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
         """Returns the steps with the members of rankings in another relation.
 
         Args:
@@ -134,15 +134,15 @@ class RankedGroups(Ranking):
     def _moving_up(self) -> list[Step]:
         """Returns the steps with the rankings in which other groups may have moved up, and all rankings after the
         batch."""
-        groups = f"select *, 1L as {WEIGHT} from (\n{self._groups()}\n)"
+        groups = f"select *, 1L as {WEIGHT} from (\n{self._groups_of_fallen()}\n)"
         for each in self.path:
             groups = with_inputs(each, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = (
-            f"{self._members_that_fell()}\nunion\n{self._with_room()}"
+            f"{self._rankings_to_read_again()}\nunion\n{self._with_room()}"
             if self.expires
-            else self._members_that_fell()
+            else self._rankings_to_read_again()
         )
         stay = (
             f"select front.* from {self.front} as front\n"
@@ -204,7 +204,7 @@ class RankedGroups(Ranking):
         by = f"\ngroup by {', '.join(self.keys)}" if self.keys else ""
         return f"select {self.listed_keys} from (\n{touched}\n){by} having {has_room}"
 
-    def _groups(self) -> str:
+    def _groups_of_fallen(self) -> str:
         """Returns the groups after the batch in the rankings in which other groups may have moved up."""
         rows, of = self.groups.known_and_new(), self.operator.of_groups
         if of is None or not self.keys:
@@ -214,7 +214,7 @@ class RankedGroups(Ranking):
             rows, f"(select {named} from {self.fallen})", [quote(name) for name in of]
         )
 
-    def _members_that_fell(self) -> str:
+    def _rankings_to_read_again(self) -> str:
         """Returns the full rankings in which a row that isn't a candidate may have moved up."""
         if self.operator.top.function == "dense_rank":
             # If two values become equal, another one moves up.
@@ -239,7 +239,7 @@ class RankedGroups(Ranking):
             f") where is_last and ahead < {top.rows}"
         )
 
-    def _moves(self) -> Step:
+    def _moved_members(self) -> Step:
         """Returns the step with inserted, changed and removed members."""
         is_same = equal_keys("known", "now", [*self.keys, *self.ids])
         moved = (

@@ -63,7 +63,10 @@ class SlicedWindows(Partials, WindowSteps):
             looked_up = Step(self._met_values_name(members), met, initial=initial, asks=(asks,))
             if self.kept_for_finest:
                 steps.append(replace(looked_up, persist=True))
-                initial, new = self._of_sets(members, initial=True), self._of_sets(members, initial=False)
+                initial, new = (
+                    self._per_grouping_set(members, initial=True),
+                    self._per_grouping_set(members, initial=False),
+                )
             else:
                 new = f"select * from {self._met_values_name(members)}\nwhere {self._is_first_slice_earlier(members)}"
                 steps.extend(self._values_read_twice(members, initial))
@@ -199,8 +202,12 @@ class SlicedWindows(Partials, WindowSteps):
             for first in self._first_slices(members)
         )
 
-    def _of_sets(self, members: DistinctSet, initial: bool) -> str:
-        """Returns the first occurrences of each grouping set from those with all keys."""
+    def _per_grouping_set(self, members: DistinctSet, initial: bool) -> str:
+        """Returns the first occurrences of values in each grouping set, computed from those in the set with all keys.
+
+        Args:
+            initial: whether the state is empty, so that there are no stored ones.
+        """
         firsts = self._first_slices(members)
         columns = firsts if initial else [*firsts, *map(self._known_column, firsts)]
         made = [f"min({column}) as {column}" for column in columns]

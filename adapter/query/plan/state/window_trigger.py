@@ -133,10 +133,10 @@ class WindowTrigger:
 
     def _latest(self) -> str:
         """SQL of the local time after which no window has fired yet."""
-        return _minus(self._shown_after, self._first - self._largest_shift_of_clocks)
+        return _minus(self._shown_after, self._first_firing - self._largest_shift_of_clocks)
 
     @property
-    def _first(self) -> int:
+    def _first_firing(self) -> int:
         """Time of a window's first result, relative to its end."""
         return self.emission.complete if self.emission.first is None else self.emission.first
 
@@ -154,7 +154,7 @@ class WindowTrigger:
         return is_firing_due(self.emission, end, before, after)
 
 
-def latest(emission: Emission, end: str, at: str) -> str:
+def latest_firing(emission: Emission, end: str, at: str) -> str:
     """SQL of a window's last firing time that the watermark `at` has passed. NULL if none."""
     complete = f"{end} + {emission.complete}"
     passed = f"when {at} >= {complete} then {complete}"
@@ -170,7 +170,8 @@ def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
     if emission.at_once:
         return f"coalesce({end} + {emission.last} > {before}, true)"
     first = emission.complete if emission.first is None else emission.first
-    is_due = f"coalesce({latest(emission, end, after)} > {before}, {before} is null and {end} <= {_minus(after, first)})"
+    fired = latest_firing(emission, end, after)
+    is_due = f"coalesce({fired} > {before}, {before} is null and {end} <= {_minus(after, first)})"
     if not emission.late_updates:
         return f"coalesce({is_due}, false)"
     # Unchanged results give equal rows, which aren't written.

@@ -36,5 +36,5 @@ def test_a_left_join_keeps_what_may_be_missing_until_it_is() -> None:
     assert isinstance(found, OuterIntervalJoin)
     # Those on the left that have met none come when the watermark is there: they can meet none any more.
     assert found.until == found.due == ((("ts", 0),), (("ts", HOUR),))
-    assert [each is not None for each in found.alone] == [True, False]
+    assert [each is not None for each in found.unmatched] == [True, False]
     assert (found.growth, found.relation.changes) == (None, False)

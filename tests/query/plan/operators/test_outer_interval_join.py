@@ -23,4 +23,4 @@ def test_what_is_alone_comes_when_it_can_meet_none_any_more(join: str, alone: tu
     assert isinstance(made, OuterIntervalJoin)
     assert not made.relation.changes
     assert (made.pairs is None) == ("anti" in join)
-    assert tuple(each is not None for each in made.alone) == alone
+    assert tuple(each is not None for each in made.unmatched) == alone
