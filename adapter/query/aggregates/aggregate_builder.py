@@ -17,7 +17,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, columns_of
 from ..program import EXPIRES_AT
-from ..sql.clauses import relations
+from ..sql.clauses import is_star_over, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -477,7 +477,7 @@ def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     gone = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known_before_closing(window)
     kept = [item for item in select.expressions if item.output_name.lower() not in gone]
     # A star over this relation includes the hidden columns.
-    if not any(item.is_star and (isinstance(item, exp.Star) or item.table.lower() == rows) for item in kept):
+    if not any(is_star_over(item, rows) for item in kept):
         kept += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", kept)
 

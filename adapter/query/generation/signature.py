@@ -183,7 +183,9 @@ def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
         return SingleState(name, tuple(sorted(key.identity for key in operator.spec.keys)))
     if not isinstance(operator, TopN) or operator.final:
         return None
-    by = [sql(each.this) for each in operator.rows.expressions if each.alias_or_name.startswith((BY, ORDER))]
+    by = [
+        sql(each.this) for each in operator.printed.expressions if each.alias_or_name.startswith((BY, ORDER))
+    ]
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped, write_distinct_as_group
-from ..sql.clauses import first_aggregate, is_semi_or_anti
+from ..sql.clauses import first_aggregate, is_semi_or_anti, is_star_over
 from ..sql.dialect import parse, sql
 from ..sql.nodes import copied, every
 from ..windows.windows import OPTIONS, Window
@@ -131,10 +131,7 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
             test = exp.and_(having.this.copy(), new, copy=False) if having is not None else new
             select.set("having", exp.Having(this=test))
             break
-        stars = (item for item in select.expressions if item.is_star)
-        if not any(
-            isinstance(star, exp.Star) or star.table.lower() == source.alias.lower() for star in stars
-        ):
+        if not any(is_star_over(item, source.alias) for item in select.expressions):
             select.append("expressions", exp.alias_(column, NEW, quoted=True))
         node = select
     over.replace(told)

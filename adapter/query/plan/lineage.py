@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ..frontend.source_text import without_names
-from ..sql.dialect import parse, sql
 from ..sql.names import digest
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
@@ -103,5 +102,4 @@ def text_lineage(kind: str, query: exp.Query, below: Sequence[Lineage], *also: o
         kind: name of the operator's class.
         also: everything else that its rows depend on, as plain JSON.
     """
-    # Stored digests are of the parsed text, in which the STRUCT that breaks ties has names.
-    return opaque(kind, without_names(parse(sql(query))), *also, *(each.means for each in below))
+    return opaque(kind, without_names(query), *also, *(each.means for each in below))

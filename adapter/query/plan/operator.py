@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import exp
 
 from ..program import Lookup, Rows, StatePart, Step
-from ..sql.dialect import sql
+from ..sql.dialect import parse_select, sql
 from ..windows.emission import Emission
 from .author_text import lifted_expressions, with_author_expressions
 from .explanation import (
@@ -218,9 +218,15 @@ class QueryOperator(Operator):
         """The text of the query."""
         return sql(self.query)
 
+    @cached_property
+    def printed(self) -> exp.Select:
+        """The query as its text is parsed, of which states have digests: there a STRUCT that breaks ties names its
+        fields."""
+        return parse_select(self.sql)
+
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""
-        return text_lineage(type(self).__name__, self.query, below)
+        return text_lineage(type(self).__name__, self.printed, below)
 
     @property
     def expressions(self) -> Mapping[str, str]:

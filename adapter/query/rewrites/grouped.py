@@ -244,9 +244,8 @@ class Grouped:
         inner = list(call.iter_expressions()) if isinstance(call, exp.Func) else []
         if isinstance(copy.this, exp.Filter):
             inner.append(copy.this.expression.this)
-        if order := copy.args.get("order"):
-            inner.append(order)
-        for child in (*inner, *(copy.args.get("partition_by") or ())):
+        order = copy.args.get("order")
+        for child in (*inner, *(copy.args.get("partition_by") or ()), *([order] if order else [])):
             child.replace(self._over_computed(child, ordering=ordering))
         return copy
 

@@ -94,6 +94,12 @@ def filters(select: exp.Expr) -> list[exp.Expr]:
     return [] if where is None else conjuncts(where.this)
 
 
+def is_star_over(item: exp.Expr, alias: str) -> bool:
+    """Whether a select item is a star over the columns of the relation with an alias. A query with a star isn't one."""
+    of_one = isinstance(item, exp.Column) and item.is_star and item.table.lower() == alias.lower()
+    return of_one or isinstance(item, exp.Star)
+
+
 def set_filters(select: exp.Expr, tests: Sequence[exp.Expr]) -> None:
     """Sets the conjuncts of a SELECT's WHERE, as copies. Changes the tree."""
     select.set("where", exp.Where(this=exp.and_(*tests)) if tests else None)

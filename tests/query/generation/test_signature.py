@@ -155,3 +155,14 @@ def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
     (spec,) = signature(plan_of(base)).stages
     assert spec.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
+
+
+def test_the_order_of_a_ranking_whose_rows_have_a_map_is_as_it_was() -> None:
+    def ask(query: str) -> tuple[str, ...]:
+        return ("struct<k:string,m:map<string,int>>",) * query.count("TYPEOF(")
+
+    ranked = f"select k, m, row_number() over (partition by k order by ts desc) as rn from {E}"
+    found = plan_query.plan(f"select k, m from ({ranked}) where rn = 1", KNOWN, domains=["k"], ask=ask)
+    tree = signature(found).tree
+    assert tree is not None and tree.single is not None
+    assert "STRUCT(k AS k, ARRAY_SORT(MAP_ENTRIES(m)) AS col2)" in tree.single.by

@@ -35,7 +35,7 @@ class Local(QueryOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_over("Local", self.query, below)
+        return lineage_over("Local", self.printed, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""

@@ -59,7 +59,7 @@ class TopN(TopNFields):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its first rows, with their rank."""
-        select = copied(self.rows)
+        select = copied(self.printed)
         # ORDER BY refers to the row's columns, whatever the select list gives these names to.
         items = [each for each in select.expressions if each.alias_or_name != ROW_TIME]
         select.set(

@@ -11,7 +11,7 @@ from sqlglot import exp
 from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 from ...program import Step
-from ...sql.dialect import sql
+from ...sql.dialect import parse_select, sql
 from ..operator import Operator
 from ..relation import WEIGHT
 
@@ -62,6 +62,11 @@ class TopNFields(Operator):
     def sql(self) -> str:
         """The text of the rows."""
         return sql(self.rows)
+
+    @cached_property
+    def printed(self) -> exp.Select:
+        """The rows as their text is parsed, of which states have digests; see `QueryOperator.printed`."""
+        return parse_select(self.sql)
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
