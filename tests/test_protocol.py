@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query import state_signature
 from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint
+from dbt.adapters.spark_streaming.stream.storage import checkpoint
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/project/protocol.md").read_text()
@@ -56,6 +57,6 @@ def test_it_names_each_entry_of_a_signature(kind: str) -> None:
 
 
 def test_it_names_each_file_of_a_checkpoint() -> None:
-    files = re.findall(r'"([a-z]+\.json)"', (STREAM / "storage/checkpoint.py").read_text())
+    files = [f"{note}.json" for note in checkpoint.NOTES]
     assert "sources.json" in files
     assert [file for file in files if f"| `{file}` |" not in PAGE] == []

@@ -1,5 +1,6 @@
 """Lineage of a SELECT that works row by row: its rows, and what each column is computed from.
 
+>>> from ..sql.dialect import parse
 >>> from .lineage import opaque
 >>> source = opaque("source", "t")
 >>> def named(text): return of_query(parse(text), {"__input_0": source})

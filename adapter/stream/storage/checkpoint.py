@@ -12,7 +12,7 @@ from ...environment.storage import Storage
 
 METADATA = "metadata"
 """The file with the query's id."""
-_NOTES = ("sources", "schemas", "static", "topics", "files", "columns", "whole", "bootstrap")
+NOTES = ("sources", "schemas", "static", "topics", "files", "columns", "whole", "bootstrap")
 """Names of the files that this package adds to a checkpoint."""
 
 
@@ -103,7 +103,7 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
         to: an empty folder.
         but: files that the caller writes itself.
     """
-    names = [each for each in (METADATA, *(f"{note}.json" for note in _NOTES)) if each not in but]
+    names = [each for each in (METADATA, *(f"{note}.json" for note in NOTES)) if each not in but]
     for log in ("offsets", "commits"):
         # Two are needed: Spark runs the last micro-batch again if it isn't committed, from the end of the one before it.
         names += [f"{log}/{number}" for number in _numbers(storage, f"{path}/{log}")[-2:]]
