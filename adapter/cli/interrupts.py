@@ -61,7 +61,7 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
         # After a signal the guard stays active until the process ends.
         if not found:
             for each, handler in before.items():
-                if handler is not None:  # None: it wasn't set by Python
+                if handler is not None:  # not set by Python otherwise
                     signal.signal(each, handler)
             with suppress(OSError):
                 os.write(writer, b".")

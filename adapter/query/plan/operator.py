@@ -220,7 +220,7 @@ class QueryOperator(Operator):
 
     @cached_property
     def printed(self) -> exp.Select:
-        """The query as its text is parsed, of which states have digests: there a STRUCT that breaks ties names its
+        """The query as its text is parsed. States have digests of this form, where a STRUCT that breaks ties names its
         fields."""
         return parse_select(self.sql)
 

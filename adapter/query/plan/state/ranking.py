@@ -65,7 +65,7 @@ class TopNFields(Operator):
 
     @cached_property
     def printed(self) -> exp.Select:
-        """The rows as their text is parsed, of which states have digests; see `QueryOperator.printed`."""
+        """The rows as their text is parsed, the form that states have digests of; see `QueryOperator.printed`."""
         return parse_select(self.sql)
 
 
