@@ -13,12 +13,10 @@ from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.operator import Operator, ResultSteps, Wiring, in_order, with_inputs
 from ..plan.operators.group_aggregate import GroupAggregate
-from ..plan.operators.materialized_project import MaterializedProject
-from ..plan.operators.project import Project, row_by_row
+from ..plan.operators.project import row_by_row
 from ..plan.operators.source import Source
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_close import WindowClose
-from ..plan.operators.window_results import WindowResults
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
 from ..plan.state.ranking import members_part
@@ -160,9 +158,10 @@ class Generator(Wiring):
     # -- what operators ask ------------------------------------------------------------------------
 
     def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
-        if not self.tables or not isinstance(operator, Project | MaterializedProject | WindowResults):
+        text = operator.lookup_sql
+        if not self.tables or text is None:
             return ()
-        found = lookup_keys.required_lookups([operator.sql], self.tables)
+        found = lookup_keys.required_lookups([text], self.tables)
         return (
             tuple(replace(each, keys=with_inputs(each.keys, inputs)) for each in found) if inputs else found
         )

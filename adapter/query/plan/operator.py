@@ -112,6 +112,11 @@ class Operator(ABC):
         return True
 
     @property
+    def lookup_sql(self) -> str | None:
+        """SQL of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
+        return None
+
+    @property
     def compared_inputs(self) -> tuple[Operator, ...]:
         """Returns the inputs whose rows are compared with the watermark before they are read."""
         return ()
@@ -207,22 +212,37 @@ class Operator(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryOperator(Operator):
-    """An operator whose relation follows from its query and from its inputs."""
+class PrintedOperator(Operator):
+    """An operator whose SQL is printed from a tree."""
 
-    query: exp.Select
-    """The query over its inputs, with the hidden columns that the operator's SQL has. It isn't changed any more."""
+    @property
+    @abstractmethod
+    def tree(self) -> exp.Select:
+        """The tree. It isn't changed any more."""
 
     @cached_property
     def sql(self) -> str:
-        """The text of the query."""
-        return sql(self.query)
+        """The text of the tree."""
+        return sql(self.tree)
 
     @cached_property
     def printed(self) -> exp.Select:
-        """The query as its text is parsed. States have digests of this form, where a STRUCT that breaks ties names its
+        """The tree as its text is parsed. States have digests of this form, where a STRUCT that breaks ties names its
         fields."""
         return parse_select(self.sql)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOperator(PrintedOperator):
+    """An operator whose relation follows from its query and from its inputs."""
+
+    query: exp.Select
+    """The query over its inputs, with the hidden columns that the operator's SQL has."""
+
+    @property
+    def tree(self) -> exp.Select:
+        """Returns the query."""
+        return self.query
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""

@@ -34,6 +34,11 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
         (of,) = below
         return replace(passed_relation(self.query, of), repeatable=of.repeatable)
 
+    @property
+    def lookup_sql(self) -> str:
+        """Returns `sql`."""
+        return self.sql
+
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output as it was."""
         given = GivenRows(self, self.expires_after(wiring.ttl))

@@ -26,6 +26,11 @@ class Project(QueryOperator):
         """Returns what passes through from its input."""
         return passed_relation(self.query, below[0])
 
+    @property
+    def lookup_sql(self) -> str:
+        """Returns `sql`."""
+        return self.sql
+
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
         return lineage_over("Project", self.printed, below)

@@ -59,6 +59,11 @@ class WindowResults(Operator):
     is_repeatable: bool = True
     """Whether the same input always gives the same rows, also those below the windows."""
 
+    @property
+    def lookup_sql(self) -> str:
+        """Returns `sql`."""
+        return self.sql
+
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns rows of closed windows, which arrive together; without windows, those of windows that may be open."""
         if self.is_result:

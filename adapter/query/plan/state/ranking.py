@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from sqlglot import exp
 
 from ....util.quoting import quote
 from ...normalize.rankings.ranks import Top
 from ...program import Step
-from ...sql.dialect import parse_select, sql
-from ..operator import Operator
+from ..operator import PrintedOperator
 from ..relation import WEIGHT
 
 BY, ORDER, ID = "__by_", "__order_", "__id_"
@@ -24,12 +22,12 @@ _FIRST = f"{ROW}.`{ORDER}0`"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopNFields(Operator):
+class TopNFields(PrintedOperator):
     """Fields of a `TopN`. Its input is append-only rows, or groups, or a row-by-row query over groups."""
 
     rows: exp.Select
     """The rows to rank, over its input: with the weight, if they have one, and columns whose names begin with `BY`,
-    `ORDER` and `ID`. It isn't changed any more."""
+    `ORDER` and `ID`."""
     top: Top
     """The ranking, partitioned by the columns that begin with `BY` and ordered by the row's column."""
     rank: str
@@ -58,15 +56,10 @@ class TopNFields(Operator):
     has_few_partitions: bool = False
     """Whether the sets of values of the partition keys don't grow."""
 
-    @cached_property
-    def sql(self) -> str:
-        """The text of the rows."""
-        return sql(self.rows)
-
-    @cached_property
-    def printed(self) -> exp.Select:
-        """The rows as their text is parsed, the form that states have digests of; see `QueryOperator.printed`."""
-        return parse_select(self.sql)
+    @property
+    def tree(self) -> exp.Select:
+        """Returns the rows."""
+        return self.rows
 
 
 def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
