@@ -16,7 +16,7 @@ from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..sql.dialect import canonical, from_clause, sql
 from ..sql.names import unmarked
-from ..sql.nodes import copied, every
+from ..sql.nodes import copied, every, selects_around
 from ..sql.shortening import shortened
 from ..windows import window_arguments, windows
 from ..windows.expansion import INPUT, WINDOW_COLUMNS
@@ -308,13 +308,7 @@ def reads_stream(node: exp.Expr) -> bool:
 
 def selects_over_streams(tree: exp.Expr) -> set[int]:
     """Returns the ids of the SELECTs that hold a table which is read as a stream."""
-    found: set[int] = set()
-    for table in filter(is_stream, every(tree, exp.Table)):
-        around = table.find_ancestor(exp.Select)
-        while around is not None and id(around) not in found:
-            found.add(id(around))
-            around = around.find_ancestor(exp.Select)
-    return found
+    return {id(each) for table in filter(is_stream, every(tree, exp.Table)) for each in selects_around(table)}
 
 
 def relation_name(table: exp.Table) -> str:

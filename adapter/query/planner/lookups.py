@@ -22,10 +22,11 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_keys import LookupKey, LookupTable, is_column_of, joins_needed, keys_of, relations_before
+from ..plan.lookup_keys import LookupKey, LookupTable, joins_needed, keys_of, relations_before
 from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
 from ..plan.operators.window_results import WindowResults
+from ..sql.clauses import is_star_over
 from ..sql.dialect import parse, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
@@ -185,14 +186,10 @@ def _check_key_values(keys: Sequence[LookupKey], relation: str) -> None:
 def _reads_all_columns(select: exp.Expr | None, alias: str) -> bool:
     """Whether a star in a SELECT expands to all columns of one of its relations."""
     assert isinstance(select, exp.Select)
-    for item in select.expressions:
-        if isinstance(item, exp.Star) or (
-            isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and is_column_of(item, alias)
-        ):
-            return True
-        if isinstance(item, exp.Struct) and item.find(exp.Star):
-            return True
-    return False
+    return any(
+        is_star_over(item, alias) or (isinstance(item, exp.Struct) and item.find(exp.Star) is not None)
+        for item in select.expressions
+    )
 
 
 def _view(
