@@ -6,6 +6,7 @@ A local root is accessed with `pathlib`, which needs no JVM, any other with Hado
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import posixpath
 import re
@@ -84,6 +85,10 @@ class Storage:
         file = Path(self.path(".gitignore"))
         if posixpath.basename(self.root) == ".spark" and not file.exists():
             file.write_text("*\n", encoding="utf-8")
+
+    def read_json(self, path: str) -> dict[str, Any]:
+        """Returns the JSON object in a file, or an empty one if the file doesn't exist."""
+        return dict(json.loads(self.read_text(path) or "{}"))
 
     def read_text(self, path: str) -> str | None:
         """Returns the content of a file, or None if it doesn't exist."""

@@ -255,7 +255,7 @@ class BatchSplitter:
         """Number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
         if number != self._cut_short:
             return 0
-        before = json.loads(self._model.storage.read_text(self._model.attempt) or "{}")
+        before = self._model.storage.read_json(self._model.attempt)
         return int(before["tries"]) + 1 if before.get("batch") == number else 1
 
     @contextmanager

@@ -143,9 +143,8 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
             "has read it: it has expired, or the table was rebuilt."
         )
     found = json.loads(offset)
-    position = found[
-        "position"
-    ]  # the number of files that were read, of the snapshot or of those that it added
+    # The number of files that were read, of the snapshot or of those that it added.
+    position = found["position"]
     summary = table.java.snapshot(snapshot).summary()
     files = int(summary.get("total-data-files" if found.get("scan_all_files") else "added-data-files") or 0)
     if 0 <= position < files:

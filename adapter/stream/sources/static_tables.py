@@ -124,4 +124,4 @@ def _of_files(table: str) -> DeclaredSource | None:
 
 
 def _stored_columns(model: StreamModel) -> Mapping[str, Columns]:
-    return dict(json.loads(model.storage.read_text(f"{model.checkpoint}/{STATIC}") or "{}"))
+    return model.storage.read_json(f"{model.checkpoint}/{STATIC}")

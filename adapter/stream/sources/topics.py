@@ -72,7 +72,7 @@ def noted_topics(model: StreamModel) -> Ids:
     """Returns place of a source → topic → id, as stored in the checkpoint; empty if nothing was read."""
     if planned_batch(model.storage, model.checkpoint) is None:
         return {}  # nothing was read, whatever an earlier attempt stored
-    return dict(json.loads(model.storage.read_text(f"{model.checkpoint}/{TOPICS}") or "{}"))
+    return model.storage.read_json(f"{model.checkpoint}/{TOPICS}")
 
 
 def _raise_recreated(model: StreamModel, source: StreamSource, topic: str) -> None:

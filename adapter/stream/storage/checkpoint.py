@@ -86,7 +86,7 @@ def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
 
 def read_by_place(storage: Storage, file: str) -> dict[int, Any]:
     """Returns the content of a file of a checkpoint with a value per source, by index; empty if it doesn't exist."""
-    return {int(place): noted for place, noted in json.loads(storage.read_text(file) or "{}").items()}
+    return {int(place): noted for place, noted in storage.read_json(file).items()}
 
 
 def whole_file(path: str) -> str:

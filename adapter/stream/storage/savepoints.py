@@ -145,7 +145,7 @@ def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
     """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
-    return dict(json.loads(model.storage.read_text(f"{folder(model, name)}/{_BRANCHES}") or "{}"))
+    return model.storage.read_json(f"{folder(model, name)}/{_BRANCHES}")
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
