@@ -50,6 +50,11 @@ class Selection:
     def __str__(self) -> str:
         return " ".join(self.options)
 
+    @property
+    def refusal(self) -> str:
+        """The message where it selects no model."""
+        return f"No streaming model is selected by {self}; `dbt-stream status` lists those there are."
+
 
 @dataclass(frozen=True)
 class DbtProject:
@@ -227,9 +232,7 @@ class DbtProject:
         names = self.names(manifest)
         found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
         if not found:
-            raise ProjectError(
-                f"No streaming model is selected by {selection}; `dbt-stream status` lists those there are."
-            )
+            raise ProjectError(selection.refusal)
         return found
 
     def environment(self) -> Environment:

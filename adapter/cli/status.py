@@ -59,8 +59,8 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
-        why = f"No streaming model is selected by {selection}; `dbt-stream status` lists those there are."
-        click.echo("The project has no streaming models." if selection == Selection() else why)
+        is_all = selection == Selection()
+        click.echo("The project has no streaming models." if is_all else selection.refusal)
         return
     console = terminal()
     console.print(table_of(found, console.width))
