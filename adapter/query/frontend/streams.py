@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -90,6 +91,18 @@ class Streams:
         table.set("this", exp.to_identifier(stream.view))
         table.set("db", None)
         table.set("catalog", None)
+
+    def copy(self, declared: bool = True) -> Streams:
+        """Returns the same streams, for another planner of the tree.
+
+        Args:
+            declared: whether with what the project declares of them. Without it only windows say which columns are
+                event times.
+        """
+        made = copy(self)
+        made._times = {relation: {**times} for relation, times in self._times.items()}
+        made._known = self._known if declared else {}
+        return made
 
     def known(self, view: str) -> Known:
         """Returns the project's declarations of the stream with this view."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ..aggregates.model import Key
 from ..errors import QueryError
 from ..frontend import hints
-from ..frontend.streams import Known, Streams
+from ..frontend.streams import Streams
 from ..normalize import event_clock
 from ..normalize.rankings import limits, ranks
-from ..plan import untimed_rows
+from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
 from ..plan.operators.window_results import WindowResults
 from ..rewrites.stream_rewrites import Rewrites
+from ..sql.dialect import sql
+from ..sql.finite import is_finite
 from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
 from .from_items import reads_stream, table_of
+from .leaving_queries import LeavingQueries
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,15 @@ class Planner(ABC):
     def __init__(
         self,
         tree: exp.Query,
-        known: Mapping[str, Known],
         domains: Collection[str],
+        streams: Streams,
         rewrites: Rewrites,
+        leaving: LeavingQueries,
         windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
         settings: PlannerSettings,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
-        self.streams = Streams(self.tree, known)
+        self.streams, self.leaving = streams.copy(), leaving
         if next(hints.windows_under(self.tree), None) is not None:
             event_clock.replace_clocks(self.tree)
         self.rewrites, self.plan_windows, self.settings = rewrites, windows, settings
@@ -121,3 +126,16 @@ class Planner(ABC):
         table = table_of(operator.name, alias)
         hints.mark_placeholder(table, operator.name)
         return table
+
+    def fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
+        """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
+        return all(
+            is_finite(key, select) or self.is_covered(unbounded_state.names_of(Key("", sql(key)), select))
+            for key in keys
+        )
+
+    def is_covered(self, names: tuple[str, ...]) -> bool:
+        """Whether constant_domains has a key's alias, or all columns that it is computed from. `names` is the
+        result of `names_of`."""
+        alias, *columns = names or ("",)
+        return alias in self.domains or (bool(names) and all(column in self.domains for column in columns))

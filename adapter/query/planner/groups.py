@@ -27,7 +27,6 @@ from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.window_columns import FromRelation as From
 from . import results
-from .bounds import fixed_keys, is_covered
 from .closing import without_open_windows
 from .context import Planner
 from .from_items import FromItem
@@ -159,7 +158,7 @@ def _recomputed_groups(
             label=reason,
             unique=() if key_columns is None else (key_columns,),
             end=column_origins.passed_end(select, source.alias, relation, in_all),
-            has_few_rows=relation.bounded or fixed_keys(planner, in_all, select),
+            has_few_rows=relation.bounded or planner.fixed_keys(in_all, select),
             growth=growth,
         ),
     )
@@ -271,7 +270,7 @@ def _aggregate(
 def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
     """Returns what the number of groups grows with; None if their keys have few values."""
     growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
-    if all(is_covered(planner, unbounded_state.names_of(key, select)) for key in growing):
+    if all(planner.is_covered(unbounded_state.names_of(key, select)) for key in growing):
         return None
     return UnboundedState(
         f"something for every value of {', '.join(key.sql for key in growing)}",

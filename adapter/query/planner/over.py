@@ -28,7 +28,6 @@ from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
 from . import rankings
-from .bounds import fixed_keys
 from .context import Planner
 from .from_items import FromItem, filter_relation
 from .inputs import with_numbered_inputs
@@ -124,7 +123,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
     bounds, has_other = query.partitioned.bounds, len(conditions.windows_of(select)) != len(ranked)
     relation = source.streamed.relation
     keys = (tuple(sql(key) for key in common),)
-    covered = fixed_keys(planner, common, select)
+    covered = planner.fixed_keys(common, select)
     unique = query.partitioned.keys
     is_one = all_are_limited and len(ranked) == 1 and not has_other
     top = None
@@ -277,7 +276,7 @@ def _over_in_time(
         # Every stored row belongs to frames, so rows are filtered before.
         return plan_over(planner, *_filtered_below(planner, select, source))
     keys = over[0].args.get("partition_by") or []
-    covered = fixed_keys(planner, keys, select)
+    covered = planner.fixed_keys(keys, select)
     # A partition within a window expires with the window.
     timed = {column: column for column in relation.times}
     ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))

@@ -55,10 +55,10 @@ from ..windows.sparks_windows import is_window, macro_for
 from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
+from .leaving_queries import LeavingQueries
 from .planner import dataflow
 from .upsert_keys import upsert_of_windows
 from .window_planner import WindowPlanner
-from .windows import unless_left
 
 _UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLSTATE: \w+", re.DOTALL)
 
@@ -210,7 +210,8 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
             raise QueryError("It has no windowing table function.")
         if not batch:
             event_clock.mark_watermarks(read.tree, {})
-        return _plan_windows_of_text(read, {}, (), batch)
+        leaving = LeavingQueries(read.rewrites)
+        return _plan_windows_of_text(read, Streams(read.tree), leaving, (), batch)
 
     return _plan_with_separate_names(text, {}, (), ask, made)
 
@@ -284,16 +285,25 @@ def _plan_parsed(
         read.tree, [relation for relation, what in known.items() if what.lookup]
     )
     event_clock.mark_watermarks(read.tree, known)
+    with_relations = copied(read.tree)
+    streams, leaving = Streams(read.tree, known), LeavingQueries(read.rewrites)
     left: QueryError | None = None
     if within_windows and next(hints.windows_under(read.tree), None) is not None:
-        within = partial(_plan_windows_only, read.copy(), known, lookup_tables, settings.emission)
-        found = unless_left(within, read.rewrites)
+        found = leaving.plan_unless_left(
+            read.tree, partial(_plan_windows_only, read, streams, leaving, lookup_tables, settings.emission)
+        )
         if isinstance(found, Plan):
             return found
         left = found
     try:
         return _plan_as_operators(
-            read=read, known=known, lookup_tables=lookup_tables, domains=domains, settings=settings
+            read=read,
+            batch=partial(_batch_tree, with_relations, known),
+            streams=streams,
+            leaving=leaving,
+            lookup_tables=lookup_tables,
+            domains=domains,
+            settings=settings,
         )
     except QueryError as problem:
         reported = _error_to_report(problem, left)
@@ -319,10 +329,14 @@ def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError
 
 
 def _plan_windows_only(
-    read: _Text, known: Mapping[str, Known], lookup_tables: tuple[LookupTable, ...], emission: Emission
+    read: _Text,
+    streams: Streams,
+    leaving: LeavingQueries,
+    lookup_tables: tuple[LookupTable, ...],
+    emission: Emission,
 ) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
-    found = _plan_windows_of_text(read, known, lookup_tables)
+    found = _plan_windows_of_text(read, streams, leaving, lookup_tables)
     windows = found.dataflow.windows
     assert windows is not None
     if emission != FINAL and not windows.specs:
@@ -339,14 +353,18 @@ def _plan_windows_only(
 
 
 def _plan_windows_of_text(
-    read: _Text, known: Mapping[str, Known], lookup_tables: tuple[LookupTable, ...], batch: bool = False
+    read: _Text,
+    streams: Streams,
+    leaving: LeavingQueries,
+    lookup_tables: tuple[LookupTable, ...],
+    batch: bool = False,
 ) -> Plan:
-    """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`. Changes the text's tree."""
+    """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`."""
     ctes.check_read_once(read.tree)
-    _refuse_updating_tables(read.tree, known)
+    _refuse_updating_tables(read.tree, streams)
     if not batch:
         _refuse_random_rankings(read.tree)
-    planner = WindowPlanner(read.tree, read.rewrites, batch=batch)
+    planner = WindowPlanner(read.tree, read.rewrites, streams.copy(declared=False), leaving, batch=batch)
     root = planner.plan()
     read.rewrites.check()
     if root.specs:
@@ -391,10 +409,6 @@ class _Text:
     def tree(self) -> exp.Query:
         """Returns the tree of the query."""
         return self.query.tree
-
-    def copy(self) -> _Text:
-        """Returns the text with a copy of the tree."""
-        return replace(self, query=replace(self.query, tree=copied(self.tree)))
 
     def check_names(self) -> None:
         """Raises unless all columns have names. Required if columns aren't computed as they are written.
@@ -444,28 +458,29 @@ def _normalize_text(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Tex
 
 def _plan_as_operators(
     read: _Text,
-    known: Mapping[str, Known],
+    batch: Callable[[], exp.Query],
+    streams: Streams,
+    leaving: LeavingQueries,
     lookup_tables: tuple[LookupTable, ...],
     domains: Collection[str],
     settings: PlannerSettings,
 ) -> Plan:
-    """Returns the plan of a text as a tree of operators. Changes the text's tree."""
+    """Returns the plan of a text as a tree of operators. Changes the text's tree. `batch` returns the query for batch."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # Equal queries over a stream are one operator.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    batch = _with_ties_broken(
-        limits.write_as_ranks(on_change.drop_unchanged_steps(tree), hints.reads_stream), known
-    )
+    in_batch = batch()
     flow, streams, ended, dropped = dataflow(
         tree=tree,
-        known=known,
+        streams=streams,
         domains=domains,
         rewrites=rewrites,
-        windows=partial(_window_results, rewrites),
+        leaving=leaving,
+        windows=partial(_window_results, rewrites, leaving),
         settings=settings,
     )
-    untimed_rows.left_out(batch, dropped)
+    untimed_rows.left_out(in_batch, dropped)
     rewrites.check(in_operators=True)
     if not flow.is_stateless:
         read.check_names()
@@ -488,7 +503,7 @@ def _plan_as_operators(
         streams=inputs,
         dataflow=flow,
         static=tuple(relation for relation in streams.static if relation not in views),
-        batch=sql(batch),
+        batch=sql(in_batch),
         ranks=ended,
         rewrites=tuple(rewrites.done),
         lookups=lookup_tables,
@@ -501,11 +516,26 @@ def _plan_as_operators(
 
 
 def _window_results(
-    rewrites: Rewrites, tree: exp.Query, streams: Streams, others: int, keeps_rows: bool, at_once: bool
+    rewrites: Rewrites,
+    leaving: LeavingQueries,
+    query: exp.Query,
+    streams: Streams,
+    others: int,
+    keeps_rows: bool,
+    at_once: bool,
 ) -> WindowResults:
     """Plans a query within windows that is a part of a tree of operators. See `WindowPlanner` for the arguments."""
-    ctes.check_read_once(tree)
-    return WindowPlanner(tree, rewrites, streams, others, keeps_rows=keeps_rows, at_once=at_once).plan()
+    ctes.check_read_once(query)
+    return WindowPlanner(
+        query, rewrites, streams, leaving, others, keeps_rows=keeps_rows, at_once=at_once
+    ).plan()
+
+
+def _batch_tree(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
+    """Returns the query for batch: with the stream's tie-breakers, and ranks for LIMIT. Changes the tree."""
+    return _with_ties_broken(
+        limits.write_as_ranks(on_change.drop_unchanged_steps(tree), hints.reads_stream), known
+    )
 
 
 def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
@@ -520,19 +550,18 @@ def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
     return copy
 
 
-def _refuse_updating_tables(tree: exp.Query, known: Mapping[str, Known]) -> None:
+def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:
     """Raises `NotWithinWindows` if windows read an updating table, as Flink does."""
-    found = {relation.lower(): what for relation, what in known.items() if what.replaces}
-    for table in every(tree, exp.Table):
-        what = found.get(hints.relation_name(table).lower())
-        if what is not None and hints.is_stream(table):
+    for table in filter(hints.is_stream, every(tree, exp.Table)):
+        what = streams.known(table.name)
+        if what.replaces:
             how = (
                 "rows of that model change"
                 if what.changes
                 else "its unique_key says that rows replace each other"
             )
             raise NotWithinWindows(
-                f"A windowing table function over {hints.relation_name(table)}: {how}, so closed windows would change. "
+                f"A windowing table function over {streams.relation(table.name)}: {how}, so closed windows would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
 

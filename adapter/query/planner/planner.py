@@ -7,14 +7,14 @@ rows of the affected partitions, minus its previous result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 
 from sqlglot import exp
 
 from ..errors import EVENT_TIME_IN_YAML, QueryError, UnboundedStateError
 from ..frontend import hints
-from ..frontend.streams import Known, Streams
+from ..frontend.streams import Streams
 from ..plan import unbounded_state, untimed_rows
 from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
@@ -26,10 +26,11 @@ from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import copied
 from . import results
 from .context import Planner, PlannerSettings
+from .leaving_queries import LeavingQueries
 from .selects import plan_select
 from .set_operations import plan_set_operation
 from .sources import plan_source
-from .windows import plan_window_results, plan_window_rows, unless_left
+from .windows import plan_window_results, plan_window_rows
 
 NO_STREAM = (
     "The query reads no stream; wrap a relation of its FROM in a windowing table function or in stream(): FROM {{ "
@@ -39,9 +40,10 @@ NO_STREAM = (
 
 def dataflow(
     tree: exp.Query,
-    known: Mapping[str, Known],
+    streams: Streams,
     domains: Collection[str],
     rewrites: Rewrites,
+    leaving: LeavingQueries,
     windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
     settings: PlannerSettings,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
@@ -49,9 +51,10 @@ def dataflow(
 
     Args:
         tree: a query.
-        known: properties of relations that the project declares.
+        streams: its streams.
         domains: columns whose sets of values don't grow.
         rewrites: rewrites that the query requests.
+        leaving: queries that are known to leave their windows.
         windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
             tree, the number of window operators of other queries, whether rows of windows are buffered even if they are
             only read, and whether they feed other windows as they arrive.
@@ -69,9 +72,10 @@ def dataflow(
     def planner_of(tree: exp.Query) -> TreePlanner:
         return TreePlanner(
             tree=tree,
-            known=known,
+            streams=streams,
             domains=domains,
             rewrites=rewrites,
+            leaving=leaving,
             windows=windows,
             settings=settings,
         )
@@ -138,7 +142,7 @@ class TreePlanner(Planner):
     def query(self, node: exp.Query) -> Operator:
         """Returns the operator of a query that is visited for the first time."""
         if next(hints.windows_under(node), None) is not None:
-            within = unless_left(partial(plan_window_results, self, node), self.rewrites)
+            within = self.leaving.plan_unless_left(node, partial(plan_window_results, self, node))
             if isinstance(within, Operator):
                 return within
             if isinstance(node, exp.Select) and (window := hints.window_of(node)):

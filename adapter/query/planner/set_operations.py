@@ -22,7 +22,6 @@ from ..sql.clauses import output_names
 from ..sql.dialect import parse_select, sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
-from .bounds import is_covered
 from .closing import without_open_windows
 from .context import Planner
 from .row_level import refuse_limit
@@ -149,7 +148,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         return planner.select(grouped)
     covered = not rows.is_star and all(
         is_finite(item, rows)
-        or is_covered(planner, unbounded_state.names_of(Key("", sql(item.unalias())), rows))
+        or planner.is_covered(unbounded_state.names_of(Key("", sql(item.unalias())), rows))
         for item in rows.expressions
     )
     return _set_operation(planner, "distinct", (below,), below.relation.ends, has_few_rows=covered)

@@ -52,6 +52,7 @@ from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
+from .leaving_queries import LeavingQueries
 from .locality import check, check_ranks, output_columns
 from .row_level import check_joins, check_row_level, refuse_limit, refuse_streams_in_expressions
 
@@ -77,26 +78,41 @@ class WindowPlanner:
 
     def __init__(
         self,
-        tree: exp.Query,
+        query: exp.Query,
         rewrites: Rewrites,
-        streams: Streams | None = None,
+        streams: Streams,
+        leaving: LeavingQueries,
         others: int = 0,
         batch: bool = False,
         keeps_rows: bool = False,
         at_once: bool = False,
     ) -> None:
-        """`streams`: streams of the tree that this one is a part of, in which `others` window operators precede.
-        `batch`: see `plan_windows`. `keeps_rows`: whether rows of windows are buffered even if they are only
-        read. `at_once`: whether they feed other windows as they arrive."""
+        """Prepares planning.
+
+        Args:
+            query: the query. It isn't changed.
+            rewrites: rewrites that the text requests.
+            streams: streams of the whole tree.
+            leaving: queries of the text that leave their windows.
+            others: number of window operators that precede it in the tree.
+            batch: see `plan_windows`.
+            keeps_rows: whether rows of windows are buffered even if they are only read.
+            at_once: whether they feed other windows as they arrive.
+        """
         self.keeps_rows, self.at_once = keeps_rows, at_once
         self.streams_read: tuple[Stream, ...] = ()
-        self.tree, self.rewrites, self.others, self.batch = tree, rewrites, others, batch
-        self.streams = streams or Streams(tree)
+        self.tree = tree = copied(query)
+        self.rewrites, self.others, self.batch = rewrites, others, batch
+        self.streams, self.leaving = streams, leaving
+        self._originals = list(zip(every(tree, exp.Query), every(query, exp.Query), strict=True))
+        """Each query of the tree, and the same in the unchanged one."""
         event_clock.replace_clocks(tree)
         self.specs: dict[str, WindowAggregateSpec | WindowBufferSpec] = {}
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
+        self._inspected: exp.Expr | None = None
+        """The innermost relation that is being visited."""
         self._reads = Counter(map(shape, hints.windows_under(tree)))
         """Number of times each windowing table function is read."""
 
@@ -107,7 +123,7 @@ class WindowPlanner:
             QueryError: the query doesn't stay within windows.
         """
         root = exp.Subquery(this=self.tree)
-        info = self._visit(root)
+        info = self._visit_root(root)
         if info.kind == WINDOWED and self._buffer_read_windows(root):
             info = self._visit(root)
         if info.kind == WINDOWED:
@@ -172,13 +188,25 @@ class WindowPlanner:
 
     # -- the visit ---------------------------------------------------------------------------------
 
+    def _visit_root(self, root: exp.Subquery) -> WindowedInfo:
+        """Returns the properties of the tree, and notes the query that leaves its windows, if there is one."""
+        try:
+            return self._visit(root)
+        except QueryError as reason:
+            for copy, original in self._originals:
+                if copy is self._inspected:
+                    self.leaving.add(original, reason)
+            raise
+
     def _visit(self, node: exp.Expr) -> WindowedInfo:
         """Returns the properties of a relation. Rows with windows may be buffered later, which changes their
         kind; others are visited once."""
         seen, info = self._visited.get(id(node), (None, None))
         if seen is node and info is not None:
             return info
+        around, self._inspected = self._inspected, node
         info = self._inspect(node)
+        self._inspected = around
         if info.kind != WINDOWED:
             self._visited[id(node)] = node, info
         return info

@@ -3,9 +3,7 @@ ranked rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -22,43 +20,20 @@ from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
 from ..plan.relations.windowed import RowsInWindows
 from ..plan.state import generations
-from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, parse_select
 from ..sql.names import digest
-from ..sql.nodes import copied, every, shape
+from ..sql.nodes import every, shape
 from ..windows import expansion
 from ..windows.windows import Window
 from .closing import with_late_rows_counted, without_open_windows
 from .context import Planner
 from .sources import plan_source
 
-_Planned = TypeVar("_Planned")
-
 _SEVERAL_WINDOWS = "Results of several windows."
 
 
 _OF_MACRO = exp.Select()
 """Rows without an event time that a window macro's text leaves out are left out in batch, too."""
-
-
-def unless_left(plan: Callable[[], _Planned], rewrites: Rewrites) -> _Planned | QueryError:
-    """Returns the plan of a query that stays within windows, or else the reason why it leaves them: then its windows
-    are planned one by one, and operators above them compute the rest.
-
-    Args:
-        plan: plans the query within windows; raises `QueryError` if it leaves them.
-        rewrites: outcomes of the query's rewrites; kept only with the plan.
-
-    Raises:
-        UnintendedQueryError: however it is planned, the query hardly does what its author intended.
-    """
-    try:
-        with rewrites.attempt():
-            return plan()
-    except UnintendedQueryError:
-        raise
-    except QueryError as reason:
-        return reason
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
@@ -74,7 +49,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_WINDOWS)
     at_once = changes and planner.under_windows > 0
-    found = planner.plan_windows(copied(node), planner.streams, planner.windows_planned, changes, at_once)
+    found = planner.plan_windows(node, planner.streams, planner.windows_planned, changes, at_once)
     if changes:
         return _plan_changing_results(planner, node, found)
     planner.windows_planned += len(found.specs)
