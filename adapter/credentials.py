@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
-from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, as_options, names
+from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, as_options, is_name, names
 from dbt.adapters.spark_streaming.util.text import did_you_mean, listed
 
 METHODS = ("session", "connect")
@@ -29,7 +29,7 @@ def _mapping(what: str, values: str = "") -> ValueType:
     return ValueType("mapping", schema, what, lambda value: isinstance(value, dict))
 
 
-_TEXT = ValueType("text", {"type": "string"}, "text", lambda value: isinstance(value, str))
+_TEXT = ValueType("text", {"type": "string", "minLength": 1}, "text", is_name)
 
 SETTINGS = (
     SettingInfo("schema", _TEXT, "the schema (namespace) that models are built in", default_text="required"),

@@ -25,7 +25,13 @@ from dbt.artifacts.resources.v1.source_definition import SourceConfig
 from dbt.adapters.spark_streaming import credentials
 from dbt.adapters.spark_streaming.cli.commands import main as cli
 from dbt.adapters.spark_streaming.project import model_configs
-from dbt.adapters.spark_streaming.project.model_configs import INCREMENTAL, STREAMING, TABLES, ModelConfig
+from dbt.adapters.spark_streaming.project.model_configs import (
+    ALL,
+    INCREMENTAL,
+    STREAMING,
+    TABLES,
+    ModelConfig,
+)
 from dbt.adapters.spark_streaming.sources import connectors, file_options, stream_source
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType
@@ -86,7 +92,7 @@ def settings(rows: Iterable[SettingInfo], name: str = "key") -> str:
 
 def configs(group: str) -> str:
     found = [each for each in (*STREAMING, *TABLES, *INCREMENTAL) if each.group == group]
-    if all(each.models == "all" for each in found):
+    if all(each.models == ALL for each in found):
         return settings(found, "config")
     rows = [
         [f"`{each.name}`", type_of(each.kind), default_of(each), each.models, each.meaning] for each in found
@@ -100,7 +106,7 @@ def runs(_: str) -> str:
             f"`{each.name}`",
             *(getattr(each.runs, run) for run in ("first", "again", "changed", "edited", "refresh", "empty")),
         ]
-        for each in (*STREAMING, *TABLES)
+        for each in (*STREAMING, *(each for each in TABLES if each.models == ALL))
     ]
     header = [
         "config",

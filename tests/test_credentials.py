@@ -58,6 +58,11 @@ def test_dbt_validates_what_it_made() -> None:
             "'server_side_parameters' in the profile must be a mapping",
         ),
         ({"schema": "s", "master": 4}, "'master' in the profile must be text, not 4"),
+        # Of an environment variable that isn't set. The storage root would be the project's folder.
+        (
+            {"schema": "s", "storage_root": ""},
+            "'storage_root' in the profile must be text, not an empty text",
+        ),
         (
             {"schema": "s", "server_side_parameters": {"spark.sql.caseSensitive": True}},
             "'spark.sql.caseSensitive' can't be true",

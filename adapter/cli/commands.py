@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial, wraps
 from importlib import import_module
@@ -520,4 +521,13 @@ def _print(found: Any, as_json: bool, show: Callable[[Any], None]) -> None:
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, default=str))
+    click.echo(json.dumps(_json_value(value), indent=2, default=str))
+
+
+def _json_value(value: Any) -> Any:
+    """Returns a value with text for what JSON lacks: NaN, Infinity, and names that aren't text."""
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_json_value, value)]
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value

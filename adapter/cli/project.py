@@ -383,7 +383,7 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def project_errors() -> Iterator[None]:
-    """Raises errors in queries, of dbt, of streams and of Spark as `ProjectError`."""
+    """Raises errors in queries, of dbt, of streams, of Spark and of files as `ProjectError`."""
     try:
         yield
     except (click.ClickException, click.Abort, click.exceptions.Exit):
@@ -398,6 +398,8 @@ def project_errors() -> Iterator[None]:
             raise ProjectError(str(problem)) from problem
         if isinstance(problem, spark_exceptions()):
             raise ProjectError(readable(problem)) from cause_of(problem)
+        if isinstance(problem, OSError) and problem.filename is not None:
+            raise ProjectError(f"{problem.filename}: {problem.strerror}.") from problem
         raise
 
 

@@ -28,7 +28,7 @@ def write_schemas(folder: Path) -> Iterator[str]:
         folder.mkdir(parents=True, exist_ok=True)
         files = {folder / f"{name}.json": (packaged / f"{name}.json").read_text() for name in FILES}
         for file in files:
-            if file.exists() and not _is_ours(file.read_text()):
+            if file.exists() and not _is_ours(file.read_bytes()):
                 raise ProjectError(
                     f"{file} isn't a schema that this command wrote, so nothing is written. Name another folder, as in "
                     "`dbt-stream schemas dbt_schemas`."
@@ -45,14 +45,14 @@ def write_schemas(folder: Path) -> Iterator[str]:
     )
 
 
-def _is_ours(text: str) -> bool:
-    """Whether a file is a schema of this package, of any version.
+def _is_ours(content: bytes) -> bool:
+    """Returns whether a file is a schema of this package, of any version.
 
-    >>> _is_ours('{"title": "Models and sources of dbt-spark-streaming"}'), _is_ours('{"title": "Mine"}'), _is_ours("[1")
+    >>> _is_ours(b'{"title": "Models and sources of dbt-spark-streaming"}'), _is_ours(b'{"title": "Mine"}'), _is_ours(b"[1")
     (True, False, False)
     """
     try:
-        found = json.loads(text)
+        found = json.loads(content)
     except ValueError:
         return False
     return isinstance(found, dict) and str(found.get("title", "")).endswith("dbt-spark-streaming")

@@ -27,7 +27,7 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
         raise ProjectError(f"{file} can't be read: {problem}") from problem
     for path, text in made.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
+        (folder / path).write_text(text, encoding="utf-8")
     models = [text for path, text in made.files.items() if path.endswith(".sql")]
     disabled = sum("enabled=false" in text.partition("\n")[0] for text in models)
     left_out = f", {disabled} of them disabled" if disabled else ""

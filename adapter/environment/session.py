@@ -259,8 +259,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         "spark.sql.codegen.cache.maxEntries": "2000",
     }
     if credentials.is_local:
-        named = re.match(r"local\[(\d+)", credentials.master)
-        cores = int(named[1]) if named else len(os.sched_getaffinity(0))
+        limit = re.match(r"local\[(\d+)", credentials.master)
+        cores = int(limit[1]) if limit else _processors()
         conf |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -284,6 +284,12 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
     extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]
     conf["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
     return conf
+
+
+def _processors() -> int:
+    """Returns the number of processors that this process may use."""
+    # macOS doesn't limit the processors of a process.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _page_size(memory: str) -> str:

@@ -50,7 +50,7 @@ class Storage:
     """
 
     def __init__(self, root: str, session: Callable[[], Any]) -> None:
-        self.root = root.removeprefix("file://").rstrip("/") or "/"
+        self.root = re.sub(r"^file:(?://)?(?=/)", "", root).rstrip("/") or "/"
         self._session = session
         self.warehouse = self.path("warehouse")
         """Folder of the tables' files."""

@@ -41,6 +41,9 @@ FOREVER = "forever"
 MATERIALIZATIONS = ("streaming_table", "window_aggregate", "cumulate", "topn")
 """The materializations of streaming models."""
 
+ALL = "all"
+"""Value of `ModelConfig.models` of a config for models of all kinds."""
+
 HOLDS = "holds"
 NEXT_RUN = "holds from this run on"
 REBUILD = "the run stops and asks for `--full-refresh`"
@@ -70,7 +73,7 @@ class ModelConfig(SettingInfo):
 
     group: str = ""
     """The heading that it is listed under."""
-    models: str = "all"
+    models: str = ALL
     """The streaming models that it is for, or the materializations of others."""
     runs: Runs = Runs()
 
@@ -314,13 +317,13 @@ _TABLES = (
         "clustered_by",
         COLUMNS,
         "columns that rows are put into `buckets` by",
-        models="`table`, `incremental`",
+        models="`table` and `incremental`",
     ),
     ModelConfig(
         "buckets",
         count("a whole number of at least 1"),
         "the number of buckets; needs `clustered_by`",
-        models="`table`, `incremental`",
+        models="`table` and `incremental`",
     ),
     ModelConfig(
         "options",

@@ -11,10 +11,9 @@ from ..query.sql import intervals
 from ..query.windows import emission
 from ..query.windows.emission import FINAL, Emission
 from ..stream.common.model import CHANGELOG_RETENTION, FROM_NOW, MIGRATE, Retention
-from ..util.settings import names
 from ..util.sizes import size
 from ..util.text import did_you_mean
-from .model_configs import AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
+from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class StreamConfig:
 
 
 _CONFIGS = {each.name: each for each in STREAMING}
-_OF_TABLES = names(TABLES)
+_OF_TABLES = {each.name: each for each in TABLES}
 
 # dbt's own configs that have no meaning for streams.
 _OF_INCREMENTAL_MODELS = frozenset(
@@ -118,7 +117,13 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
                 raise QueryError(
                     f"config '{key}' is for incremental models; leave it out of a streaming one."
                 )
-        elif key not in standard and key not in _OF_TABLES:
+        elif key in _OF_TABLES:
+            if value is not None and _OF_TABLES[key].models != ALL:
+                raise QueryError(
+                    f"config '{key}' is for {_OF_TABLES[key].models} models. Leave it out; for buckets write partition_by: "
+                    "bucket(16, id)."
+                )
+        elif key not in standard:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"
                 f"{did_you_mean(_FLINKS.get(key.lower(), key), _CONFIGS)} Its own are: "

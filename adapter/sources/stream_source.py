@@ -229,7 +229,13 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
         as_options({key: value for key, value in given.items() if value is not None}),
     )
     if (path := config.get("path")) is not None:
-        found["path"] = str(path)
+        if not isinstance(path, str):
+            raise DbtRuntimeError(f"Source {name}: 'path' is {path!r}; write a folder.")
+        if (other := given.get("path", path)) != path:
+            raise DbtRuntimeError(
+                f"Source {name}: 'path' is given twice, as '{path}' and under 'options' as '{other}'; keep one of them."
+            )
+        found["path"] = path
     if format in FILE_FORMATS:
         shown = config["format"]
         if not found.get("path", "").strip():

@@ -257,7 +257,7 @@ class _Connector:
             if flink in self._left:
                 found["cache_ttl"] = _duration(self._pop(flink))
         if retries := self._pop("lookup.max-retries"):
-            found["retries"] = int(retries)
+            found["retries"] = int(retries) if retries.isdigit() else retries
         for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
             self._pop(flink)
         if self._connection:

@@ -109,6 +109,8 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
                 f"The statement can't be read{near}: {str(at.get('description') or problem).partition(' but got')[0]}",
                 at.get("line"),
             ) from problem
+        except IndexError as problem:
+            raise Untranslatable("The statement can't be read: it ends too early.") from problem
         return found
 
     def words(self, *texts: str) -> bool:
@@ -230,6 +232,8 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         lateral = self.words("LATERAL")
         if self.words("TABLE", "("):
             found = self._window_call()
+            if not self._curr:
+                self.raise_error("Expecting a table function")
             if found is None or lateral:
                 raise Untranslatable(
                     f"TABLE({self._curr.text}(…)) calls a table function of Flink's. Spark has none of that name: write it "

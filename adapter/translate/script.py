@@ -141,7 +141,7 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             if words not in ("execute statement set begin", "begin statement set"):
                 continue
         if found and " ".join(each.text.lower() for each in found[:3]) not in _IGNORED:
-            if found[0].text.lower() == "execute":
+            if found[0].text.lower() == "execute" and found[1:]:
                 found[1].comments = [*found[0].comments, *found[1].comments]
                 found = found[1:]
             if found[0].text.lower() != "end":

@@ -185,7 +185,7 @@ def kind_of(value: object) -> str:
     kinds: dict[type, str] = {
         type(None): "nothing",
         bool: "a boolean",
-        str: "text",
+        str: "text" if str(value).strip() else "an empty text",
         list: "a list",
         dict: "a mapping",
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,20 @@ from click.testing import CliRunner
 from dbt.adapters.spark_streaming.cli import savepoints
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection
+
+
+def test_json_has_no_values_that_json_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state may have a DOUBLE that is NaN, and a MAP whose keys are dates."""
+    row = {"avg": float("nan"), "most": float("-inf"), "days": {date(2026, 3, 1): [1.5]}}
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.show", lambda *_: {"sample": (row,)})
+    done = CliRunner().invoke(main, ["state", "show", "m", "--json"])
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    assert json.loads(done.output, parse_constant=refuse) == {
+        "sample": [{"avg": "NaN", "most": "-Infinity", "days": {"2026-03-01": [1.5]}}]
+    }
 
 
 def _printed(by: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,17 @@ from click.testing import CliRunner
 from dbt.adapters.spark_streaming.cli import project as project_module
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import DbtProject
+
+
+def test_a_file_that_cannot_be_read_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the progress of a model that another user has run."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/data/.spark/progress/m.json")
+
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", refuse)
+    done = CliRunner().invoke(main, ["status"])
+    assert (done.exit_code, done.output) == (2, "Error: /data/.spark/progress/m.json: Permission denied.\n")
 
 
 @pytest.fixture

@@ -38,11 +38,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert f"The schemas can't be written to {tmp_path / 'taken'}: " in done.output
 
 
-@pytest.mark.parametrize("text", ["{}", "mine", '{"title": "Mine"}', "[]"])
-def test_files_of_others_are_left_alone(tmp_path: Path, text: str) -> None:
-    (tmp_path / "profiles.json").write_text(text)
+@pytest.mark.parametrize("text", [b"{}", b"mine", b'{"title": "Mine"}', b"[]", b"\xff\xfe"])
+def test_files_of_others_are_left_alone(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "profiles.json").write_bytes(text)
     done = CliRunner().invoke(main, ["schemas", str(tmp_path)])
     assert done.exit_code == 2
     assert f"{tmp_path / 'profiles.json'} isn't a schema that this command wrote" in done.output
     assert [file.name for file in tmp_path.iterdir()] == ["profiles.json"]
-    assert (tmp_path / "profiles.json").read_text() == text
+    assert (tmp_path / "profiles.json").read_bytes() == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -29,6 +30,18 @@ def test_the_embedded_catalog_is_in_the_storage_root() -> None:
     assert conf["spark.sql.catalog.lakehouse.uri"].startswith("jdbc:sqlite:/data/spark/catalog.db")
     assert conf["spark.sql.catalog.lakehouse.warehouse"] == "/data/spark/warehouse"
     assert conf["spark.sql.catalog.lakehouse.cache-enabled"] == "false"
+
+
+@pytest.mark.parametrize("affinity", [True, False])
+def test_all_processors_of_this_machine_are_used(affinity: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS has no `sched_getaffinity`."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    if affinity:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)), raising=False)
+    else:
+        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert settings_of()["spark.sql.shuffle.partitions"] == "7"
+    assert settings_of(master="local[3]")["spark.sql.shuffle.partitions"] == "3"
 
 
 def test_options_without_a_type_are_added_to_the_embedded_catalog() -> None:

@@ -78,6 +78,12 @@ def test_what_is_local(root: str, local: bool) -> None:
     assert os.path.basename(storage.catalog) == "catalog.db"
 
 
+@pytest.mark.parametrize("root", ["/data/spark", "file:/data/spark/", "file:///data/spark"])
+def test_a_path_of_this_machine_may_have_a_scheme(root: str) -> None:
+    storage = Storage(root, lambda: None)
+    assert (storage.root, storage.is_local) == ("/data/spark", True)
+
+
 class Store:
     """A file system of Hadoop's, and the session that has it."""
 

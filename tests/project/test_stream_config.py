@@ -316,3 +316,10 @@ def test_configs_of_any_table_that_are_right() -> None:
             "options": {},
         },
     )
+
+
+@pytest.mark.parametrize(("config", "value"), [("clustered_by", "a"), ("buckets", 4)])
+def test_configs_that_a_streaming_table_would_ignore_are_refused(config: str, value: Any) -> None:
+    with pytest.raises(QueryError, match=f"config '{config}' is for `table` and `incremental` models"):
+        stream_config.read({config: value}, frozenset())
+    stream_config.read({config: None}, frozenset())

@@ -67,6 +67,10 @@ def test_ddl_stays_as_it_is() -> None:
         ),
         ({"format": "csv"}, "Source raw.bid: the format csv needs a 'path' under 'options'"),
         (
+            {"format": "csv", "path": "a", "options": {"path": "b"}},
+            "Source raw.bid: 'path' is given twice, as 'a' and under 'options' as 'b'; keep one of them.",
+        ),
+        (
             {"format": "csv", "options": {"path": "x", "maxFilesPerTriger": 3}},
             "Source raw.bid: 'maxFilesPerTriger' under 'options' is no option of the format csv; did you mean "
             "'maxFilesPerTrigger'?",
@@ -162,7 +166,7 @@ def test_what_means_nothing_is_refused(config: Any, sentence: str) -> None:
         ("unique_key", ["", " ", [], {}, False, 5, [""], {"a": 1}]),
         ("on_error", ["", [], False]),
         ("connection", ["", [], False]),
-        ("path", ["", " "]),
+        ("path", ["", " ", ["/in"], 5]),
     ],
 )
 def test_what_is_empty_is_given(key: str, values: list[Any]) -> None:

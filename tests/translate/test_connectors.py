@@ -187,3 +187,12 @@ SELECT more, id FROM b;""",
 )
 def test_what_has_no_counterpart_is_said(options: str, said: str) -> None:
     assert any(said in note.text and note.line == 1 for note in translated(options).notes)
+
+
+def test_a_number_of_retries_may_be_a_variable() -> None:
+    made = translate(
+        "CREATE TABLE t (id INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:x', 'lookup.max-retries' = '${RETRIES}'); "
+        "INSERT INTO s SELECT id FROM t;",
+        "x",
+    )
+    assert config(made)["meta"]["lookup"]["retries"] == "{{ env_var('RETRIES') }}"

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import ProjectError
 from dbt.adapters.spark_streaming.cli.translate import translate_file
 from dbt.adapters.spark_streaming.translate.errors import Untranslatable
@@ -441,3 +443,31 @@ def test_scripts_without_statements(script: str) -> None:
 def test_a_text_without_an_end() -> None:
     with pytest.raises(Untranslatable, match="has no end"):
         translate("SELECT 'a FROM t;", "x")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "EXECUTE;",
+        "CREATE TABLE c (id INT, name ",
+        "CREATE TABLE c (id INT) WITH ('path' = ",
+    ],
+)
+def test_a_script_that_ends_too_early_is_a_note(script: str) -> None:
+    (note,) = translate(script, "x").notes
+    assert "isn't translated" in note.text or "The statement can't be read: it ends too early." in note.text
+
+
+def test_a_table_function_without_a_name() -> None:
+    (note,) = translate("SELECT * FROM TABLE(", "x").notes
+    assert "SENTINEL" not in note.text
+
+
+def test_a_folder_that_cannot_be_written_is_a_message(tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text(f"{ORDERS} SELECT id FROM orders;")
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(main, ["translate", str(script), str(tmp_path / "file" / "made")])
+    assert done.exit_code == 2
+    assert f"Error: {tmp_path / 'file'}" in done.output
+    assert "Not a directory" in done.output
