@@ -95,7 +95,7 @@ class Storage:
         if is_local(path):
             try:
                 return Path(path).read_text(encoding="utf-8")
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
         files, hadoop_path = self._hadoop(path)
         if not files.exists(hadoop_path):
@@ -148,18 +148,18 @@ class Storage:
         if is_local(path):
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
-            else:
+            elif os.path.lexists(path):
                 Path(path).unlink(missing_ok=True)
             return
         files, hadoop_path = self._hadoop(path)
         files.delete(hadoop_path, True)
 
     def list(self, path: str) -> list[str]:
-        """Returns the sorted names in a folder; empty if it doesn't exist."""
+        """Returns the sorted names in a folder; empty if there is no such folder."""
         if is_local(path):
             try:
                 return sorted(os.listdir(path))
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return []
         files, hadoop_path = self._hadoop(path)
         if not files.exists(hadoop_path):

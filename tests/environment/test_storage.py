@@ -42,6 +42,18 @@ def test_deleting_what_is_not_there_is_fine(storage: Storage) -> None:
     assert storage.list(storage.path("folder")) == []
 
 
+def test_below_a_file_there_is_nothing(storage: Storage) -> None:
+    storage.write_text(storage.path("file"), "x")
+    below = storage.path("file", "below")
+    storage.delete(below)
+    assert (storage.read_text(below), storage.exists(below), storage.list(storage.path("file"))) == (
+        None,
+        False,
+        [],
+    )
+    assert storage.read_text(storage.path("file")) == "x"
+
+
 def test_a_reader_never_sees_half_a_text(storage: Storage) -> None:
     path = storage.path("file")
     texts = {"a" * 100_000, "b" * 100_000}

@@ -18,6 +18,7 @@ STATE = "__state"
 """Suffix of a model's table name for its state."""
 NEW, PREVIOUS = "__deploy_", "__previous_"
 """Suffixes, followed by a deployment's id, for a model's new version and for its previous one."""
+RESTORING = ".restoring"
 _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
 MIGRATE, FAIL = "migrate", "fail"
 FROM_NOW, BACKFILL = "from_now", "backfill"
@@ -281,7 +282,7 @@ class StreamModel:
     @property
     def restoring(self) -> str:
         """Path of the file that names the savepoint being restored, while a restore is not complete."""
-        return f"{self.savepoints}/.restoring"
+        return f"{self.savepoints}/{RESTORING}"
 
     @property
     def is_beside(self) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..common.errors import StreamError
 from ..common.identifiers import parts
 from ..storage.checkpoint import next_snapshots
-from ..storage.savepoints import listed
+from ..storage.savepoints import retaining_sources
 from ..storage.source_order import noted_sources
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ def required_snapshots(storage: Storage, table: str) -> RequiredSnapshots:
                 if parts(each) == parts(table)
             ]
             next_ones = next_snapshots(storage, path)
-        except NotADirectoryError:
-            continue  # a foreign file, as file managers leave them
         except (ValueError, KeyError, TypeError):
             # An unreadable checkpoint may be that of a stream that has read nothing yet.
             whole = name
@@ -56,13 +53,6 @@ def _checkpoints(storage: Storage) -> Iterator[tuple[str, str]]:
     for name in storage.list(storage.checkpoints):
         yield name, f"{storage.checkpoints}/{name}"
     for model in storage.list(storage.savepoints):
-        for name in _savepoints(storage, f"{storage.savepoints}/{model}"):
-            yield f"{model}/{name}", f"{storage.savepoints}/{model}/{name}/checkpoint"
-
-
-def _savepoints(storage: Storage, path: str) -> list[str]:
-    """Returns the savepoints of a model that a user has taken. Automatic ones don't retain snapshots of sources."""
-    try:
-        return [each.name for each in listed(storage, path) if not each.is_automatic]
-    except (NotADirectoryError, StreamError):
-        return []
+        path = f"{storage.savepoints}/{model}"
+        for name in retaining_sources(storage, path):
+            yield f"{model}/{name}", f"{path}/{name}/checkpoint"

@@ -104,13 +104,12 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
 
 
 def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
-    """Lists leftovers of a model's incomplete and deleted savepoints: their folders, and the branches listed in these.
-    Other branches are not touched, whatever their names. `model`: the model, whose lock the caller holds."""
+    """Returns leftovers of a model's incomplete and deleted savepoints, and removes them if `remove`: their folders, and the
+    branches listed in these. Other branches and folders are not touched. The caller holds the model's lock."""
     check_settled(model)
     found: list[str] = []
     storage = model.storage
-    names = [name for name in storage.list(model.savepoints) if not name.startswith(".")]
-    for name in (each for each in names if not savepoints.is_complete(model, each)):
+    for name in savepoints.incomplete(model):
         noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
             if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import StreamError
 from ..common.metadata_files import read_metadata
-from ..common.model import StreamModel
+from ..common.model import RESTORING, StreamModel
 from .checkpoint import copy_checkpoint
 from .deployments import check_settled
 
@@ -112,6 +112,25 @@ def listed(storage: Storage, path: str) -> list[Savepoint]:
     return sorted((each for each in found if each is not None), key=lambda each: (each.made, each.name))
 
 
+def retaining_sources(storage: Storage, path: str) -> list[str]:
+    """Returns the complete savepoints in the folder of a model that retain snapshots of its sources: those that users took,
+    even if their files can't be read, and an automatic one that is being restored."""
+    restored = storage.read_json(f"{path}/{RESTORING}").get("name")
+    names = (name for name in storage.list(path) if is_asked_for(name) or name == restored)
+    return [name for name in names if storage.exists(f"{path}/{name}/{_FILE}")]
+
+
+def incomplete(model: StreamModel) -> list[str]:
+    """Returns the incomplete and deleted savepoints of a model. A folder with foreign files is none."""
+    found = []
+    for name in model.storage.list(model.savepoints):
+        files = model.storage.list(folder(model, name))
+        is_own = all(each.startswith((_CHECKPOINT, _BRANCHES, _FILE)) for each in files)
+        if files and is_own and not is_complete(model, name):
+            found.append(name)
+    return found
+
+
 def find(model: StreamModel, name: str) -> Savepoint:
     """Returns a savepoint of a model. Raises if there is none of that name."""
     found = listed(model.storage, model.savepoints)
@@ -149,15 +168,14 @@ def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
-    """Copies the files of the savepoints in the folder of a model. The snapshots that they name aren't copied."""
+    """Copies the files of the savepoints in the folder of a model, and the branches of incomplete ones, which are removed
+    later. The snapshots that they name aren't copied."""
     for name in storage.list(path):
-        note = storage.read_text(f"{path}/{name}/{_FILE}") if _NAME.fullmatch(name) else None
-        if note is not None:
+        if storage.exists(f"{path}/{name}/{_FILE}"):
             copy_checkpoint(storage, f"{path}/{name}/{_CHECKPOINT}", f"{to}/{name}/{_CHECKPOINT}")
-            branches = storage.read_text(f"{path}/{name}/{_BRANCHES}")
-            if branches is not None:
-                storage.write_text(f"{to}/{name}/{_BRANCHES}", branches)
-            storage.write_text(f"{to}/{name}/{_FILE}", note)
+        for file in (_BRANCHES, _FILE):
+            if (text := storage.read_text(f"{path}/{name}/{file}")) is not None:
+                storage.write_text(f"{to}/{name}/{file}", text)
 
 
 def is_complete(model: StreamModel, name: str) -> bool:

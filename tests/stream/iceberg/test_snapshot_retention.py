@@ -100,3 +100,21 @@ def test_what_is_no_checkpoint_holds_nothing_and_what_cannot_be_read_everything(
     (tmp_path / "checkpoints" / "broken").mkdir()
     (tmp_path / "checkpoints" / "broken" / "sources.json").write_text("[{")
     assert required_snapshots(storage, "db.t").whole == "broken"
+
+
+def test_a_savepoint_whose_file_cannot_be_read_holds_what_it_would_read_again(model: StreamModel) -> None:
+    for name, snapshot in (("newer", 11), ("other", 12)):
+        checkpoint(Path(checkpoint_of(model, name)), {0: snapshot}, [0])
+        write(model, savepoint(name))
+    (Path(model.savepoints) / "newer" / "savepoint.json").write_text('{"format": 99}')
+    held = {11: f"{model.key}/newer", 12: f"{model.key}/other"}
+    assert required_snapshots(model.storage, "db.e") == RequiredSnapshots(held)
+
+
+def test_an_automatic_savepoint_holds_snapshots_while_it_is_restored(model: StreamModel) -> None:
+    """A process that is killed in a restore leaves no checkpoint that would hold them."""
+    checkpoint(Path(checkpoint_of(model, "before-edit-1")), {0: 11}, [0])
+    write(model, savepoint("before-edit-1", cause="edit"))
+    assert required_snapshots(model.storage, "db.e") == RequiredSnapshots()
+    model.storage.write_text(model.restoring, json.dumps({"name": "before-edit-1", "kept_as": None}))
+    assert required_snapshots(model.storage, "db.e") == RequiredSnapshots({11: f"{model.key}/before-edit-1"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,15 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     TableSnapshot,
     check_name,
     check_not_interrupted,
+    checkpoint_of,
+    copy_savepoints,
     find,
     forget,
+    incomplete,
     listed,
     next_name,
+    note_branches,
+    noted_branches,
     write,
 )
 
@@ -67,3 +73,25 @@ def test_a_restore_that_was_cut_short(model: StreamModel) -> None:
         "different times. Run it again: `dbt-stream state restore m s`. To rebuild the model: `dbt run --full-refresh "
         "--select m`."
     )
+
+
+def test_a_foreign_folder_is_no_incomplete_savepoint(model: StreamModel) -> None:
+    for name in ("complete", "deleted"):
+        model.storage.write_text(f"{checkpoint_of(model, name)}/metadata", "{}")
+        write(model, savepoint(name))
+    forget(model, "deleted")
+    note_branches(model, "half", {"u": 17})
+    model.storage.write_text(f"{model.savepoints}/mine/notes.txt", "of a user")
+    model.storage.write_text(f"{model.savepoints}/README", "of a user")
+    model.storage.write_text(model.restoring, "{}")
+    assert incomplete(model) == ["deleted", "half"]
+
+
+def test_branches_of_an_incomplete_savepoint_are_known_after_a_swap(model: StreamModel) -> None:
+    write(model, savepoint("complete"))
+    note_branches(model, "half", {"u": 17})
+    swapped = replace(model, target="db.m__previous_0a1b2c3d")
+    copy_savepoints(model.storage, model.savepoints, swapped.savepoints)
+    assert [each.name for each in listed(model.storage, swapped.savepoints)] == ["complete"]
+    assert noted_branches(swapped, "half") == {"u": 17}
+    assert incomplete(swapped) == ["half"]
