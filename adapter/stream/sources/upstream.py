@@ -19,7 +19,14 @@ from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg import owner
 from ..iceberg.table import APPEND, EXPIRED, REPLACE, IcebergTable, load
-from ..storage.checkpoint import last_snapshot, next_snapshots, read_checkpoint, read_offsets, read_whole
+from ..storage.checkpoint import (
+    last_snapshot,
+    next_snapshots,
+    planned_batch,
+    read_checkpoint,
+    read_offsets,
+    read_whole,
+)
 from ..storage.deployments import PROMOTED, Deployment, of_table
 from ..storage.savepoints import checkpoint_of, listed
 from ..storage.source_order import noted_sources, snapshots_read
@@ -175,40 +182,47 @@ def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
-    """Returns the names of the tables, sorted, whose streams have read a snapshot of `tables` that is no longer in the
-    history of its table, as after a rollback."""
+    """Returns the streams, as `readers` does, that have read a snapshot of `tables` that is no longer in the history of its
+    table, as after a rollback."""
 
     def has_read_more(path: str) -> bool:
-        return any(
-            parts(name) == parts(table.name) and snapshot is not None and not table.has_ancestor(snapshot)
-            for name, snapshot in snapshots_read(storage, path)
+        read = snapshots_read(storage, path)
+        found = [
+            (table, snapshot)
+            for name, snapshot in read
             for table in tables
-            if table is not None
-        )
+            if table is not None and parts(name) == parts(table.name)
+        ]
+        batch = planned_batch(storage, path) if found else None
+        if batch is not None and len(read_offsets(storage, path, batch)) < len(read):
+            raise ValueError(f"the offsets of micro-batch {batch} are incomplete")
+        return any(snapshot is not None and not table.has_ancestor(snapshot) for table, snapshot in found)
 
     return _streams(storage, has_read_more)
 
 
 def readers(storage: Storage, table: str) -> tuple[str, ...]:
-    """Returns the tables of the streams of a storage root that read a table, sorted."""
+    """Returns the tables, sorted, of the streams of a storage root that read a table. A stream whose checkpoint can't be
+    read may be one, so it is included, and its name says so."""
     return _streams(storage, lambda path: parts(table) in map(parts, noted_sources(storage, path)))
 
 
 def _streams(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
-    """Returns the tables, sorted, of the streams for whose checkpoints a condition holds: the name of a stream's files if
-    nothing says which table that is."""
+    """Returns the tables, sorted, of the streams for whose checkpoints a condition holds or is unknown. A stream whose
+    table is unknown is named by its files."""
     found = set()
     for key in storage.list(storage.checkpoints):
+        unread = ""
         try:
             if not holds(f"{storage.checkpoints}/{key}"):
                 continue
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # no checkpoint, or an unreadable one
+            unread = " (its checkpoint can't be read)"
         try:
             noted = owner.read(storage, key)
         except StreamError:
             noted = None
-        found.add(key if noted is None else noted.table)
+        found.add(f"{key if noted is None else noted.table}{unread}")
     return tuple(sorted(found))
 
 

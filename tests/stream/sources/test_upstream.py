@@ -71,3 +71,23 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
     names = ["lake.db.`my größe`", "unknown", "unreadable"]
     assert [*readers_beyond(storage, table, None)] == [*readers(storage, "lake.`db`.t")] == names
     assert readers(storage, "lake.db.t__changes") == ()
+
+
+def test_a_stream_whose_checkpoint_cannot_be_read_may_be_a_reader(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    sources = '[{"relation": "t", "reads": "lake.db.t"}, {"relation": "u", "reads": "lake.db.u"}]'
+    offset = '{"snapshot_id": 1, "position": 1}'
+    for key, noted, offsets in (
+        ("readable", sources, f"v1\n{{}}\n{offset}\n{offset}"),
+        ("other", '[{"relation": "u", "reads": "lake.db.u"}]', ""),
+        ("cut", sources, f"v1\n{{}}\n{offset}"),
+        ("emptied", sources, ""),
+        ("half", "[{", f"v1\n{{}}\n{offset}"),
+    ):
+        storage.write_text(f"{storage.checkpoints}/{key}/offsets/0", offsets)
+        storage.write_text(f"{storage.checkpoints}/{key}/sources.json", noted)
+    storage.write_text(f"{storage.checkpoints}/.DS_Store", "of a file manager")
+    table: Any = SimpleNamespace(name="lake.db.t", has_ancestor=lambda snapshot: True)
+    unread = " (its checkpoint can't be read)"
+    assert readers_beyond(storage, table) == (f"cut{unread}", f"emptied{unread}", f"half{unread}")
+    assert readers(storage, "lake.db.t") == ("cut", "emptied", f"half{unread}", "readable")
