@@ -141,7 +141,7 @@ SENTENCES = (
 # Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
 HANDLED = "UnknownLineage ProjectError NotMergeable ValueError TwoTypesError RuntimeError AttributeError AssertionError"
 HANDLED += " Widened SharedFolder NotReady Moved FailPointError Untranslatable"
-TRANSIENT = "SchemaChanged TransientError _ChangedDuringLoad _UnreadableBatch DbtDatabaseError"
+TRANSIENT = "SchemaChanged TransientError _ChangedDuringLoad DbtDatabaseError"
 
 
 @pytest.mark.parametrize("text", OUTAGES)

@@ -285,7 +285,7 @@ class RunningStream:
                 if not stopped:
                     initial_offset.wait_for_source(model)
                 return query if stopped else None
-            if not isinstance(problem, _UnreadableBatch):
+            if not isinstance(problem, _ChangedDuringLoad):
                 raise problem
             initial_offset.begin_again(model)
         return None
@@ -430,8 +430,9 @@ class RunningStream:
         if self._begun:
             return
         if (source := initial_offset.lacks_rows(spark, self._ordered, number, with_all)) is not None:
-            if number:
-                raise _UnreadableBatch(upstream.lost_beginning_message(spark, self.model, source))
+            if number or self._batches.position.batch >= 0:
+                # The first pieces of a micro-batch may be ingested: it can't be planned again with other rows.
+                raise StreamError(upstream.lost_beginning_message(spark, self.model, source))
             raise _ChangedDuringLoad(upstream.overtaken_message(self.model, source))
         ends = read_offsets(self.model.storage, self.model.checkpoint, number)
         pairs = zip(self._ordered.sources, ends, strict=False)
@@ -489,12 +490,8 @@ class _Failed(Exception):
     """A micro-batch failed."""
 
 
-class _UnreadableBatch(StreamError):
-    """A micro-batch can't be read as planned."""
-
-
-class _ChangedDuringLoad(_UnreadableBatch, TransientError):
-    """A table changed during a stream's initial load."""
+class _ChangedDuringLoad(TransientError):
+    """A table changed during a stream's initial load, before anything was ingested."""
 
 
 class _SecondBatch(Exception):

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.run import runner
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+
+NO_SPARK: Any = None
 
 
 class Query:
@@ -34,3 +42,42 @@ def test_a_query_that_failed_is_waited_for_before_the_lock_is_given_back(tmp_pat
     stream._resources.callback(lambda: ended.append(query.ended))
     stream.stop()
     assert ended == [True]
+
+
+@pytest.mark.parametrize("ingested", [-1, 0])
+def test_an_initial_load_of_which_pieces_are_ingested_is_not_planned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ingested: int
+) -> None:
+    """The rest would be taken of other rows: those before the last piece's end would be lost."""
+    source = StreamSource("t", "shop.t")
+    stream = RunningStream.__new__(RunningStream)
+    stream.model = stream._ordered = StreamModel(
+        "m", "shop.m", "shop.m__state", Storage(str(tmp_path), lambda: None), (source,)
+    )
+    stream._begun, stream._problem = False, None
+    batches: Any = SimpleNamespace(position=SimpleNamespace(batch=ingested))
+    stream._batches = batches
+    begun: list[object] = []
+    monkeypatch.setattr(runner.initial_offset, "lacks_rows", lambda *given: source)
+    monkeypatch.setattr(runner.initial_offset, "begin_with_all", lambda *given: not begun)
+    monkeypatch.setattr(runner.initial_offset, "begins_with_all", lambda *given: False)
+    monkeypatch.setattr(runner.initial_offset, "begin_again", begun.append)
+    monkeypatch.setattr(runner.upstream, "lost_beginning_message", lambda *given: "it lacks rows")
+
+    def watch(*given: object) -> tuple[bool, Exception | None]:
+        try:
+            stream._check_beginning(NO_SPARK, 0, with_all=True)
+        except Exception as problem:
+            return False, problem
+        return False, None
+
+    monkeypatch.setattr(stream, "_start", lambda *given: Query())
+    monkeypatch.setattr(stream, "_watch", watch)
+    if ingested < 0:
+        assert stream._run_initial_load(NO_SPARK, stream.model, ()) is None
+        assert begun == [stream.model]
+        return
+    with pytest.raises(StreamError, match="it lacks rows") as raised:
+        stream._run_initial_load(NO_SPARK, stream.model, ())
+    assert not isinstance(raised.value, TransientError)
+    assert begun == []
