@@ -216,8 +216,10 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
         check_settled(model)
         found = found or _require_deployment(model, "clean up")
         _drop(spark, version(model, found.other_table))
-        with around("deploy.forget", model.name):
-            deployments.forget(model.storage, found)
+        # A promotion or a rollback in another process may have swapped the versions meanwhile.
+        if deployments.read(model.storage, model.target) == found:
+            with around("deploy.forget", model.name):
+                deployments.forget(model.storage, found)
         return found
 
 

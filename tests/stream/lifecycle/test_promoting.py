@@ -1,0 +1,34 @@
+"""Versions that another process swaps meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.lifecycle import promoting
+from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED
+
+NO_SPARK: Any = None
+
+
+def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its file nothing names the previous version, to which it may have to go back."""
+    model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
+    staged = deployments.begin(model)
+    promoted = replace(staged, phase=PROMOTED, promoted=1)
+    deployments.write(model.storage, staged)
+    monkeypatch.setattr(promoting.owner, "check", lambda spark, model: None)
+    monkeypatch.setattr(promoting, "_drop", lambda spark, beside: deployments.write(model.storage, promoted))
+    promoting.clean_up(NO_SPARK, model)
+    assert deployments.read(model.storage, model.target) == promoted
+    monkeypatch.setattr(promoting, "_drop", lambda spark, beside: None)
+    assert promoting.clean_up(NO_SPARK, model) == promoted
+    assert deployments.read(model.storage, model.target) is None
