@@ -250,14 +250,14 @@ def _results(found: Explained) -> Iterator[str]:
         if flow.windows is None:
             yield "Operators above windows change their result in the micro-batch in which the windows fire."
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
-        waits = {each.lasts for each in closes if each.lasts is not None}
-        for lasts in sorted(waits):
-            at = _end_plus(found.settings.emission.complete + lasts)
+        waits = {each.open_for for each in closes if each.open_for is not None}
+        for delay in sorted(waits):
+            at = _end_plus(found.settings.emission.complete + delay)
             yield (
                 f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its "
                 "result never changes."
             )
-        if any(each.lasts is None for each in closes):
+        if any(each.open_for is None for each in closes):
             yield from _on_time(found.settings.emission)
             yield "After that a window's result changes in the micro-batch in which its input changes."
     elif not any(node.state for node in in_order(found.tree)):

@@ -13,7 +13,7 @@ from ..plan.explanation import APPEND, RETRACT, TABLE, UPSERT, Changelog, Contex
 from ..plan.operator import Operator
 from ..plan.operators.changelog_normalize import ChangelogNormalize
 from ..plan.plan import Plan
-from ..plan.upserts import replaced
+from ..plan.upserts import result_operator
 from ..program import Program, StatePart
 from ..sql import intervals
 from ..sql.dialect import parse
@@ -69,7 +69,7 @@ class _Builder:
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.upserts: dict[str, tuple[str, ...]] = {}
         """Key by which an operator's rows replace others, by its name."""
-        result = replaced(flow)
+        result = result_operator(flow)
         if result is not None and result.key is not None:
             self.upserts = dict.fromkeys(
                 [result.operator.name, *(each.name for each in result.path)], result.key

@@ -21,7 +21,7 @@ from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
 from ..plan.state.ranking import members_part
 from ..plan.state.window_steps import WindowSteps
-from ..plan.upserts import needs_retractions, replaced
+from ..plan.upserts import needs_retractions, result_operator
 from ..program import Lookup, Rows, StatePart, Step, reading
 from ..windows.emission import FINAL, Emission
 
@@ -62,8 +62,8 @@ class Generator(Wiring):
         """Buffered rows or operator that each state table belongs to, by its name."""
         self.groups: dict[str, Groups] = {}
         self.window_steps: list[WindowSteps] = []
-        self.replaced = replaced(flow)
-        self.result = None if self.replaced is None else self.replaced.operator
+        self.result_operator = result_operator(flow)
+        self.result = None if self.result_operator is None else self.result_operator.operator
         self.result_steps: ResultSteps | None = None
         self.uses = self._uses()
         self._generate()
@@ -86,8 +86,8 @@ class Generator(Wiring):
         """
         replayed, compared = self._replayed_and_below(), self._below_compared_rows()
         above = {self.flow.root.name} if self.flow.windows is not None else set()
-        if self.replaced is not None:
-            above = {each.name for each in self.replaced.path}
+        if self.result_operator is not None:
+            above = {each.name for each in self.result_operator.path}
         for operator in self.flow.operators:
             if operator.name in above:
                 continue

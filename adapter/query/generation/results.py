@@ -12,7 +12,7 @@ from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
 from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, packed_rows, repeated
-from ..plan.upserts import Replaced, replaced
+from ..plan.upserts import ResultOperator, result_operator
 from ..planner.upsert_keys import upsert_of_windows
 from ..program import (
     EVERYTHING,
@@ -36,11 +36,11 @@ OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
 def can_be_remade(flow: Dataflow) -> bool:
     """Whether the whole table can be rebuilt: it is an updating table, and if it is replaced by upserts,
     these have a key."""
-    found = replaced(flow)
+    found = result_operator(flow)
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
-def remakes_whole(found: Replaced | None) -> bool:
+def remakes_whole(found: ResultOperator | None) -> bool:
     """Whether a rebuilt table is compared as a whole: the table of a Top-1 may have had several rows with the
     key of the one."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
@@ -97,9 +97,9 @@ def _inserted_rows() -> str:
     return repeated(f"select {ROW}, {TIMES} from (\n{packed_rows(RESULT, True)}\n) where {TIMES} > 0", True)
 
 
-def replaced_result(made: Generator) -> Program:
+def result_of_operator(made: Generator) -> Program:
     """Returns the result of the affected groups, read from the state after the commit."""
-    root, steps = made.replaced, made.result_steps
+    root, steps = made.result_operator, made.result_steps
     assert root is not None and steps is not None
     return Program(
         (),
@@ -141,11 +141,11 @@ def result_of(
     """
     if made.flow.windows is not None:
         return windows_result(made, made.flow.windows, emitted, replaces)
-    result = kept_result(made.flow) if made.replaced is None else replaced_result(made)
+    result = kept_result(made.flow) if made.result_operator is None else result_of_operator(made)
     if result.upsert is None or replayed is None:
         return result
-    if result.upsert.key and not remakes_whole(made.replaced):
+    if result.upsert.key and not remakes_whole(made.result_operator):
         return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope="true"))
     # The output is the full result, whatever the table has.
-    output = result.output if made.replaced is not None else _inserted_rows()
+    output = result.output if made.result_operator is not None else _inserted_rows()
     return replace(result, output=output, upsert=Upsert(None, EVERYTHING, "true", None))

@@ -24,7 +24,7 @@ from ..plan.plan import Plan
 from ..plan.state.groups import GroupChanges
 from ..plan.state.ranking import BY, ORDER, members_part
 from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
-from ..plan.upserts import needs_retractions, replaced, state_root
+from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import with_texts
 from ..sql.dialect import DIALECT, parse, parse_once, sql
@@ -130,7 +130,7 @@ def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
 
 def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
-    root, top = replaced(flow), state_root(flow)
+    root, top = result_operator(flow), state_root(flow)
     # Windows are identified by their specs.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]

@@ -35,7 +35,7 @@ Expressions = Mapping[str, str]
 
 
 def is_generated(name: str) -> bool:
-    """Whether a name isn't the author's: those are marked while planning if they begin with underscores."""
+    """Whether planning made a name. While planning, an author's name that begins with underscores has a mark instead."""
     return name.startswith("__")
 
 
@@ -62,7 +62,7 @@ def shown(node: exp.Expr) -> str:
         if isinstance(each, exp.Identifier):
             each.set("quoted", not each.this.isidentifier())
         elif isinstance(each, exp.Table) and each.name.startswith(INPUT):
-            # The input is displayed below the operator in the tree.
+            # `explain` prints the input below the operator.
             each.set("this", exp.Var(this="(…)"))
             if is_generated(each.alias) or each.alias == "one_row":
                 each.set("alias", None)
@@ -104,18 +104,18 @@ def relation(name: str) -> str:
     return name if table is None else shown(table)
 
 
-def until_text(lasts: Sequence[tuple[str, int]]) -> str:
-    """Returns the watermark until which a row may find matches, as a phrase.
+def until_text(until: Sequence[tuple[str, int]]) -> str:
+    """Returns the watermark until which a row may find matches, as text.
 
     >>> until_text((("ts", 60_000_000), ("window_end", 0)))
     'ts + 1 minute and window_end'
     """
 
-    def shown_as(column: str, micros: int) -> str:
+    def time(column: str, micros: int) -> str:
         sign = "-" if micros < 0 else "+"
         return column if not micros else f"{column} {sign} {intervals.format(abs(micros))}"
 
-    return " and ".join(shown_as(column, micros) for column, micros in lasts)
+    return " and ".join(time(column, micros) for column, micros in until)
 
 
 # -- clauses of a SELECT ---------------------------------------------------------------------------
@@ -144,11 +144,11 @@ def items(select: exp.Select) -> list[exp.Expr]:
 
 
 _LIFTED = ("__aggregate_", "__key_")
-"""Prefixes of columns that pass an expression to a query above, to which it was moved (`normalize.above_groups`)."""
+"""Prefixes of columns that pass an expression to the query above that it was moved out of (`normalize.above_groups`)."""
 
 
 def lifted_expressions(select: exp.Query) -> Expressions:
-    """Returns the author's expressions in columns that only pass them to a query above (`_LIFTED`), by column."""
+    """Returns column whose name begins with `_LIFTED` → the author's expression in it."""
     made = (item for item in select.selects if isinstance(item, exp.Alias))
     return {item.alias: shown(item.this) for item in made if item.alias.startswith(_LIFTED)}
 
@@ -169,7 +169,7 @@ def clauses(select: exp.Select) -> str:
         words = ["emit on_change: which rows are new at a step"]
     words += [shown(each).strip() for each in select.args.get("laterals") or ()]
     if tests := filters(select):
-        # A filter over the author's aggregates is the HAVING below it.
+        # Planning turns a HAVING into the WHERE of a query above.
         of_groups = any(isinstance(each, exp.AggFunc) for test in tests for each in walk_same_query(test))
         words.append(f"{'HAVING' if of_groups else 'WHERE'} {' AND '.join(map(shown, tests))}")
     if having := select.args.get("having"):
@@ -255,7 +255,7 @@ def order_text(window: exp.Expr, select: exp.Select) -> str:
 
 
 def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
-    """Whether it is a struct of all columns of a SELECT or of one of its relations, as the planner adds it."""
+    """Whether an expression is the struct of all columns of a SELECT, or of one of its relations, that planning adds."""
     if function_name(node) != "struct":
         return False
     star = node.expressions[0] if len(node.expressions) == 1 else None
@@ -322,8 +322,8 @@ def with_author_expressions(select: _Query, written: Expressions) -> _Query:
         return select
     made = select.copy()
     holder = exp.Subquery(this=made)
-    own = made.args.get("from_") or made.args.get("from")
-    inside = set(map(id, every(own, exp.Column))) if own else set()
+    source = made.args.get("from_") or made.args.get("from")
+    inside = set(map(id, every(source, exp.Column))) if source else set()
     for column in list(every(made, exp.Column)):
         if id(column) not in inside and (text := written.get(column.name)) is not None:
             node: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)

@@ -24,13 +24,13 @@ class Outputs:
     """Whether all other columns pass through under their own names."""
     hidden: frozenset[str] = frozenset()
     """Columns that `star` excludes."""
-    of: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    by_alias: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """For a join: alias and column → output column."""
     together: Mapping[str, str] = field(default_factory=dict)
     """For a join: columns of its result by whose values rows arrive together (`Relation.together`)."""
     ends: Mapping[str, str] = field(default_factory=dict)
-    """For a join: by alias, the column with the end of the windows that the relation's rows belong to, for
-    relations that have a row in each result row."""
+    """For a join: alias → output column with the end of the windows that the relation's rows are in, for relations
+    that have a row in each result row."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self.star and name not in self.hidden)
@@ -40,7 +40,7 @@ class Outputs:
 
     def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
         """Renames the keys of a mapping from input columns to output columns, without those that don't pass through."""
-        return {self[name]: what for name, what in columns.items() if name in self}
+        return {self[name]: value for name, value in columns.items() if name in self}
 
     def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """Returns the keys all of whose columns pass through, as output columns."""
@@ -50,8 +50,7 @@ class Outputs:
 
 
 def value_of_column(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
-    """Returns the value that `columns` has for a column of the input; None if the expression isn't such a
-    column."""
+    """Returns the value in `columns` of the input column that an expression is; None if it is something else."""
     column = column_of(node, alias)
     return None if column is None else columns.get(column)
 
@@ -95,8 +94,7 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
 
 
 def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
-    """Returns the output column with the end of the windows, if rows are grouped by that end and it is
-    selected; None otherwise."""
+    """Returns the output column with the end of the windows that rows expire with, if `keys` have it; None otherwise."""
     end = relation.ends
     if end is None or not any(value_of_column(key, alias, {end: end}) for key in keys):
         return None
@@ -107,19 +105,19 @@ def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequenc
 def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) -> Outputs:
     """Returns the columns that a SELECT passes through from several inputs. Only columns that the inputs'
     relations list are considered, since a column without an alias may belong to any input."""
-    of: dict[tuple[str, str], str] = {}
+    by_alias: dict[tuple[str, str], str] = {}
     together: dict[str, str] = {}
     ends: dict[str, str] = {}
     joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
-    there = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
-    for (alias, relation), is_there in zip(inputs, there, strict=True):
-        known = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
+    in_each = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
+    for (alias, relation), is_in_each in zip(inputs, in_each, strict=True):
+        relevant = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
         found = outputs(select, alias)
-        for name in known:
+        for name in relevant:
             if name in found:
-                of[(alias.lower(), name)] = found[name]
-        if is_there:
+                by_alias[(alias.lower(), name)] = found[name]
+        if is_in_each:
             together |= found.carry(relation.together)
             if relation.ends is not None and relation.ends in found:
                 ends[alias.lower()] = found[relation.ends]
-    return Outputs(of=of, together=together, ends=ends)
+    return Outputs(by_alias=by_alias, together=together, ends=ends)

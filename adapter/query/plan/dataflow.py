@@ -19,7 +19,7 @@ from .window_operator import WindowOperator
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A query as a tree of operators; equal subtrees are one operator."""
+    """A query as a tree of operators, in which equal subtrees are one operator."""
 
     root: Operator
     key: tuple[str, ...] | None
@@ -29,8 +29,7 @@ class Dataflow:
 
     @property
     def windows(self) -> WindowResults | None:
-        """Returns the result, if the query consists of windows only; None if there are no windows, or other operators
-        above them."""
+        """Returns the root if the query consists of windows only, or works row by row; None otherwise."""
         return self.root if isinstance(self.root, WindowResults) else None
 
     @property
@@ -40,7 +39,7 @@ class Dataflow:
             return not self.windows.specs
         passed = all(isinstance(each, Source | Project | UnionAll) for each in self.operators)
         uses = Counter(each.name for operator in self.operators for each in operator.inputs)
-        # Non-deterministic rows with several readers are computed once, so they have to be stored.
+        # Non-deterministic rows with several readers must be computed only once, so they are stored.
         once = all(each.relation.repeatable or uses[each.name] <= 1 for each in self.operators)
         return passed and once and not self.root.relation.changes
 
@@ -52,8 +51,8 @@ class Dataflow:
         groups are distinguished by their aggregates.
         """
         found = [each for each in self.operators if isinstance(each, GroupAggregate)]
-        times = Counter(each.groups for each in found)
-        return {each.groups if times[each.groups] == 1 else each.name: each for each in found}
+        counts = Counter(each.groups for each in found)
+        return {each.groups if counts[each.groups] == 1 else each.name: each for each in found}
 
     @property
     def window_operators(self) -> tuple[WindowOperator, ...]:
@@ -73,8 +72,8 @@ class Dataflow:
     @property
     def grouped(self) -> list[Window]:
         """Returns the windows whose rows are grouped."""
-        below = [each.grouped for each in self.operators if isinstance(each, WindowResults)]
-        rows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
+        within_windows = [each.grouped for each in self.operators if isinstance(each, WindowResults)]
+        windows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
-        over = [rows[below.name] for each in groups for below in in_order(each) if below.name in rows]
-        return [*(window for each in below for window in each), *over]
+        of_rows = [windows[node.name] for each in groups for node in in_order(each) if node.name in windows]
+        return [*(window for each in within_windows for window in each), *of_rows]

@@ -45,7 +45,7 @@ class Changelog:
 
 @dataclass(frozen=True)
 class Computing:
-    """Method that updates an operator's result."""
+    """How an operator updates its result."""
 
     how: str = FROM_CHANGES
     """`FROM_CHANGES`, `PARTITIONS` or `EVERYTHING`."""
@@ -56,7 +56,7 @@ class Computing:
 
     @property
     def recomputes(self) -> bool:
-        """Whether existing results are computed again."""
+        """Whether results that exist are computed again."""
         return self.how != FROM_CHANGES
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class KeptMetric:
     """An aggregate call, with the state columns that store it."""
 
     sql: str
-    """Text as written by the author."""
+    """The call as its author wrote it."""
     function: str
     columns: tuple[str, ...]
     """Columns of the state; empty if it is computed from the stored rows."""
@@ -120,7 +120,7 @@ class Explanation:
     description: str
     """Description in terms of the model's text."""
     identity: str = ""
-    """Equal operators over equal inputs have the same."""
+    """Name of the operator: equal operators over equal inputs have the same."""
     changelog: Changelog = Changelog()
     key: tuple[str, ...] | None = None
     """Columns that identify a row; None if none are known."""
@@ -132,7 +132,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
     """Sentences."""
     reads: tuple[str, ...] = ()
-    """Names in its SQL of the relations that it reads in addition to its inputs: streams and tables."""
+    """Streams and tables that it reads in addition to its inputs, as its SQL names them."""
     inputs: tuple[Explanation, ...] = ()
     shares: tuple[str, ...] = ()
     """State tables of other operators that it also reads."""
@@ -150,7 +150,7 @@ class Context:
     relations: Mapping[str, Explanation] = field(default_factory=dict)
     """Streams and external tables, by their views."""
     upserts: tuple[str, ...] | None = None
-    """Key by which its rows replace others, if that is how it emits its result; None if it emits changes."""
+    """Key by which its output replaces rows of the table; None if it emits changes."""
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """State tables of the operator, each with its columns."""
     state_name: str = ""
@@ -176,8 +176,8 @@ class Context:
             return "nothing: there is one"
         if is_bounded:
             return BOUNDED
-        few = "nothing: the values of its keys are few"
-        return "nothing: its keys are constant_domains, or have few values" if self.domains else few
+        few_keys = "nothing: the values of its keys are few"
+        return "nothing: its keys are constant_domains, or have few values" if self.domains else few_keys
 
     def states(self, described: Mapping[str, tuple[str, str]], other: tuple[str, str]) -> tuple[State, ...]:
         """Returns the operator's state tables.
@@ -186,7 +186,7 @@ class Context:
             described: state table → one of its rows, and what clears it.
             other: the same for state tables that aren't in `described`.
         """
-        every = {**described, **{part: other for part in self.state if part not in described}}
+        tables = {**described, **{part: other for part in self.state if part not in described}}
         return tuple(
-            State(part, *what, self.state[part]) for part, what in every.items() if part in self.state
+            State(part, *texts, self.state[part]) for part, texts in tables.items() if part in self.state
         )

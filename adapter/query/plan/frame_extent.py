@@ -31,7 +31,7 @@ _OF_WHOLE_PARTITIONS = (
 
 @dataclass(frozen=True)
 class FrameExtent:
-    """Rows before a row that its frames include."""
+    """How far before a row its frames reach: the maximum of all fields."""
 
     rows: int = 0
     """Number of preceding rows."""
@@ -47,7 +47,7 @@ class FrameExtent:
 
 
 def extent_of(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
-    """Returns the extent of OVER clauses that are ordered by time.
+    """Returns the extent of the frames of OVER clauses that are ordered by time.
 
     Args:
         time: column (lower case) that rows are ordered by.
@@ -82,8 +82,8 @@ def ordered_by(window: exp.Window, alias: str) -> str | None:
     if not isinstance(column, exp.Column):
         return None
     # A field of a struct looks like a column of a relation.
-    of = ".".join(part.name.lower() for part in column.parts[:-1])
-    return column.name.lower() if of in ("", alias.lower()) else None
+    qualifier = ".".join(part.name.lower() for part in column.parts[:-1])
+    return column.name.lower() if qualifier in ("", alias.lower()) else None
 
 
 def _extent_of_clause(window: exp.Window) -> FrameExtent | None:
@@ -91,7 +91,7 @@ def _extent_of_clause(window: exp.Window) -> FrameExtent | None:
     function, spec = window.this, window.args.get("spec")
     if isinstance(function, exp.Filter):
         function = function.this
-    looks_for_values = isinstance(function, exp.IgnoreNulls)
+    ignores_nulls = isinstance(function, exp.IgnoreNulls)
     if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
         function = function.this
     if isinstance(function, _OF_WHOLE_PARTITIONS):
@@ -100,8 +100,8 @@ def _extent_of_clause(window: exp.Window) -> FrameExtent | None:
         offset = function.args.get("offset") or exp.Literal.number(1)
         if not (isinstance(offset, exp.Literal) and offset.name.isdigit()):
             return None
-        # The last value that isn't NULL may be in any preceding row.
-        return FrameExtent(everything=True) if looks_for_values else FrameExtent(rows=int(offset.name))
+        # With IGNORE NULLS the value may be in any preceding row.
+        return FrameExtent(everything=True) if ignores_nulls else FrameExtent(rows=int(offset.name))
     if not isinstance(function, exp.AggFunc):
         return None
     return FrameExtent(everything=True) if spec is None else _extent_of_frame(spec)

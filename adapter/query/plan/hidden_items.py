@@ -11,7 +11,7 @@ from ..sql.dialect import DIALECT, sql
 from .relation import GIVEN_BY, WEIGHT
 
 ROW_TIME = "__row_time"
-"""Hidden column with the time of rows that are grouped or ranked, where keys expire."""
+"""Hidden column with the time of rows that are grouped or ranked, from which their keys expire."""
 
 
 def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Select:

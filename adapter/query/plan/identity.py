@@ -1,7 +1,7 @@
-"""Determines the columns that identify a row of a query, so that a changed row finds the one it replaces.
+"""Derives the columns that identify a row of a query over windows, so that a changed row finds the one it replaces.
 
-Columns are tracked by origin: a window column by its name, a group key of a window operator as ``operator.key``. The
-*unique* set of a query names the origins that identify its rows.
+Each column has an origin: a window column its name, a group key of a window operator ``operator.key``. The *unique*
+set of a query has the origins that identify its rows.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ _END = "window_end"
 
 
 def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
-    """Returns the columns that identify a row of a SELECT over results of windows. Adds to `outputs` the origins
-    of columns that this SELECT computes."""
+    """Returns the unique set of a SELECT over results of windows. Adds to `outputs` (column → origin) the columns that the
+    SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
         return of_groups(select, outputs)
     found: set[str] = set()
-    twice: set[str] = set()
+    repeated: set[str] = set()
     for source in sources:
         if source.kind == "result" and not (source.join is not None and is_semi_or_anti(source.join)):
             if source.unique is None:
                 return of_rank(select, outputs)
-            twice |= found & source.unique
+            repeated |= found & source.unique
             found |= source.unique
-    # A relation that is joined with itself gives each origin twice; the values are equal only if the join
-    # says so.
-    return frozenset(found) if twice <= equated_origins(select, sources) else of_rank(select, outputs)
+    # A relation that is joined with itself has each origin twice, with equal values only if the join equates them.
+    return frozenset(found) if repeated <= equated_origins(select, sources) else of_rank(select, outputs)
 
 
 def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
@@ -66,9 +65,8 @@ def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[
 
 
 def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """Returns the output columns of a grouped SELECT that identify a group: the keys and everything else that
-    isn't an aggregate; all columns for DISTINCT. None if they don't identify it, for example since a key
-    isn't selected."""
+    """Returns the unique set of a grouped SELECT: its columns that aren't aggregates, or all columns for DISTINCT. None
+    if they don't identify a group, for example since a key isn't selected."""
     if any(item.is_star for item in select.expressions) or not _identifies_groups(select):
         return None
     items = select.expressions
@@ -79,7 +77,7 @@ def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
 
 
 def _identifies_groups(select: exp.Select) -> bool:
-    """Whether no two rows of a grouped SELECT have the same values in their keys."""
+    """Whether no two rows of a grouped SELECT are equal in all columns that aren't aggregates."""
     if select.args.get("distinct") or not select.args.get("group"):
         return True  # all columns, or one row
     groups = grouping(select)
@@ -89,9 +87,9 @@ def _identifies_groups(select: exp.Select) -> bool:
         return False
     if groups.sets is None or len(groups.sets) == 1:
         return True
-    # A NULL value looks like the NULL of a key that isn't in the grouping set.
-    told = [item.unalias() for item in select.expressions if _is_grouping_id(item)]
-    if not any(len(arguments(each)) in (0, len(groups.keys)) for each in told):
+    # A key may be NULL because its value is, or because the grouping set doesn't have it.
+    ids = [item.unalias() for item in select.expressions if _is_grouping_id(item)]
+    if not any(len(arguments(each)) in (0, len(groups.keys)) for each in ids):
         return False
     return len({frozenset(members) for members in groups.sets}) == len(groups.sets)
 
@@ -102,7 +100,7 @@ def multiplies_rows(query: exp.Query) -> bool:
 
 
 def _is_grouping_id(item: exp.Expr) -> bool:
-    """Whether the item is the number of a grouping set."""
+    """Whether a select item is the number of the grouping set."""
     return isinstance(item.unalias(), exp.GroupingId)
 
 
@@ -129,7 +127,7 @@ def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str
     Args:
         outputs: column → its origin.
         unique: origins that identify a row.
-        names: names for origins that no column has, for the message.
+        names: origin → its name in a message, for origins that may lack a column.
 
     Raises:
         MissingKeyError: an origin isn't in the select list.

@@ -17,43 +17,44 @@ def is_monotonic(
     function: exp.Expr,
     order: Sequence[exp.Expr],
     group: GroupAggregateSpec,
-    carries: Callable[[exp.Expr], str | None],
-    of_star: Sequence[str] | None,
+    group_column: Callable[[exp.Expr], str | None],
+    star_columns: Sequence[str] | None,
 ) -> bool:
     """Whether a group's rank in its ranking can only get better when rows are added to the group, as long as
     it stays in that ranking.
 
     Args:
+        select: SELECT with the ranking, over the groups.
+        function: the ranking's function.
         order: order keys, without those that only break ties.
         group: the groups; their input is append-only.
-        carries: returns the column of the groups that an expression is; None if it is something else.
-        of_star: columns of the SELECT's input, in order; None if unknown.
+        group_column: returns the column of the groups that an expression is; None if it is something else.
+        star_columns: columns of the SELECT's input, in order; None if unknown.
     """
     if isinstance(function, exp.DenseRank) or not all(
-        _only_moves_up(each, carries(each.this), group) for each in order
+        _only_moves_up(each, group_column(each.this), group) for each in order
     ):
         return False
     if not isinstance(function, exp.RowNumber):
-        return True  # Equal groups share a rank.
-    # Ties are broken by the select list in order. An item before the group's keys may change while the ORDER
-    # BY value stays as it is.
+        return True  # equal groups share a rank
+    # Ties are broken by the select list in order: an item before the group's keys may change, and with it the rank.
     keys = frozenset(identity_columns(group))
-    seen = {carries(each.this) for each in order}
+    seen = {group_column(each.this) for each in order}
     for item in listed(select):
         columns: Sequence[exp.Expr] = [item.unalias()]
         if item.is_star:
-            columns = [exp.column(name, quoted=True) for name in _star_columns(item, of_star) or ("",)]
+            columns = [exp.column(name, quoted=True) for name in _star_columns(item, star_columns) or ("",)]
         for column in columns:
             if keys <= seen:
                 return True
-            if (what := carries(column)) not in keys:
+            if (origin := group_column(column)) not in keys:
                 return False
-            seen.add(what)
+            seen.add(origin)
     return keys <= seen
 
 
 def listed_names(query: exp.Expr) -> list[str] | None:
-    """Returns the columns of a query or relation in order; None if unknown."""
+    """Returns the names of the columns of a query or relation, in order; None if unknown."""
     if isinstance(query, exp.Subquery):
         return listed_names(query.this)
     if not isinstance(query, exp.Select):
@@ -62,10 +63,10 @@ def listed_names(query: exp.Expr) -> list[str] | None:
     for item in query.expressions:
         if item.is_star:
             nodes = relations(query)
-            of_star = _star_columns(item, listed_names(nodes[0]) if len(nodes) == 1 else None)
-            if of_star is None:
+            expanded = _star_columns(item, listed_names(nodes[0]) if len(nodes) == 1 else None)
+            if expanded is None:
                 return None
-            found += of_star
+            found += expanded
         else:
             found.append(item.alias_or_name)
     return found
@@ -80,17 +81,16 @@ def _star_columns(item: exp.Expr, below: Sequence[str] | None) -> list[str] | No
     return [name for name in below if name.lower() not in hidden]
 
 
-def _only_moves_up(ordered: exp.Expr, what: str | None, group: GroupAggregateSpec) -> bool:
-    """Whether added rows only move a group up in this order, or don't move it. `what`: the column of the groups that is
-    ordered by; None if it is something else."""
-    if what in identity_columns(group):
+def _only_moves_up(ordered: exp.Expr, column: str | None, group: GroupAggregateSpec) -> bool:
+    """Whether added rows never move a group down in an order by `column` of the groups; None for another expression."""
+    if column in identity_columns(group):
         return True
-    metric = next((metric for metric in group.metrics if metric.name == what), None)
+    metric = next((metric for metric in group.metrics if metric.name == column), None)
     if metric is None:
         return False
-    down = bool(ordered.args.get("desc"))
+    is_descending = bool(ordered.args.get("desc"))
     counts = metric.function in ("count", "count_if")
     # A value that replaces NULL must not sort after NULL.
     grows = counts or (metric.function in ("max", "bool_or") and not ordered.args.get("nulls_first"))
     shrinks = metric.function in ("min", "bool_and") and not ordered.args.get("nulls_first")
-    return (down and grows) or (not down and shrinks)
+    return (is_descending and grows) or (not is_descending and shrinks)

@@ -22,7 +22,7 @@ def states_of_sides(
     until: Sequence[Until],
     clears: Callable[[Operator], str],
 ) -> tuple[State, ...]:
-    """Returns the state tables of a join, with each side's rows named after the side's alias.
+    """Returns the state tables of a join, which describe each side's rows by the side's alias.
 
     Args:
         need: the reason why a row is stored, as a relative clause.
@@ -34,15 +34,15 @@ def states_of_sides(
         for number, each in enumerate(operator.inputs):
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)
-    ends = {
+    clearing = {
         kept_until(each, last).part: f"when the watermark has passed {author_text.until_text(last)}"
         for each, last in zip(operator.inputs, until, strict=False)
     }
-    told = {}
+    described = {}
     inputs = {each.name: each for each in operator.inputs}
-    for part in sorted(context.state, key=[*ends].index if ends else None):
+    for part in sorted(context.state, key=[*clearing].index if clearing else None):
         below = inputs[context.rows_of[part]]
-        named = " and ".join(each for each in aliases.get(below.name, ()) if not each.startswith("__"))
-        rows = f"a row of {named} {need}" if named else "an input's row that later changes need"
-        told[part] = rows, ends.get(part) or clears(below)
-    return context.states(told, ("", ""))
+        names = " and ".join(each for each in aliases.get(below.name, ()) if not each.startswith("__"))
+        rows = f"a row of {names} {need}" if names else "an input's row that later changes need"
+        described[part] = rows, clearing.get(part) or clears(below)
+    return context.states(described, ("", ""))

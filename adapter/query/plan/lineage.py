@@ -5,7 +5,8 @@ An operator's name is a digest of its text, so another alias, a WITH around a pa
 it changes the name, although its state may still fit. The *lineage* traces each column down to the columns of
 streams, independent of the names in between.
 
-Equal lineages mean the same; unequal ones may. Text that isn't understood is compared as written.
+Operators with equal lineages return the same rows; others may do so, too. Text that isn't understood is compared as
+written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..sql.names import digest
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 STAR = "*"
-"""Placeholder for columns that aren't known by name; needed since set operations match columns by position."""
+"""Stands for all columns that aren't known by name; it has a place since set operations match columns by position."""
 
 
 class UnknownLineage(Exception):
@@ -39,25 +40,25 @@ class Lineage:
     """
 
     rows: str
-    """Digest of the rows and their multiplicities."""
+    """Digest of what determines the rows and their multiplicities."""
     columns: tuple[tuple[str, str], ...] = ()
     """Columns known by name (as written), each with its origin, and `STAR` for all others."""
     star: str = ""
     """Origin of all other columns; empty if there are none."""
     hidden: frozenset[str] = field(default=frozenset())
-    """Columns covered by `star`, in lower case, that don't pass through."""
+    """Columns (lower case) that `star` excludes."""
 
     @property
     def means(self) -> str:
-        """Returns a digest of rows and columns. Stored rows of another operator fit if its digest is equal."""
-        columns = [(name.lower(), what) for name, what in self.columns]
+        """Returns a digest of rows and columns. Operators with equal digests can share stored rows."""
+        columns = [(name.lower(), origin) for name, origin in self.columns]
         return digest(self.rows, columns, self.star, sorted(self.hidden))
 
     def column(self, name: str) -> str:
         """Returns the origin of a column."""
-        found = {what for each, what in self.columns if each.lower() == name.lower()}
-        if len(found) == 1 and sum(each.lower() == name.lower() for each, _ in self.columns) == 1:
-            return found.pop()
+        found = [origin for each, origin in self.columns if each.lower() == name.lower()]
+        if len(found) == 1:
+            return found[0]
         if found or not self.star or name.lower() in self.hidden:
             raise UnknownLineage(name)
         return digest(self.star, name.lower())
@@ -68,11 +69,11 @@ class Lineage:
 
     def without(self, *names: str) -> Lineage:
         """Returns the lineage without some columns."""
-        gone = {name.lower() for name in names}
-        hidden = self.hidden | gone if self.star else self.hidden
+        excluded = {name.lower() for name in names}
+        hidden = self.hidden | excluded if self.star else self.hidden
         return replace(
             self,
-            columns=tuple(each for each in self.columns if each[0].lower() not in gone),
+            columns=tuple(each for each in self.columns if each[0].lower() not in excluded),
             hidden=frozenset(hidden),
         )
 
@@ -100,6 +101,6 @@ def text_lineage(kind: str, query: exp.Query, below: Sequence[Lineage], *also: o
 
     Args:
         kind: name of the operator's class.
-        also: everything else that its rows depend on, as plain JSON.
+        also: all else that its rows depend on, as plain JSON.
     """
     return opaque(kind, without_names(query), *also, *(each.means for each in below))

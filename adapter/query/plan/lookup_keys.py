@@ -48,7 +48,7 @@ class LookupKey:
 
 
 def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """Returns the look-ups that texts need, in the order of `ordered`. The texts are run one after the other."""
+    """Returns the look-ups that texts need, which are run one after the other, in the order of `ordered_lookups`."""
     return ordered_lookups((each for text in texts for each in key_queries(text, tables)), tables)
 
 
@@ -74,7 +74,7 @@ def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTab
     keys: dict[str, dict[str, None]] = {}
     for view, query in found:
         keys.setdefault(view, {}).setdefault(query)
-    made: list[Lookup] = []
+    lookups: list[Lookup] = []
     while keys:
         ready = [view for view in keys if not any(_reads(query, keys) for query in keys[view])]
         if not ready:
@@ -86,8 +86,8 @@ def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTab
         for view in ready:
             table = by_view[view]
             query = "\nUNION\n".join(keys.pop(view))
-            made.append(Lookup(view, table.relation, table.key, table.columns, query))
-    return tuple(made)
+            lookups.append(Lookup(view, table.relation, table.key, table.columns, query))
+    return tuple(lookups)
 
 
 def _reads(query: str, views: Collection[str]) -> bool:
@@ -121,21 +121,21 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
 def _joins_for_keys(
     joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
 ) -> list[exp.Join]:
-    """Returns the joins before a lookup that its keys depend on, so that no other look-up has to run first."""
-    outside = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
+    """Returns the joins before a look-up, of other look-ups only those that its keys depend on."""
+    lookups = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
     values = [key.value for key in keys]
     for each in joins:
         if each.this.name not in views and each.args.get("on"):
             values.append(each.args["on"])
-    needed = joins_needed(values, outside)
+    needed = joins_needed(values, lookups)
     if any(not column.table for value in values for column in every(value, exp.Column)):
         # A column without an alias may belong to any of them.
-        needed = [each for each in outside.values() if each.this.name != view]
+        needed = [each for each in lookups.values() if each.this.name != view]
     return [each for each in joins if each.this.name not in views or any(each is one for one in needed)]
 
 
 def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
-    """Whether a condition certainly reads only these relations."""
+    """Whether a condition reads only these relations, for certain."""
     columns = list(every(test, exp.Column))
     if not columns or test.find(exp.Query):
         return False
@@ -167,6 +167,7 @@ def _is_value(node: exp.Expr, alias: str) -> bool:
 
 
 def is_column_of(column: exp.Column, alias: str) -> bool:
+    """Whether a column is qualified by an alias."""
     return column.table.lower() == alias.lower()
 
 

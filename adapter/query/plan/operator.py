@@ -37,7 +37,7 @@ from .state.group_state import Groups
 from .state.window_steps import WindowSteps
 
 Until: TypeAlias = tuple[tuple[str, int], ...]
-"""Pairs of a column and microseconds after its value; the watermark that counts is the last of these."""
+"""Pairs of a column and microseconds: the times that long after the columns' values. The greatest one counts."""
 
 
 def input_name(number: int) -> str:
@@ -62,7 +62,7 @@ class UnboundedState:
     what: str
     """Name of the stored rows, to be used in a sentence: "a row for every value of k"."""
     columns: frozenset[str] | None
-    """Columns whose sets of values must not grow for the state to be bounded; None if no such columns exist."""
+    """Columns that bound the state if the set of values of each doesn't grow; None if no columns do."""
     instead: str = ""
     """A sentence on what may be missing in the query."""
     or_else: str = ""
@@ -93,12 +93,12 @@ class Operator(ABC):
         """Returns the properties of its rows.
 
         Args:
-            below: those of each input's rows.
+            below: properties of each input's rows.
         """
 
     @property
     def is_global(self) -> bool:
-        """Whether it has a single group or ranking of all rows, which is never idle."""
+        """Whether all rows are in a single group or ranking, which is never idle."""
         return False
 
     @property
@@ -130,7 +130,7 @@ class Operator(ABC):
         return self.is_global or (bool(below) and all(below))
 
     def expires_after(self, ttl: int | None) -> int | None:
-        """Returns the microseconds until its state expires, when it is idle or its window has ended; None for never.
+        """Returns how many microseconds after the last change, or the window's end, its state expires; None for never.
 
         Args:
             ttl: the model's TTL in microseconds; None if it has none.
@@ -148,7 +148,7 @@ class Operator(ABC):
 
     @abstractmethod
     def generate(self, wiring: Wiring) -> None:
-        """Adds the steps of a micro-batch, and the state that the operator has, to a program."""
+        """Adds the operator's steps and its state to a program."""
 
     @abstractmethod
     def explain(self, context: Context) -> Explanation | None:
@@ -156,7 +156,7 @@ class Operator(ABC):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns the author's expressions that columns of its rows hold under generated names, by name."""
+        """Returns column with a generated name → the author's expression that it holds."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
     def as_written(self, query: exp.Select) -> exp.Select:
@@ -218,7 +218,7 @@ class PrintedOperator(Operator):
     @property
     @abstractmethod
     def tree(self) -> exp.Select:
-        """The tree. It isn't changed any more."""
+        """The tree. Callers must not change it."""
 
     @cached_property
     def sql(self) -> str:
@@ -227,8 +227,8 @@ class PrintedOperator(Operator):
 
     @cached_property
     def printed(self) -> exp.Select:
-        """The tree as its text is parsed. States have digests of this form, where a STRUCT that breaks ties names its
-        fields."""
+        """The tree that parsing `sql` returns. Digests in the state are of this one: only here a STRUCT that breaks ties
+        names its fields."""
         return parse_select(self.sql)
 
 
@@ -250,7 +250,7 @@ class QueryOperator(PrintedOperator):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns the author's expressions that its query computes under generated names, by name."""
+        """Returns column with a generated name → the author's expression that the query computes."""
         return lifted_expressions(self.as_written(self.query))
 
 
@@ -277,7 +277,7 @@ class ExpiringOperator(Operator):
         return 0 if self.ends else super().expires_after(ttl)
 
     def ttl_phrase(self, context: Context, last: str) -> str | None:
-        """Returns the TTL as a phrase, which rows that never expire wait for, too."""
+        """Returns the TTL as a phrase. If only some inputs expire, stored rows of the others are cleared with it, too."""
         after = super().ttl_phrase(context, last)
         return (
             f"{after}, those that stay below it when they go"
@@ -292,11 +292,11 @@ class ExpiringOperator(Operator):
 
 @dataclass(frozen=True)
 class ResultSteps:
-    """The output of the operator that is the result, computed after the commit."""
+    """Steps after the commit that compute the output of the operator that is the result."""
 
     steps: list[Step]
     rows: str
-    """Relation with its rows and a weight."""
+    """Relation with the new rows of the result, each with a weight."""
     touched: str
     """Relation with the keys of the affected groups or rankings."""
     columns: tuple[str, ...]
@@ -313,24 +313,24 @@ class Wiring(ABC):
     replayed: frozenset[str]
     """Names of the groups and rankings that are read from the state as if they were new."""
     state_names: Mapping[str, str]
-    """Name under which each GROUP BY has its state, by the operator's name."""
+    """Name of a GROUP BY operator → name under which its state is stored."""
     result: Operator | None
     """The operator that is the result, so that its output is computed from the state after the commit; None if the
     result is computed before it."""
     result_steps: ResultSteps | None
-    """The output of that operator."""
+    """How `result` is computed after the commit; None until that operator adds it."""
     rows: list[Rows]
     """Rows of streams that are compared with the watermark."""
     steps: list[Step | Lookup]
     """Steps before the commit, in order, with the look-ups that they read."""
     window_steps: list[WindowSteps]
-    """Windows, whose steps come before those of all other operators."""
+    """Steps of windows, which run before those of all other operators."""
     parts: dict[str, StatePart]
-    """The parts of the state, by name."""
+    """The state tables, by name."""
     parts_of: dict[str, set[str]]
-    """Names of the parts of the state that each operator has or shares, by its name."""
+    """Name of an operator → the state tables that it has or shares."""
     looks_into: dict[str, set[str]]
-    """Names of the parts of other operators that each operator reads, by its name."""
+    """Name of an operator → the state tables of others that it reads."""
     groups: dict[str, Groups]
     """State and steps of each GROUP BY, by the operator's name."""
 
@@ -342,17 +342,17 @@ class Wiring(ABC):
 
         Args:
             text: SQL of its rows, or of their changes.
-            initial: the same for an empty state; None if it is no other.
+            initial: the SQL for an empty state; None if it is the same.
             lookups: look-ups that the SQL reads.
         """
 
     @abstractmethod
-    def store(self, part: StatePart, of: object) -> None:
-        """Adds a part of the state.
+    def store(self, part: StatePart, owner: object) -> None:
+        """Adds a state table.
 
         Args:
-            part: the part; operators that store the same rows share it.
-            of: the operator, or the `BufferedRows`, that it belongs to.
+            part: the table; operators that store the same rows share it.
+            owner: the operator, or the `BufferedRows`, that it belongs to.
         """
 
     @abstractmethod
@@ -373,13 +373,13 @@ class Wiring(ABC):
 
     @abstractmethod
     def retracts(self, operator: Operator) -> bool:
-        """Whether the readers of a GROUP BY need its old rows."""
+        """Whether a GROUP BY has to retract its old rows for its readers."""
 
     @abstractmethod
     def event_time(self, operator: Operator) -> str | None:
-        """Returns the event-time column of the input of an operator whose keys expire, or whose rows are final, by
-        event time; None for others. Only an operator that is the result, or is below a ranking that is, has one: rows
-        of one micro-batch have one time for all others."""
+        """Returns the input's column of the time from which an operator's keys expire, or its rows are final; None if that
+        is the watermark after the micro-batch. It is a column only for the operator that is the result, or is ranked by
+        it."""
 
 
 def in_order(root: Operator) -> Iterator[Operator]:

@@ -28,26 +28,23 @@ class Plan:
     """Rewrites that the query's hints request, each with its description."""
     lookups: tuple[LookupTable, ...] = ()
     mini_batch: MiniBatch | None = None
-    """Limits of a micro-batch, if the text has them."""
+    """Limits of a micro-batch, from the text's hint; None if it has none."""
     text: str = ""
     """Digest of the model's text, if known."""
     clauses: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, compare=False, repr=False)
-    """Returns the clauses of that text, as `written_clauses` lists them."""
+    """Returns the clauses of the model's text, as `written_clauses` lists them."""
     unknown_functions: tuple[str, ...] = ()
-    """Functions that aren't built into Spark, planned without a session: they are assumed to be scalar
-    functions."""
+    """Functions that aren't built into Spark and that planning without a session takes for scalar functions."""
     unclear_columns: tuple[str, ...] = ()
-    """Columns of joins and subqueries whose relation or type is unknown, planned without a session; a run
-    asks the session."""
+    """Columns of joins and subqueries whose relation or type is unknown without a session; a run asks Spark."""
     taken: frozenset[str] = frozenset()
-    """Names used by the author that generated SQL may use for something else; they are marked in the plan
-    (`own_names`)."""
+    """Names of the author's that generated SQL may also use; the plan has them with a mark (`own_names`)."""
     dropped: tuple[DroppedRows, ...] = ()
-    """Places where the stream drops rows without an event time; the text for batch excludes them too."""
+    """Places where the stream drops rows without an event time, as the query for batch does, too."""
 
     @property
     def shape(self) -> Mapping[str, bool]:
-        """Returns the properties of a query that a materialization may require.
+        """Returns which properties the query has of those that a materialization may require.
 
         >>> from ..planner.plan_query import plan
         >>> from ..windows.expansion import expand

@@ -62,9 +62,9 @@ def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
         if item.is_star:
             if starred or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
                 raise UnknownLineage(item)
-            taken = read.star(item)
-            columns += taken.columns
-            star, hidden = taken.star, taken.hidden
+            passed = read.star(item)
+            columns += passed.columns
+            star, hidden = passed.star, passed.hidden
             starred = True
             continue
         name = item.alias_or_name
@@ -95,22 +95,22 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
     if not scope:
         raise UnknownLineage(select)
     tests = filters(select)
-    plain = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
+    is_inner = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
     rows = [each.rows for each in scope.values()]
     if len(scope) == 1:
         sides = dict.fromkeys(scope, "")
-    elif plain and len(set(rows)) == len(rows):
+    elif is_inner and len(set(rows)) == len(rows):
         # The order of inner-joined sides doesn't matter: each is identified by its rows.
         sides = {alias: each.rows for alias, each in scope.items()}
         rows.sort()
     else:
         sides = {alias: f"{place} {each.rows}" for place, (alias, each) in enumerate(scope.items())}
     read = Input("", scope, sides, known.keys())
-    how: list[object] = []
-    if plain:
+    join_kinds: list[object] = []
+    if is_inner:
         tests += [test for join in joins for test in conjuncts(join.args.get("on"))]
     else:
-        how = [
+        join_kinds = [
             (
                 (join.side or "").upper(),
                 (join.kind or "").upper(),
@@ -118,40 +118,40 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
             )
             for join in joins
         ]
-    found = digest("join", rows, how) if joins else rows[0]
+    found = digest("join", rows, join_kinds) if joins else rows[0]
     for lateral in select.args.get("laterals") or ():
         read, found = _with_lateral(read, lateral, found)
-    kept = read.all_of(tests)
-    return replace(read, rows=digest("where", found, kept) if kept else found)
+    conditions = read.all_of(tests)
+    return replace(read, rows=digest("where", found, conditions) if conditions else found)
 
 
 def _with_lateral(read: Input, lateral: exp.Lateral, rows: str) -> tuple[Input, str]:
-    """Returns the input extended by a LATERAL VIEW, and the digest of its rows; `rows` is the digest without
-    it."""
+    """Returns the input extended by a LATERAL VIEW, and the digest of its rows, which is `rows` without it."""
     alias = lateral.args.get("alias")
     if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
         raise UnknownLineage(lateral)
-    made = read.expression_digest(lateral.this, makes_several=True)
+    value = read.expression_digest(lateral.this, makes_several=True)
     # Two LATERAL VIEWs of one expression extend different rows.
-    of = digest("lateral", rows, made, bool(lateral.args.get("outer")))
-    columns = tuple((each.name, digest(of, place)) for place, each in enumerate(alias.columns))
+    generated = digest("lateral", rows, value, bool(lateral.args.get("outer")))
+    columns = tuple((each.name, digest(generated, place)) for place, each in enumerate(alias.columns))
     if not columns:
         raise UnknownLineage(lateral)
-    scope = {**read.scope, alias.name.lower(): Lineage(of, columns)}
+    scope = {**read.scope, alias.name.lower(): Lineage(generated, columns)}
     return replace(read, scope=scope, sides={**read.sides, alias.name.lower(): ""}), digest(
-        "beside", rows, of
+        "beside", rows, generated
     )
 
 
 def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, str]:
+    """Returns the lineage and the alias of a relation in FROM."""
     alias = node.args.get("alias")
-    others = {name for name, value in node.args.items() if value} - {"this", "alias"}
+    clauses = {name for name, value in node.args.items() if value} - {"this", "alias"}
     is_static = isinstance(node, exp.Table | exp.Subquery) and not any(
         each.name in known or not isinstance(each.this, exp.Identifier) for each in every(node, exp.Table)
     )
     if is_static and isinstance(node, exp.Table):
-        others -= {"db", "catalog"}
-    if others or (alias is not None and alias.args.get("columns")):
+        clauses -= {"db", "catalog"}
+    if clauses or (alias is not None and alias.args.get("columns")):
         raise UnknownLineage(node)
     if is_static:
         # A static table, or a query over static tables, as it is in each micro-batch.
@@ -159,8 +159,8 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
         text.set("alias", None)
         if not is_repeatable(text):
             raise UnknownLineage(node)
-        told = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
-        rows = digest("table", told)
+        body = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
+        rows = digest("table", body)
         return Lineage(rows, star=rows), node.alias_or_name
     if isinstance(node, exp.Subquery):
         return of_query(node.this, known), node.alias
@@ -177,9 +177,9 @@ class Input:
     scope: Mapping[str, Lineage]
     """Lineages by alias, in lower case."""
     sides: Mapping[str, str]
-    """Text that distinguishes each alias from the others, by alias; empty if there is only one alias."""
+    """Alias → text that distinguishes its columns from those of other relations; empty if there is one relation."""
     operators: Collection[str]
-    """Names of the tables that are operators."""
+    """Names of tables that stand for operators' rows."""
 
     def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
         """Returns digests of conditions that are combined by AND."""
@@ -224,19 +224,18 @@ class Input:
         return digest(canonical(holder.this))
 
     def _subquery_digest(self, query: exp.Query) -> str:
-        """Returns a digest of a subquery over static tables: its text, and the columns of the row that it may
-        read."""
+        """Returns a digest of a subquery over static tables: its text, and the outer columns that it may read."""
         if any(each.name in self.operators for each in every(query, exp.Table)):
             raise UnknownLineage(query)
-        named: list[str] = []
+        outer: list[str] = []
         for column in every(query, exp.Column):
             if isinstance(column.this, exp.Star) or _is_of_query(column, query):
                 continue
-            # Without a relation's name it may be a column of the row, if the tables don't have it.
-            may_be = [each for each in self.scope.values() if each.star or each.names(column.name)]
-            if column.table or may_be:
-                named.append(self._column(column, None))
-        return digest("asked", canonical(query), named)
+            # Unqualified, it may be an outer column.
+            candidates = [each for each in self.scope.values() if each.star or each.names(column.name)]
+            if column.table or candidates:
+                outer.append(self._column(column, None))
+        return digest("asked", canonical(query), outer)
 
     def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
         if column.args.get("db") or isinstance(column.this, exp.Star):
@@ -251,16 +250,16 @@ class Input:
             )
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
         # If another relation also had such a column, Spark would reject the name.
-        may_be = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
-        if len(may_be) > 1:
+        candidates = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
+        if len(candidates) > 1:
             raise UnknownLineage(column)
-        (alias,) = may_be
+        (alias,) = candidates
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
             return self._lineage_of_column(alias, name)
         if not self.scope[alias].star:
             return earlier
-        # Either that item or a column of the rows. The digest covers both.
+        # Either that item or a column of the rows: the digest is of both.
         return digest("either", earlier, self._lineage_of_column(alias, name))
 
     def _lineage_of_column(self, alias: str, name: str) -> str:
@@ -281,8 +280,8 @@ class Input:
 
 
 def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
-    """Whether a column in a query certainly belongs to a relation of that query. The nearest enclosing SELECT
-    is tried first; a relation in FROM doesn't see its neighbours."""
+    """Whether a column in a query certainly belongs to a relation of that query. An alias is looked up in the
+    innermost SELECT first; a subquery in FROM doesn't see the relations next to it."""
     name = column.table.lower()
     path: list[exp.Expr] = [column]
     while name and path[-1] is not query and path[-1].parent is not None:
@@ -290,9 +289,11 @@ def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
         node, child = path[-1], path[-2]
         if not isinstance(node, exp.Select):
             continue
-        stands_in = path[-3].arg_key if isinstance(child, exp.Join) else child.arg_key
-        own = {each.alias_or_name.lower() for each in (*relations(node), *(node.args.get("laterals") or ()))}
-        if name in own and stands_in not in ("from", "from_", "with", "with_", "this"):
+        clause = path[-3].arg_key if isinstance(child, exp.Join) else child.arg_key
+        aliases = {
+            each.alias_or_name.lower() for each in (*relations(node), *(node.args.get("laterals") or ()))
+        }
+        if name in aliases and clause not in ("from", "from_", "with", "with_", "this"):
             return True
     return False
 
@@ -313,6 +314,7 @@ def canonical_text(text: str, aliases: Sequence[str]) -> str:
 
 
 def expression(text: str) -> exp.Expr:
+    """Returns the tree of an expression."""
     made: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
     return made
 

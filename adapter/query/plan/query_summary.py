@@ -35,7 +35,7 @@ WITHIN_WINDOWS = {
     "Deduplicate": "WindowDeduplicate",
     "Aggregate": "WindowAggregate",
 }
-"""Names of operators that work within windows, by those of a `Summary`."""
+"""Name in a `Summary` → name of the operator within windows."""
 ROW_BY_ROW = ("Project", "LookupJoin")
 """Names of operators that work row by row."""
 ANY_QUERY = (
@@ -46,7 +46,7 @@ ANY_QUERY = (
     "UnionAll",
     "WindowTableFunction",
 )
-"""Names of operators that run any query over rows that arrive together."""
+"""Names of operators whose rows arrive together, so that they can run any query."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +54,24 @@ class Summary:
     """Describes queries.
 
     >>> text = "select * from (select *, rank() over (partition by k order by v) as r from __input_0) where r <= 2"
-    >>> Summary().of(parse(text))
+    >>> Summary().describe(parse(text))
     ('TopN', 'first 2 places by v per k, ties included; WHERE r <= 2')
     """
 
     written: Mapping[str, str] = field(default_factory=dict)
     """The author's expressions for columns of the first input."""
     inputs: Collection[str] = ()
-    """Names of streams and windows' results; the inputs of an operator need not be listed."""
+    """Names of the streams and windows' results that a query reads, in addition to an operator's inputs."""
     time: str = ""
     """Column of the event time below rankings."""
     last: int | None = None
-    """The last rank that a query above uses; None if only filters in the query itself limit ranks."""
+    """The last rank that the query above uses; None if only filters in the described query limit ranks."""
     windows: bool = False
     """Whether rankings are within windows."""
 
-    def of(self, query: exp.Expr) -> tuple[str, str]:
-        """Returns the name of an operator that runs a query, and a description, which is empty if it computes nothing.
-        The name is that of the last SELECT that does more than a projection."""
+    def describe(self, query: exp.Expr) -> tuple[str, str]:
+        """Returns an operator's name, which is that of the last SELECT that does more than a projection, and a description,
+        which is empty if nothing is computed."""
         query = query.copy()
         for table in every(query, exp.Table):
             if table.name in self.inputs:
@@ -99,11 +99,11 @@ class Summary:
         if window := hints.window_of(node):
             return [*self._levels(hints.input_of(node)), ("WindowTableFunction", str(window))]
         found: list[tuple[str, str]] = []
-        moving = [each for each, _ in joined(node) if _reads_input(each)]
-        for each in moving:
-            alias = f"{each.alias}: " if len(moving) > 1 and not is_generated(each.alias) else ""
+        streams = [each for each, _ in joined(node) if _reads_input(each)]
+        for each in streams:
+            alias = f"{each.alias}: " if len(streams) > 1 and not is_generated(each.alias) else ""
             found += [(name, f"{alias}{text}") for name, text in self._levels(each) if text]
-        return [*found, self._level(node, len(moving) > 1)]
+        return [*found, self._level(node, len(streams) > 1)]
 
     def _level(self, select: exp.Select, of_streams: bool) -> tuple[str, str]:
         """Returns the name and description of a single SELECT."""
@@ -128,12 +128,12 @@ class Summary:
 
 
 def _reads_input(node: exp.Expr) -> bool:
-    """Whether it reads an input."""
+    """Whether a relation reads an operator's input."""
     return any(table.name.startswith(INPUT) for table in every(node, exp.Table))
 
 
 def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns the streams and tables that a query reads in addition to an operator's inputs, which may have names.
+    """Returns the streams and tables that a query reads, without an operator's inputs, of which `inputs` names some.
 
     >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
     ('lake.dims',)
@@ -150,7 +150,7 @@ def rows_suffix(query: str, inputs: Collection[str] = ()) -> str:
     >>> rows_suffix("select * from __input_0 where a > 1"), rows_suffix("select a + 1 as b from __input_0")
     (' WHERE a > 1', ' of a + 1 AS b')
     """
-    _, text = Summary(inputs=inputs).of(parse(query))
+    _, text = Summary(inputs=inputs).describe(parse(query))
     return f"{'' if text.startswith('WHERE') else ' of'} {text}" if text else ""
 
 

@@ -15,32 +15,31 @@ WEIGHT = "__stream_weight"
 
 
 EVENT_TIME = "event_time"
-"""Origin of columns by which rows arrive together that were emitted when the watermark had reached their
-time."""
+"""Origin of an event-time column whose rows were emitted when the watermark had reached their time."""
 WINDOW_END = "window_end"
-"""Origin of columns by which rows of closed windows arrive together."""
-_COME_IN_ORDER = (WINDOW_END, "window_time", EVENT_TIME)
+"""Origin of a column with the end of closed windows."""
+_ASCENDING = (WINDOW_END, "window_time", EVENT_TIME)
 """Origins whose values arrive in ascending order. Local times aren't among them, since clocks are set back."""
 _LATE = " + "
 
 
-def comes_late(what: str, micros: int) -> str:
+def delayed_origin(origin: str, micros: int) -> str:
     """Returns the origin of a column whose values arrive `micros` microseconds after the watermark has
     reached them.
 
-    >>> comes_late("window_end", 60), comes_late("window_end", 0)
+    >>> delayed_origin("window_end", 60), delayed_origin("window_end", 0)
     ('window_end + 60', 'window_end')
     """
-    return f"{what}{_LATE}{micros}" if micros else what
+    return f"{origin}{_LATE}{micros}" if micros else origin
 
 
-def comes_in_order(what: str | None) -> bool:
+def arrives_in_order(origin: str | None) -> bool:
     """Whether values of this origin arrive in ascending order.
 
-    >>> comes_in_order("window_end + 60"), comes_in_order("window_end Europe/Berlin"), comes_in_order(None)
+    >>> arrives_in_order("window_end + 60"), arrives_in_order("window_end Europe/Berlin"), arrives_in_order(None)
     (True, False, False)
     """
-    return what is not None and what.partition(_LATE)[0] in _COME_IN_ORDER
+    return origin is not None and origin.partition(_LATE)[0] in _ASCENDING
 
 
 def weight_of(number: int) -> str:
@@ -55,28 +54,25 @@ class Relation:
     changes: bool = False
     """Whether rows may be retracted."""
     together: Mapping[str, str] = field(default_factory=dict)
-    """Columns (lower case) by whose values rows arrive together: all rows with a value arrive in one
-    micro-batch, and none later. Mapped to the origin of the column: rows of two relations arrive together if
-    both columns have the same origin."""
+    """Column (lower case) → its origin, for columns by whose values rows arrive together: all rows with a value arrive
+    in one micro-batch, and none later. So do rows of two relations with equal values in columns of one origin."""
     open_until: str | None = None
-    """Column (lower case) with the end of a window that may still be open; None if rows belong to no such
-    window."""
+    """Column (lower case) with the end of a window that may be open; None if rows are in no open windows."""
     open_for: int | None = None
-    """Microseconds after the end of such a window in which its rows may still arrive; its result is final
-    afterwards. None if unknown: the result may change later."""
+    """Microseconds after the end of that window in which its rows may still arrive, so that its result is final then.
+    None if unknown: the result may change later."""
     ends: str | None = None
-    """For an updating table, the column (lower case) with a window's end: some time after it no row with that
-    value is inserted or retracted any more. None if there is none."""
+    """Column (lower case) with a window's end by which rows expire: some time after it no row with this value is
+    inserted or retracted any more. None if there is none."""
     in_time: frozenset[str] = frozenset()
     """Columns (lower case) with the end of the row's window, or its last instant: windows over these columns end at
     that time or later."""
     event_time: str | None = None
-    """For rows of a stream as they arrive, the column (lower case) that its watermark is measured on: a row
-    is late if the watermark is after its time. None if the column doesn't pass through, or rows arrive
-    otherwise."""
+    """Column (lower case) that the watermark of a stream is measured on: a row is late if the watermark is after its
+    time. None if the column doesn't pass through, or rows don't arrive as in the stream."""
     delays: Mapping[str, int] = field(default_factory=dict)
-    """Other columns (lower case) with event time → microseconds after the watermark has reached a time in
-    which rows with it may still arrive."""
+    """Other column (lower case) with event time → microseconds for which rows with a time may still arrive after the
+    watermark has reached it."""
     keys: tuple[frozenset[str], ...] = ()
     """Sets of columns (lower case); each set identifies a row."""
     bounded: bool = False
@@ -87,11 +83,13 @@ class Relation:
     @property
     def times(self) -> dict[str, int]:
         """Returns all columns with event time, each with its delay in microseconds, as in `delays`."""
-        own = {} if self.event_time is None else {self.event_time: 0}
+        streams = {} if self.event_time is None else {self.event_time: 0}
         late = {
-            column: what.partition(_LATE)[2] for column, what in self.together.items() if comes_in_order(what)
+            column: origin.partition(_LATE)[2]
+            for column, origin in self.together.items()
+            if arrives_in_order(origin)
         }
-        return {**self.delays, **own, **{column: int(micros or 0) for column, micros in late.items()}}
+        return {**self.delays, **streams, **{column: int(micros or 0) for column, micros in late.items()}}
 
     @property
     def key(self) -> frozenset[str] | None:
@@ -124,4 +122,4 @@ def common_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str
 
 
 GIVEN_BY = "__given_by"
-"""Column of a `MaterializedProject`'s input and output that holds the source row."""
+"""Hidden column of a `MaterializedProject`'s input and output with the input row."""

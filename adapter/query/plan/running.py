@@ -33,14 +33,14 @@ _PLAIN = ("bigint", "double")
 
 @dataclass(frozen=True)
 class RunningValue:
-    """A value of each row, and its merge with those of the preceding rows."""
+    """A value of each row, and the SQL that merges it with the values of the preceding rows."""
 
     value: str
     """SQL over the row."""
     merge: str = "sum({0}) {over}"
-    """SQL over ``{0}``, the values of rows, and ``{1}``, the number of values merged in each."""
+    """SQL over ``{0}``, the rows' values, and ``{1}``, the values of `counted`; ``{over}`` is the OVER clause."""
     counted: str = ""
-    """Column that is ``{1}``."""
+    """Column with the number of values that a row's value is the sum of; empty if `merge` needs none."""
 
     @property
     def column(self) -> str:
@@ -72,29 +72,29 @@ def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[Runni
     values: list[RunningValue] = []
     found = []
     for window in conditions.windows_of(made):
-        parts = _running_values(window, alias)
-        # The name may be of another item of the select list, and a subquery's columns aren't the row's.
-        called = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
-        if parts is None or called & computed or window.find(exp.Query):
+        of_window = _running_values(window, alias)
+        # A name may be that of another select item, and a subquery's columns aren't columns of the row.
+        names = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}
+        if of_window is None or names & computed or window.find(exp.Query):
             return None
-        values += [each for each in parts[0] if each not in values]
-        found.append((window, *parts))
-    for window, own, finish in found:
-        over = [each.merged(_clause(window), alias) for each in own]
-        window.replace(exp.Paren(this=exp.maybe_parse(finish.format(*over), dialect=DIALECT)))
+        values += [each for each in of_window[0] if each not in values]
+        found.append((window, *of_window))
+    for window, running, result in found:
+        over = [each.merged(_clause(window), alias) for each in running]
+        window.replace(exp.Paren(this=exp.maybe_parse(result.format(*over), dialect=DIALECT)))
     return made, tuple(values)
 
 
 def _clause(window: exp.Window) -> str:
     """Returns the text from OVER on."""
-    alone = window.copy()
-    alone.set("this", exp.RowNumber())
-    return sql(alone).removeprefix("ROW_NUMBER() ")
+    copy = window.copy()
+    copy.set("this", exp.RowNumber())
+    return sql(copy).removeprefix("ROW_NUMBER() ")
 
 
 def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningValue], str] | None:
-    """Returns the running values of an OVER clause, and its result as a template over them; None if it can't
-    be computed from such."""
+    """Returns the running values of an OVER clause, and a template of its result over them, merged; None if its function
+    or its frame isn't running."""
     function = window.this.copy()
     for column in every(function, exp.Column):
         # The state names a value by its text, independent of the alias.
@@ -107,20 +107,20 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
         isinstance(each, exp.Distinct) for each in function.walk()
     ):
         return None
-    name, listed = function_name(function), [sql(each) for each in arguments(function)]
+    name, texts = function_name(function), [sql(each) for each in arguments(function)]
     if name == "count":
-        given = [f"{each} is not null" for each in listed if each != "*"] or ["true"]
-        return [RunningValue(_canonical_sql(f"cast({' and '.join(given)} as bigint)"))], "{0}"
-    if len(listed) != 1:
+        not_null = [f"{each} is not null" for each in texts if each != "*"] or ["true"]
+        return [RunningValue(_canonical_sql(f"cast({' and '.join(not_null)} as bigint)"))], "{0}"
+    if len(texts) != 1:
         return None
-    (value,) = listed
+    (value,) = texts
     if name in ("min", "max"):
         return [RunningValue(_canonical_sql(value), f"{name}({{0}}) {{over}}")], "{0}"
     return _sum_or_mean(function, name, value) if name in ("sum", "avg", "mean") else None
 
 
 def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
-    """Returns the running values of SUM or AVG, and the result as a template; see `_running_values`."""
+    """Returns the running values of SUM or AVG, and a template of the result, as `_running_values` does."""
     types = types_of(function)
     is_mean = name != "sum"
     count = RunningValue(_canonical_sql(f"cast({value} is not null as bigint)"))
@@ -137,9 +137,9 @@ def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Ru
     if not types.sum.startswith("decimal"):
         return None
     # Without ANSI mode an overflowing sum is NULL, and stays NULL.
-    lost = "bool_or({0} is null and {1} <> 0) {over}"
+    overflowed = "bool_or({0} is null and {1} <> 0) {over}"
     total = RunningValue(
-        of_type, f"case when not {lost} then cast(sum({{0}}) {{over}} as {types.sum}) end", count.column
+        of_type, f"case when not {overflowed} then cast(sum({{0}}) {{over}} as {types.sum}) end", count.column
     )
     return [total, count], f"cast({mean} as {types.result})" if is_mean else "{0}"
 

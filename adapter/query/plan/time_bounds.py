@@ -1,9 +1,9 @@
 """Derives how long rows of a join may still find matches, from conditions that bound their times.
 
 Each relation has columns with event time, each with a delay: rows with a time may arrive that long after the
-watermark has reached it. Conditions bound the difference between the times of matching rows. Together
-they give the watermark from which on a row finds no new match. (Flink's interval join, also for more than two
-relations and for results of windows, whose bounds are such columns.)
+watermark has reached it. Conditions bound the difference between the times of matching rows. Both together
+give the watermark from which on a row finds no new match. (Flink's interval join, also for more than two
+relations, and for results of windows, whose bounds are columns with event time.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TimeBounds:
 
     def __init__(self, select: exp.Select, times: Mapping[str, Mapping[str, int]]) -> None:
         self._times = times
-        self._apart = _transitive_bounds(_bounds_of_conditions(select, times), times)
+        self._bounds = _transitive_bounds(_bounds_of_conditions(select, times), times)
 
     def ends_of_matches(self) -> dict[str, Until] | None:
         """Returns for each alias the watermark until which its rows may find matches; None if it is unknown for
@@ -74,25 +74,26 @@ class TimeBounds:
         made = dict(at_least)
         for alias, other in (tuple(stored_until), tuple(stored_until)[::-1]):
             for column, micros in stored_until[other] if other in preserved else ():
-                later = [
-                    (apart + micros, own)
+                longer = [
+                    (bound + micros, own)
                     for own in self._times[alias]
-                    if (apart := self._apart.get(((other, column), (alias, own)))) is not None
+                    if (bound := self._bounds.get(((other, column), (alias, own)))) is not None
                 ]
-                if not later:
+                if not longer:
                     return None
-                more, own = min(later)
-                lasts = dict(made[alias])
-                made[alias] = tuple({**lasts, own: max(more, lasts.get(own, more))}.items())
+                needed, own = min(longer)
+                stored = dict(made[alias])
+                made[alias] = tuple({**stored, own: max(needed, stored.get(own, needed))}.items())
         return made
 
     def _last_match(self, alias: str, other: str) -> tuple[str, int] | None:
         """Returns the watermark until which a row of one relation may match one of another."""
+        times = self._times[other]
         ends = [
-            (apart + self._times[other][one[1]], column)
-            for (one, (of, column)), apart in self._apart.items()
-            # A column without event time has no bound that the watermark could reach.
-            if of == alias and column in self._times[of] and one[0] == other and one[1] in self._times[other]
+            (bound + times[time], column)
+            for ((later, time), (earlier, column)), bound in self._bounds.items()
+            # The watermark says nothing about columns without event time.
+            if (later, earlier) == (other, alias) and column in self._times[alias] and time in times
         ]
         if not ends:
             return None
@@ -103,33 +104,33 @@ class TimeBounds:
         """Returns the delay of each column of the join's result (`Relation.delays`): a row may arrive that many
         microseconds after the watermark has reached the time in the column."""
         found = {}
-        for alias, lasts in until.items():
-            for column, own in self._times[alias].items():
+        for alias, ends in until.items():
+            for column, delay in self._times[alias].items():
                 # A joined row arrives with the last of its input rows.
-                lead = {last: self._apart.get(((alias, last), (alias, column))) for last, _ in lasts}
-                lead[column] = 0
-                waits = [apart + micros for last, micros in lasts if (apart := lead[last]) is not None]
-                if len(waits) == len(lasts):
-                    found[alias, column] = max([own, *waits])
+                bounds = {last: self._bounds.get(((alias, last), (alias, column))) for last, _ in ends}
+                bounds[column] = 0
+                waits = [bound + micros for last, micros in ends if (bound := bounds[last]) is not None]
+                if len(waits) == len(ends):
+                    found[alias, column] = max([delay, *waits])
         return found
 
 
-def delays_of_computed(select: exp.Select, of_item: Callable[[exp.Expr], int | None]) -> dict[str, int]:
+def delays_of_computed(select: exp.Select, delay_of: Callable[[exp.Expr], int | None]) -> dict[str, int]:
     """Returns `Relation.delays` of the columns that a SELECT computes."""
     made = {
-        item.alias.lower(): of_item(item.this)
+        item.alias.lower(): delay_of(item.this)
         for item in select.expressions
         if isinstance(item, exp.Alias) and not isinstance(item.this, exp.Column)
     }
     return {name: delay for name, delay in made.items() if delay is not None}
 
 
-def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> int | None:
+def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]) -> int | None:
     """Returns the delay of an expression: rows with a value may arrive that many microseconds after the watermark has
     reached the value. None if unknown.
 
     Args:
-        of_column: returns the delay of a column.
+        delay_of_column: returns the delay of a column.
 
     >>> from ..sql.dialect import parse
     >>> item = parse("select coalesce(b.ts, a.ts) - interval 1 minute").expressions[0]
@@ -138,14 +139,14 @@ def delay_of(node: exp.Expr, of_column: Callable[[exp.Column], int | None]) -> i
     """
     node = node.unnest()
     if isinstance(node, exp.Column):
-        return of_column(node)
+        return delay_of_column(node)
     if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
         # The value is one of them: for an outer join, the one that isn't NULL.
-        each = [delay_of(one, of_column) for one in (node.this, *node.expressions)]
+        each = [delay_of(one, delay_of_column) for one in (node.this, *node.expressions)]
         return None if None in each else max(delay for delay in each if delay is not None)
     if isinstance(node, exp.Add | exp.Sub):
         try:
-            delay, length = delay_of(node.this, of_column), interval(node.expression)
+            delay, length = delay_of(node.this, delay_of_column), interval(node.expression)
         except QueryError:
             return None  # Months have no fixed length.
         if delay is None or length is None:
@@ -176,10 +177,10 @@ def _bounds_of_conditions(
     found: dict[tuple[_Column, _Column], int] = {}
     for test in conditions(select):
         try:
-            said = at_most([test])
+            bounds = at_most([test])
         except QueryError:
             continue  # Months have no fixed length.
-        for each in said:
+        for each in bounds:
             one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
             if one[0] in aliases and other[0] in aliases:
                 micros = each.micros + each.slack
@@ -188,14 +189,14 @@ def _bounds_of_conditions(
 
 
 def _transitive_bounds(
-    apart: dict[tuple[_Column, _Column], int], times: Mapping[str, Mapping[str, int]]
+    bounds: dict[tuple[_Column, _Column], int], times: Mapping[str, Mapping[str, int]]
 ) -> dict[tuple[_Column, _Column], int]:
     """Adds bounds that follow from several conditions (shortest paths, Floyd and Warshall). Intermediate
     columns are only those with event time: other columns may not compare as times do."""
-    columns = sorted({column for pair in apart for column in pair})
+    columns = sorted({column for pair in bounds for column in pair})
     between = [(alias, column) for alias, column in columns if column in times[alias]]
-    for by, one, other in product(between, columns, columns):
-        if one != other and (one, by) in apart and (by, other) in apart:
-            micros = apart[one, by] + apart[by, other]
-            apart[one, other] = min(micros, apart.get((one, other), micros))
-    return apart
+    for middle, one, other in product(between, columns, columns):
+        if one != other and (one, middle) in bounds and (middle, other) in bounds:
+            micros = bounds[one, middle] + bounds[middle, other]
+            bounds[one, other] = min(micros, bounds.get((one, other), micros))
+    return bounds

@@ -27,7 +27,7 @@ class AtMost:
     micros: int
     """Microseconds; may be negative."""
     slack: int
-    """Microseconds to add where daylight saving time changes."""
+    """Microseconds to add to `micros` for changes of the clock."""
 
 
 def conditions(select: exp.Select) -> list[exp.Expr]:
@@ -54,20 +54,21 @@ def at_most(tests: Sequence[exp.Expr]) -> list[AtMost]:
 
 
 def _at_most(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
-    one, other = _moved(earlier), _moved(later)
+    """Yields the bound in ``earlier <= later``, if both are such columns of two relations."""
+    one, other = _moved_column(earlier), _moved_column(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
         slack = max(map(session_zone.slack, (earlier, later)))
         yield AtMost(one[0], other[0], other[1] - one[1], slack)
 
 
-def _moved(node: exp.Expr) -> tuple[exp.Column, int] | None:
+def _moved_column(node: exp.Expr) -> tuple[exp.Column, int] | None:
     """Returns the column and the microseconds added to it, for an expression such as ``a.ts + interval '5'
     minute``."""
     node = node.unnest()
     if isinstance(node, exp.Column):
         return (node, 0) if len(node.parts) == 2 else None
     if isinstance(node, exp.Add | exp.Sub):
-        inner, length = _moved(node.this), interval(node.expression)
+        inner, length = _moved_column(node.this), interval(node.expression)
         if inner is None or length is None:
             return None
         return inner[0], inner[1] + (length if isinstance(node, exp.Add) else -length)

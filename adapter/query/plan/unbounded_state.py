@@ -10,12 +10,9 @@ from ..sql.dialect import DIALECT, sql
 from ..sql.nodes import every
 from .operator import UnboundedState
 
-OWN_ALIAS = "__from_"
-"""Prefix of aliases that the author didn't write."""
-
 
 def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
-    """Returns a key's names in a query: its alias or '', then the columns it is computed from."""
+    """Returns a key's names in a query: its alias (empty if it has none), then the columns that it is computed from."""
     node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
     aliases = [
         item.alias.lower()
@@ -27,19 +24,18 @@ def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
 
 
 def columns_to_name(key: Key, select: exp.Select) -> set[str]:
-    """Returns the columns to name in ``constant_domains`` to say that a key has a bounded set of values."""
+    """Returns the columns of a key that ``constant_domains`` has to name to bound its set of values."""
     alias, *columns = names_of(key, select)
     # Spark's name of a computed column is no identifier.
     return {alias} if alias.isidentifier() or not columns else {*columns}
 
 
 def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
-    """Returns the message for a query whose state is unbounded, and what would bound it. The sentence is left
-    without its end.
+    """Returns the message for a query whose state is unbounded, with what would bound it, but without the final period.
 
     Args:
-        domains: columns declared to have bounded sets of values. The proposed list contains them, since other
-            keys may need them.
+        domains: columns declared to have bounded sets of values, which the proposed list repeats, as other keys may
+            need them.
     """
     missing = (growth.columns or frozenset()) - domains
     domain = (

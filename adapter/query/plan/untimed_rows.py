@@ -1,11 +1,11 @@
 """Excludes from a batch text the rows without a usable event time that the stream's operators drop.
 
-A place is a SELECT, identified by its number in the parsed text; copies and rewritten forms keep the number.
+A place is a SELECT, identified by its number in the parsed text, which its copies and rewritten forms have, too.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
 >>> number_selects(tree)
->>> left_out(tree, [DroppedRows(0, "ts", "b")])
+>>> exclude_dropped(tree, [DroppedRows(0, "ts", "b")])
 >>> print(sql(tree))
 SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
 CAST('9999-12-31T23:59:59.999999Z' AS TIMESTAMP)) AS b ON a.k = b.k AND a.ts = b.ts
@@ -39,7 +39,7 @@ class DroppedRows:
     """Relation whose rows are dropped; empty for all that the SELECT reads."""
 
     def as_written(self) -> DroppedRows:
-        """Returns it with the names that the author wrote."""
+        """Returns the place with the author's names."""
         return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
 
 
@@ -50,19 +50,18 @@ def number_selects(tree: exp.Expr) -> None:
 
 
 def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
-    """Returns the place of a SELECT's operator; nothing if the SELECT isn't part of the author's text."""
+    """Returns the place of a SELECT, as a tuple; empty if the SELECT isn't part of the author's text."""
     place = select.meta.get(_NUMBER)
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
 def copy_number(below: exp.Select, select: exp.Select) -> None:
-    """Gives a generated query, which holds relations of a SELECT of the author's text, the number of that SELECT
-    (`number_selects`)."""
+    """Copies the number of a SELECT of the author's text to a generated query over its relations."""
     below.meta[_NUMBER] = select.meta.get(_NUMBER)
 
 
-def left_out(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
-    """Adds filters for the rows that the stream drops. Changes the tree."""
+def exclude_dropped(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
+    """Adds filters that drop the same rows as the stream. Changes the tree."""
     if not dropped:
         return
     for select in list(every(tree, exp.Select)):

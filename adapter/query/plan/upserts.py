@@ -1,9 +1,8 @@
-"""Queries whose topmost operator is the result: it emits its rows to be replaced by key, and retracts
-nothing.
+"""Finds the operator that is the result: it emits rows that replace others by key, and retracts nothing.
 
-Elsewhere in a tree an operator has to emit retractions for the operators above it. Above the root is the
-table, which finds the rows of a group or a ranking by key. So the affected rows are read from the state after
-its commit; no old rows are computed, and the output isn't part of the state.
+An operator below others has to emit retractions for them. Above the result there is only the table, which
+finds the rows of a group or a ranking by key. So the affected rows are read from the state after its commit;
+no old rows are computed, and the output isn't stored.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from .time_conditions import conditions
 
 
 @dataclass(frozen=True)
-class Replaced:
-    """The operator that is the result."""
+class ResultOperator:
+    """The operator that is the result, apart from row-by-row operators above it."""
 
     operator: GroupAggregate | TopN | Recompute
     path: tuple[Project | MaterializedProject, ...]
@@ -43,9 +42,9 @@ class Replaced:
     key: tuple[str, ...] | None
     """Columns that identify a row of the result; None if rows are only appended."""
     scope: tuple[str, ...]
-    """Columns that say which group or ranking a row belongs to."""
+    """Columns of the result that identify the group or ranking of a row."""
     certain: bool = True
-    """Whether the key is known to be unique; a joined table may multiply rows."""
+    """Whether the key is known to be unique: no joined table may multiply rows."""
 
     def operators_over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
         """Yields the operators of `path`, each with the query for its input.
@@ -65,7 +64,7 @@ class Replaced:
                 text = f"select * except ({GIVEN_BY}), 1L as {WEIGHT} from (\n{text}\n)"
 
     def output(self, rows: str) -> str:
-        """Returns the query for the result, over the affected rows, which have weights."""
+        """Returns the query for the result, over the relation `rows`, as in `operators_over`."""
         text = f"select * except ({WEIGHT}) from {rows}"
         for each, below in self.operators_over(rows):
             text = with_inputs(each.sql, [below])
@@ -75,35 +74,36 @@ class Replaced:
 
     def lookups(self, rows: str, tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
         """Returns the look-ups in external tables that the result needs."""
-        asked = [
+        queries = [
             (view, f"select * from (\n{with_inputs(query, [below])}\n)")
             for each, below in self.operators_over(rows)
             for view, query in key_queries(each.sql, tables)
         ]
-        return ordered_lookups(asked, tables)
+        return ordered_lookups(queries, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:
-        """Returns how the output replaces table rows of the affected groups.
+        """Returns how the output replaces rows of the affected groups in the table; None if rows are only appended.
 
         Args:
+            touched: relation with the affected groups.
             columns: its columns, in the order of `scope`.
         """
         if self.key is None:
             return None
         scope = " and ".join(
-            f"old.{quote(name)} <=> fired.{own}" for name, own in zip(self.scope, columns, strict=True)
+            f"old.{quote(name)} <=> fired.{column}" for name, column in zip(self.scope, columns, strict=True)
         )
         listed = ", ".join(columns) or "true as anything"
-        own = dict(zip(self.scope, columns, strict=True)) if isinstance(self.operator, GroupAggregate) else {}
-        carried = {name: own[name].strip("`") for name in self.key if name in own}
+        is_group = isinstance(self.operator, GroupAggregate)
+        stored = dict(zip(self.scope, columns, strict=True)) if is_group else {}
+        carried = {name: stored[name].strip("`") for name in self.key if name in stored}
         return Upsert(
             self.key, f"select {listed} from {touched}", scope or "true", None, self.certain, carried=carried
         )
 
 
-def replaced(flow: Dataflow) -> Replaced | None:
-    """Returns the operator that is the result, if nothing else reads it; None if its result has to be emitted
-    as changes."""
+def result_operator(flow: Dataflow) -> ResultOperator | None:
+    """Returns the operator that is the result; None if the result has to be emitted as changes."""
     path: list[Project | MaterializedProject] = []
     below = flow.root
     while isinstance(below, Project | MaterializedProject) and len(below.inputs) == 1:
@@ -115,13 +115,15 @@ def replaced(flow: Dataflow) -> Replaced | None:
     if any(uses.count(each) > 1 for each in (below.name, *(step.name for step in path))):
         return None
     if isinstance(below, TopN) and below.final:
-        return Replaced(below, tuple(path), None, ())
+        return ResultOperator(below, tuple(path), None, ())
     selects = [each.query for each in path]
     within, keys = _columns_of_groups(below), below.relation.keys
     if within is None or any(map(_multiplies_rows, selects)):
         return None
     names = {*within, *(name for each in keys for name in each)}
-    shown = {what: name for name, what in _renamed_columns({name: name for name in names}, selects).items()}
+    shown = {
+        column: name for name, column in _renamed_columns({name: name for name in names}, selects).items()
+    }
     key = next((each for each in keys if each <= shown.keys()), None)
     if key is None or not shown.keys() >= {*within}:
         return None
@@ -129,13 +131,13 @@ def replaced(flow: Dataflow) -> Replaced | None:
     if not certain and not key:
         return None  # A single row without key columns can't be found in the table.
     scope = tuple(shown[name] for name in within)
-    return Replaced(below, tuple(path), tuple(sorted(shown[name] for name in key)), scope, certain)
+    return ResultOperator(below, tuple(path), tuple(sorted(shown[name] for name in key)), scope, certain)
 
 
 def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
-    """Whether the operators above a group need retractions of its old rows. The table finds rows of the
-    result by key, and a ranking finds its members by key, unless a filter on values is in between."""
-    root = replaced(flow)
+    """Whether the readers of a GROUP BY need retractions of its old rows. The table finds rows of the result by key, and
+    a ranking finds its members by key, unless a filter on values is in between."""
+    root = result_operator(flow)
     if root is not None and root.operator is group:
         return False
     above = [each for each in flow.operators if any(below.name == group.name for below in each.inputs)]
@@ -153,9 +155,8 @@ def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:
 
 
 def state_root(flow: Dataflow) -> Operator:
-    """Returns the topmost operator that the state depends on: an operator that is the result emits after the
-    state's commit."""
-    found = replaced(flow)
+    """Returns the topmost operator that the state depends on: nothing above the operator that is the result is stored."""
+    found = result_operator(flow)
     return flow.root if found is None else found.operator
 
 
@@ -199,9 +200,9 @@ def _is_equated(test: exp.Expr, alias: str) -> bool:
     be its key."""
     if not isinstance(test, exp.EQ | exp.NullSafeEQ):
         return False
-    of = [{column.table.lower() for column in every(side, exp.Column)} for side in test.iter_expressions()]
-    own = alias.lower()
-    return any(own in side or "" in side for side in of) and not all(side == {own} for side in of)
+    sides = [{column.table.lower() for column in every(side, exp.Column)} for side in test.iter_expressions()]
+    own = {alias.lower()}
+    return any(side & {*own, ""} for side in sides) and not all(side == own for side in sides)
 
 
 def _renamed_columns(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from .state.window_steps import WindowSpec, WindowSteps
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOperator(Operator):
-    """Windows over streams, or over the results of other windows. The rows of a window are emitted when it closes.
+    """Windows over streams, or over results of other windows. A window emits its rows when it closes.
 
     Its inputs are the windows whose results it reads; none if it reads streams. Its name is that of its spec and
     of the view with its results.
@@ -31,10 +31,10 @@ class WindowOperator(Operator):
     streams: tuple[str, ...]
     """Relations of the streams that are read."""
     at_once: bool = False
-    """Whether its rows feed other windows as they are emitted."""
+    """Whether each micro-batch emits its rows until its state is cleared, since other windows read them."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns that nothing is known: a `WindowResults` above says how the rows of its windows arrive."""
+        """Returns a relation without properties: those of the rows are in the `WindowResults` above it."""
         return Relation()
 
     @abstractmethod
@@ -54,7 +54,7 @@ class WindowOperator(Operator):
         }
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of windows, by their name; that of their results follows from `definition`."""
+        """Returns the lineage of windows by name. `WindowResults` derives that of their results from `definition`."""
         return opaque("windows", self.name)
 
     def explanation(self, context: Context, description: str, *args: Any, **more: Any) -> Explanation:
@@ -108,8 +108,8 @@ def window_bounds(window: Window) -> Iterator[str]:
     if not window.merges:
         yield f"Slices of {intervals.format(window.slice_length)}; a window closes every {intervals.format(window.step)}."
     else:
-        of = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
-        yield f"Sessions of {of}, ended by {intervals.format(window.size)} without rows."
+        whose = f"each {', '.join(window.partition_by)}" if window.partition_by else "all rows together"
+        yield f"Sessions of {whose}, ended by {intervals.format(window.size)} without rows."
     if window.kind == "dynamic_cumulate":
         yield (
             f"A result at each step of {intervals.format(window.step)}, the last one at the first step at or after the "

@@ -10,7 +10,6 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
-from ..plan import unbounded_state
 from ..plan.operator import Operator, input_name
 from ..sql.clauses import joined, relations
 from ..sql.dialect import correlated_columns, sql
@@ -18,6 +17,9 @@ from ..sql.nodes import copied, every, temporarily_replaced
 from .closing import without_open_windows
 from .context import Planner
 from .from_items import FromItem, check_relation, table_of
+
+_GENERATED_ALIAS = "__from_"
+"""Prefix of the aliases of relations that the author gave none."""
 
 
 def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
@@ -41,7 +43,7 @@ def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
                 f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
             )
         if operator is not None and not alias:
-            alias = f"{unbounded_state.OWN_ALIAS}{number}"
+            alias = f"{_GENERATED_ALIAS}{number}"
             node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
         found.append(FromItem(alias, node, join, operator))
     return found

@@ -17,9 +17,9 @@ from ..plan import running as running_values
 from ..plan.frame_extent import FrameExtent, extent_of, ordered_by
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
-from ..plan.operators.over_aggregate import OVER_LIFE, OverAggregate
+from ..plan.operators.over_aggregate import GENERATION, OverAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.relation import WEIGHT, comes_in_order, smallest
+from ..plan.relation import WEIGHT, arrives_in_order, smallest
 from ..plan.relations.partitioned import PartitionedRows, rank_keys
 from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, relations
@@ -268,7 +268,7 @@ def _over_in_time(
     time = ordered_by(over[0], source.alias)
     if relation.changes or time is None or conditions.multiplies(select):
         return None
-    in_order = relation.event_time == time if waits else comes_in_order(relation.together.get(time))
+    in_order = relation.event_time == time if waits else arrives_in_order(relation.together.get(time))
     reached = extent_of(over, time, source.alias) if in_order else None
     if reached is None:
         return None
@@ -349,10 +349,10 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
 
 def _partition_by_generation(select: exp.Select, alias: str) -> None:
     """Adds a row's TTL generation to the partition keys of all OVER clauses of a SELECT. Changes the tree."""
-    life = exp.column(OVER_LIFE, table=alias, quoted=True)
+    generation = exp.column(GENERATION, table=alias, quoted=True)
     for window in conditions.windows_of(select):
-        window.set("partition_by", [*(window.args.get("partition_by") or ()), life.copy()])
-    hide_from_stars(select, [(alias, OVER_LIFE)])
+        window.set("partition_by", [*(window.args.get("partition_by") or ()), generation.copy()])
+    hide_from_stars(select, [(alias, GENERATION)])
 
 
 def _column_names(node: exp.Expr) -> set[str]:

@@ -480,7 +480,7 @@ def _plan_as_operators(
         windows=partial(_window_results, rewrites, leaving),
         settings=settings,
     )
-    untimed_rows.left_out(in_batch, dropped)
+    untimed_rows.exclude_dropped(in_batch, dropped)
     rewrites.check(in_operators=True)
     if not flow.is_stateless:
         read.check_names()
@@ -613,7 +613,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
     except QueryError:
         pass  # any rows may be the first in batch
     broken = _with_ties_broken(rewritten, known or {})
-    untimed_rows.left_out(broken, _dropped_rows(text, ask, known or {}))
+    untimed_rows.exclude_dropped(broken, _dropped_rows(text, ask, known or {}))
     return text if broken == tree else sql(broken)
 
 

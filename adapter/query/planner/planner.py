@@ -21,7 +21,7 @@ from ..plan.operator import Operator, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
-from ..plan.upserts import replaced, state_root
+from ..plan.upserts import result_operator, state_root
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import copied
 from . import results
@@ -87,7 +87,7 @@ def dataflow(
         for each in flow.operators
         if (isinstance(each, TopN) and each.final) or (isinstance(each, Recompute) and each.shown is not None)
     ]
-    found = replaced(flow)
+    found = result_operator(flow)
     # A joined static table may multiply rows of a ranking whose groups expire.
     forgets = any(isinstance(each, TopN) and each.of_ids for each in flow.operators)
     if (alone and found is None) or (forgets and found is not None and not found.certain):

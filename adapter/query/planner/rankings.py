@@ -200,8 +200,8 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
             function=made.function,
             order=made.order,
             group=group.spec,
-            carries=lambda node: column_origins.value_of_column(node, alias, of_group),
-            of_star=listed_names(selects[-1]) if selects else None,
+            group_column=lambda node: column_origins.value_of_column(node, alias, of_group),
+            star_columns=listed_names(selects[-1]) if selects else None,
         ),
         # A row behind the last rank doesn't affect the ranking. This isn't used if members may expire.
         descends=None if within is None or expires else _descends(made),

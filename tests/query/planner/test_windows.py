@@ -80,7 +80,7 @@ def test_windows_over_joins_in_time_have_their_result_once_for_all(rows: str, mi
     found = flow(COUNTED.format(windows_over(rows)), ttl=None, domains=())
     closed = only(found, WindowClose)
     assert isinstance(closed, WindowClose)
-    assert closed.lasts == minutes * 60_000_000
+    assert closed.open_for == minutes * 60_000_000
     assert not found.root.relation.changes
     assert found.root.relation.together == {"window_end": f"window_end + {minutes * 60_000_000}"}
 

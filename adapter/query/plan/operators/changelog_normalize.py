@@ -1,4 +1,4 @@
-"""SQL of a source with a unique key: each row replaces the one before it with the same key.
+"""SQL of a source with a unique key: each row replaces the previous one with the same key.
 
 A new row inserts itself and retracts the row that it replaces, as Flink's ChangelogNormalize does.
 """
@@ -44,7 +44,7 @@ class ChangelogNormalize(Operator):
         return opaque("last row", self.name)
 
     def generate(self, wiring: Wiring) -> None:
-        """Stores the latest row of each key, and emits what it inserts and retracts."""
+        """Stores the latest row of each key, and emits it with a retraction of the previous one."""
         latest = LatestRows(self)
         wiring.steps += latest.steps()
         sign = f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}"
@@ -66,10 +66,10 @@ _IS_THERE = "there"
 
 
 class LatestRows:
-    """State and delta of a `ChangelogNormalize`: the latest row of each key.
+    """Steps and state of a `ChangelogNormalize`: the latest row of each key.
 
-    Where the source has an event time, a row that is older than the latest one of its key is ignored. Of two rows of one
-    time the greater one is kept, in whichever order they arrive.
+    Where the source has an event time, a row that is older than the latest one of its key is ignored. Of two rows with
+    the same time the greater one is the latest, in whichever order they arrive.
     """
 
     def __init__(self, operator: ChangelogNormalize) -> None:
@@ -83,7 +83,7 @@ class LatestRows:
         self._order = [ORDER] if operator.time is not None else []
 
     def steps(self) -> list[Step]:
-        """Returns the latest row of each key in the micro-batch, and what these insert and retract."""
+        """Returns the steps with the latest row of each key in the micro-batch, and the insertions and retractions."""
         before = self._latest(matching(self.part, self.keys, self.changed))
         retracted = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
         inserted = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {_IS_THERE}"
@@ -93,7 +93,7 @@ class LatestRows:
         ]
 
     def state(self) -> StatePart:
-        """Returns the state table's partition with the latest row of each key."""
+        """Returns the state table with the latest row of each key."""
         columns = [*self.keys, self.row, _IS_THERE, *self._order]
         fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest(self._stored_rows())}\n)"
         append = f"select {', '.join([STEP, *columns])} from {self.changed}"
@@ -115,7 +115,7 @@ class LatestRows:
         )
 
     def _newer(self) -> str:
-        """Returns the rows of `_latest_of_batch` that aren't older than those in the state."""
+        """Returns the rows of `_latest_of_batch` that aren't older than the stored ones."""
         if not self.time:
             return self._latest_of_batch()
         older = (
@@ -133,9 +133,9 @@ class LatestRows:
         return matching(self.part, self.keys, None)
 
     def _latest(self, rows: str) -> str:
-        """Returns the row of each key that the last micro-batch wrote."""
+        """Returns the row of each key that was stored last."""
         columns = [_IS_THERE, self.row, *self._order]
         last = f"max_by(struct({', '.join(columns)}), coalesce({STEP}, -1L)) as last"
         by = ", ".join(self.keys)
-        shown = ", ".join(f"last.{column} as {column}" for column in columns)
-        return f"select {by}, {shown} from (\nselect {by}, {last} from (\n{rows}\n) group by {by}\n) where last.{_IS_THERE}"
+        listed = ", ".join(f"last.{column} as {column}" for column in columns)
+        return f"select {by}, {listed} from (\nselect {by}, {last} from (\n{rows}\n) group by {by}\n) where last.{_IS_THERE}"

@@ -30,16 +30,16 @@ from .source import views_below
 @dataclass(frozen=True, kw_only=True)
 class GroupAggregate(ExpiringOperator):
     """GROUP BY without windows, and DISTINCT: for each key that changes it retracts the old row and inserts
-    the new one. Keeps partial aggregates per key; how often each value is there, for DISTINCT, and for MIN
-    and MAX where rows may be retracted."""
+    the new one. Keeps partial aggregates per key; for DISTINCT, and for MIN and MAX where rows may be retracted,
+    the count of each value."""
 
     spec: GroupAggregateSpec
     alias: str
-    """Alias of its input in the keys."""
+    """Alias of its input in the keys' SQL."""
     groups: str = ""
     """Identity of the groups, independent of the aggregates."""
     has_few_groups: bool = False
-    """Whether the sets of values of its keys don't grow."""
+    """Whether the set of values of each key doesn't grow."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns changes of one row per key and grouping set."""
@@ -48,8 +48,8 @@ class GroupAggregate(ExpiringOperator):
         return replace(found, bounded=found.bounded or self.has_few_groups)
 
     @property
-    def lasts(self) -> int:
-        """Returns the microseconds after the end of a window in which its rows may still arrive."""
+    def open_for(self) -> int:
+        """Returns the microseconds after the end of a window in which its rows may arrive."""
         return self.inputs[0].relation.open_for or 0
 
     @property
@@ -63,27 +63,27 @@ class GroupAggregate(ExpiringOperator):
         return not self.spec.keys
 
     def expires_after(self, ttl: int | None) -> int | None:
-        """Returns how long after the end of their window groups expire, or else when they expire under a TTL."""
-        return self.lasts if self.ends else super().expires_after(ttl)
+        """Returns how many microseconds after their window's end groups expire; without one, as under a TTL."""
+        return self.open_for if self.ends else super().expires_after(ttl)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its groups. Each aggregate has its own origin, so that others can be added and
         removed."""
-        (of,) = below
+        (rows_below,) = below
         spec = self.spec
         select = parse(spec.written)
         if not isinstance(select, exp.Select):
             raise UnknownLineage(self.name)
-        read = read_input(select, {input_name(0): of})
-        said = [
+        read = read_input(select, {input_name(0): rows_below})
+        definition = [
             sorted((key.name, read.expression_digest(expression(key.sql))) for key in spec.keys),
             spec.grouping_sets,
             spec.signed,
-            [of.column(name) for name in self.ends],
+            [rows_below.column(name) for name in self.ends],
             sorted(self.relation.in_time),
             self.relation.open_until,
         ]
-        rows = digest("groups", read.rows, *said)
+        rows = digest("groups", read.rows, *definition)
         columns = {key.name: digest(rows, "key", key.name) for key in spec.keys}
         if spec.grouping_sets is not None:
             columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in spec.keys])
@@ -100,8 +100,8 @@ class GroupAggregate(ExpiringOperator):
         spec = replace(self.spec, name=name, rows=with_inputs(self.spec.rows, [self._rows(wiring, ttl)]))
         if wiring.result is self:
             groups = Groups(spec, ttl)
-            read_again = ttl is not None or bool(spec.distinct_sets)
-            rows = Step(groups.rows, groups.rows_text(), persist=read_again)
+            again = ttl is not None or bool(spec.distinct_sets)
+            rows = Step(groups.rows, groups.rows_text(), persist=again)
             steps = [rows, *groups.ingest()]
             wiring.result_steps = ResultSteps(
                 groups.emit(whole=name in wiring.replayed),
@@ -111,13 +111,13 @@ class GroupAggregate(ExpiringOperator):
             )
         else:
             replayed, again = name in wiring.replayed, not wiring.is_only_ranked(self)
-            back = wiring.retracts(self)
-            changes = GroupChanges(spec, ttl, self.name, replayed, takes_back=back, read_again=again)
+            retracts = wiring.retracts(self)
+            changes = GroupChanges(spec, ttl, self.name, replayed, takes_back=retracts, read_again=again)
             groups, steps = changes, changes.steps()
         timed = wiring.event_time(self) is not None
         if timed or wiring.is_only_reader(self):
-            # Rows without an event time are dropped and counted, if keys expire by event time. If only the aggregation
-            # reads the rows, they are counted while they are grouped.
+            # If keys expire by event time, rows without one are dropped and counted. If only the aggregation reads the
+            # rows, they are counted while they are grouped.
             steps = [step for step in steps if step.name != groups.rows]
             text, views, by = groups.rows_text(), views_below(self), None if timed else groups.changed
             wiring.rows.append(
@@ -167,18 +167,18 @@ class GroupAggregate(ExpiringOperator):
     def clearing_phrase(self, context: Context, last: str = "the key's last row") -> str:
         """Returns what clears its groups, as a phrase."""
         if self.ends:
-            return f"window end + {intervals.format(self.lasts)}" if self.lasts else WINDOW_END
+            return f"window end + {intervals.format(self.open_for)}" if self.open_for else WINDOW_END
         if self.spec.keys and never_expires(self):
             return AS_ITS_INPUT
         bounded = context.bound_of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
         return self.ttl_phrase(context, last) or bounded
 
     def _rows(self, wiring: Wiring, ttl: int | None) -> str:
-        """Returns the input's rows: with a sign if they may be retracted, and the time that expiry counts from."""
+        """Returns the input's rows with their sign, if they may be retracted, and under a TTL the time it counts from."""
         (below,) = self.inputs
         sign, times = "", ""
         if below.relation.changes:
-            # A row with a weight other than 1 or -1 becomes several rows.
+            # A row of weight n becomes |n| rows.
             sign = f" except ({WEIGHT}), if({WEIGHT} > 0, 1, -1) as __sign"
             times = f"\nlateral view explode(sequence(1L, abs({WEIGHT}))) each as __each"
         rows = f"select own.*{sign} from {below.name} as own{times}"
@@ -186,7 +186,7 @@ class GroupAggregate(ExpiringOperator):
             return rows
         time = now("watermark_after")
         if end := next(iter(self.ends), below.relation.open_until):
-            # The key of an open window isn't idle before the window closes.
+            # A key isn't idle before its window closes.
             time = f"greatest({time}, own.{quote(end)})"
         if (own := wiring.event_time(self)) is not None:
             time = f"cast(own.{quote(own)} as timestamp)"

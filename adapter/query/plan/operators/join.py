@@ -29,14 +29,14 @@ from ..time_bounds import TimeBounds, kept_until
 
 @dataclass(frozen=True, kw_only=True)
 class Join(QueryOperator, ExpiringOperator):
-    """An inner join of inputs that change: the changes of each input joined with all rows of the others.
+    """An inner join of inputs that change: joins the changes of each input with all rows of the others.
     Keeps the rows that may still match: of an interval join until the watermark has passed the bounds of its
     time conditions."""
 
     shown_as = ("IntervalJoin", "RegularJoin")
 
     bounds: TimeBounds | None = None
-    """Bounds of the times of rows that match; None if time doesn't bound which rows match."""
+    """Bounds of the times of matching rows; None if there are none."""
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
@@ -48,7 +48,7 @@ class Join(QueryOperator, ExpiringOperator):
         return (self.bounds and self.bounds.ends_of_matches()) or {}
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns pairs of rows: a pair is emitted when the later of its rows arrives, and expires with their window."""
+        """Returns pairs of rows: a pair is emitted when the last of its rows arrives, and expires with their window."""
         joined = JoinedRelations(self.query, below)
         return Relation(
             any(each.changes for each in below),
@@ -66,20 +66,20 @@ class Join(QueryOperator, ExpiringOperator):
         """Stores each input's rows, and joins each input's changes with all rows of the others."""
         none = (None,) * len(self.inputs)
         sides = zip(self.inputs, self.ends or none, self.until or none, strict=True)
-        kept = [self._side(wiring, each, end, last) for each, end, last in sides]
+        stored = [self._side(wiring, each, end, last) for each, end, last in sides]
         terms = []
-        for place, each in enumerate(kept):
+        for place, each in enumerate(stored):
             inputs = []
-            for other, its in enumerate(kept):
-                text = its.change()
+            for other, rows in enumerate(stored):
+                text = rows.change()
                 if other > place:
-                    text = its.all_before()
+                    text = rows.all_before()
                 elif other < place:
-                    text = f"{its.all_before()}\nunion all\n{text}"
+                    text = f"{rows.all_before()}\nunion all\n{text}"
                 inputs.append(self._unpacked(text, other))
             terms.append(f"select * from (\n{with_inputs(self.sql, inputs)}\n)")
             wiring.store(each.state(), each)
-        of_batch = with_inputs(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(kept)])
+        of_batch = with_inputs(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(stored)])
         wiring.output(self, "\nunion all\n".join(terms), of_batch)
 
     def explain(self, context: Context) -> Explanation:
@@ -97,7 +97,7 @@ class Join(QueryOperator, ExpiringOperator):
             self, self.query, context, need="that may still match", until=self.until, clears=clears
         )
         name = "IntervalJoin" if self.until else "RegularJoin"
-        return self.explanation(context, Summary().of(self.query)[1], name, state=state)
+        return self.explanation(context, Summary().describe(self.query)[1], name, state=state)
 
     def _unpacked(self, rows: str, number: int) -> str:
         """Returns an input's rows with their columns; with their weights if they may be retracted."""
@@ -113,10 +113,10 @@ class Join(QueryOperator, ExpiringOperator):
         ttl = ttl_over(each, wiring.ttl) if end is None else 0
         if ttl is None or not each.relation.changes:
             return BufferedRows(each, ttl, ends=end)
-        also = [] if end is None else ["until", end]
-        rows = Partitions("_".join(["rows", each.name, *also]), 1, ttl)
-        kept = BufferedRows(each, ttl, rows, (ROW,), ends=end)
-        if kept.part not in wiring.parts:
-            keys = f"select distinct {ROW} as {rows.names[0]} from (\n{kept.change()}\n)"
-            wiring.steps += rows.steps(keys, [kept])
-        return kept
+        of_window = [] if end is None else ["until", end]
+        each_row = Partitions("_".join(["rows", each.name, *of_window]), 1, ttl)
+        stored = BufferedRows(each, ttl, each_row, (ROW,), ends=end)
+        if stored.part not in wiring.parts:
+            keys = f"select distinct {ROW} as {each_row.names[0]} from (\n{stored.change()}\n)"
+            wiring.steps += each_row.steps(keys, [stored])
+        return stored

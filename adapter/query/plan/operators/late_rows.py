@@ -18,7 +18,7 @@ from .source import views_below
 
 @dataclass(frozen=True, kw_only=True)
 class LateRows(Operator):
-    """Counts rows behind the watermark, because the rows they would have met may have expired, and returns
+    """Counts rows behind the watermark, because the rows they would have matched may have expired, and returns
     them with the others. Rows without a time are dropped and counted. No state."""
 
     time: str
@@ -41,8 +41,8 @@ class LateRows(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows with a time."""
-        (of,) = below
-        return replace(of, rows=digest("late", of.rows, of.column(self.time)))
+        (rows,) = below
+        return replace(rows, rows=digest("late", rows.rows, rows.column(self.time)))
 
     def generate(self, wiring: Wiring) -> None:
         """Compares the rows with the watermark and passes them on."""

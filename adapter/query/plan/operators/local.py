@@ -43,7 +43,7 @@ class Local(QueryOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, groups and rankings, which are within a window."""
-        name, text = Summary(self.inputs[0].expressions, windows=True).of(self.query)
+        name, text = Summary(self.inputs[0].expressions, windows=True).describe(self.query)
         return self.explanation(
             context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(self.query)
         )

@@ -1,7 +1,7 @@
-"""SQL that keeps the output of a non-deterministic projection, so it can be retracted unchanged.
+"""SQL that stores the output of a non-deterministic projection, so that it can be retracted unchanged.
 
-Flink's lookup join does the same (*upsert-materialize*). A row that is there already and arrives again has the output
-it had; one that was retracted or expired is computed again, with another `SINCE`.
+Flink's lookup join does the same (*upsert-materialize*). If an input row that is stored arrives again, its stored output
+is emitted again; that of a row that was retracted or expired is computed again, with another `SINCE`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ..state.generations import NO_STEP, SINCE, is_not_reached, of_keys
 
 @dataclass(frozen=True, kw_only=True)
 class MaterializedProject(QueryOperator, ExpiringOperator):
-    """A projection of an updating table that may give another result when it is computed again: a static
-    table may have changed, and rand() differs. Keeps what each row gave, to retract it as it was."""
+    """A projection of an updating table that may return another result when it is computed again: a static
+    table may have changed, and rand() differs. Keeps the output of each input row, to retract it unchanged."""
 
     shown_as = ROW_BY_ROW
     depends_on_watermark = False
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns what passes through from its input. What a row gave is stored, so it is the same again."""
-        (of,) = below
-        return replace(passed_relation(self.query, of), repeatable=of.repeatable)
+        """Returns what passes through from its input. The output of a row is stored, so it is repeatable."""
+        (rows,) = below
+        return replace(passed_relation(self.query, rows), repeatable=rows.repeatable)
 
     @property
     def lookup_sql(self) -> str:
@@ -40,15 +40,15 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
         return self.sql
 
     def generate(self, wiring: Wiring) -> None:
-        """Computes the projection of rows that aren't stored, and retracts stored output as it was."""
-        given = GivenRows(self, self.expires_after(wiring.ttl))
-        wiring.steps += given.steps(wiring.lookups(self, [given.rows_to_compute]))
-        wiring.output(self, given.change())
-        wiring.store(given.state(), self)
+        """Computes the projection of rows that aren't stored, and retracts stored output unchanged."""
+        outputs = StoredOutputs(self, self.expires_after(wiring.ttl))
+        wiring.steps += outputs.steps(wiring.lookups(self, [outputs.rows_to_compute]))
+        wiring.output(self, outputs.change())
+        wiring.store(outputs.state(), self)
 
     def explain(self, context: Context) -> Explanation:
-        """Returns what a `Project` would, and the rows that are stored."""
-        name, text = Summary(self.inputs[0].expressions).of(self.query)
+        """Returns the same as for a `Project`, with the rows that are stored."""
+        name, text = Summary(self.inputs[0].expressions).describe(self.query)
         rows = "a row that is there, and what it gave, to be retracted as it was"
         clears = WINDOW_END if self.ends else self.ttl_phrase(context, "the row's last change")
         state = context.states({}, (rows, clears or "when the row goes"))
@@ -58,7 +58,7 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
 _GIVEN, _IS_NEW = "__given", "__is_new"
 
 
-class GivenRows:
+class StoredOutputs:
     """Steps and state of a `MaterializedProject`.
 
     Args:
@@ -69,10 +69,10 @@ class GivenRows:
         self.operator, self.ttl, self.part = operator, ttl, operator.name
         (self.below,) = operator.inputs
         self.row, self.given, self.times = (
-            quote(f"{self.part}_{what}") for what in ("row", "given", "times")
+            quote(f"{self.part}_{name}") for name in ("row", "given", "times")
         )
         self.changed, self.known, self.new, self.all = (
-            f"{self.part}_{what}" for what in ("changed", "known", "new", "all")
+            f"{self.part}_{name}" for name in ("changed", "known", "new", "all")
         )
 
     @property
@@ -81,15 +81,14 @@ class GivenRows:
         return f"select {ROW}.*, {ROW} as {GIVEN_BY} from {self.new}"
 
     def steps(self, lookups: tuple[Lookup, ...] = ()) -> list[Step | Lookup]:
-        """Returns the steps with the changed rows and their weights, the stored outputs, and the outputs of all of
-        them.
+        """Returns the steps with the changed rows and their weights, their stored outputs, and the outputs of all.
 
         Args:
             lookups: external tables that the projection reads.
         """
-        came = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
-        unknown = f"({came}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
-        known = (
+        inserted = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
+        not_stored = f"({inserted}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
+        stored = (
             f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{generations.LIFE}, false as {_IS_NEW}\n"
             f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
         )
@@ -101,18 +100,18 @@ class GivenRows:
                 persist=True,
                 initial=f"select {ROW} from {self.changed} where false",
             ),
-            Step(self.new, f"select own.* from {unknown}", persist=True, initial=came),
+            Step(self.new, f"select own.* from {not_stored}", persist=True, initial=inserted),
             *lookups,
             Step(
                 self.all,
-                f"{known}\nunion all\n{self._computed()}",
+                f"{stored}\nunion all\n{self._computed()}",
                 persist=True,
                 initial=self._computed(),
             ),
         ]
 
     def _stored_output(self) -> str:
-        """Returns the stored output of the changed rows that are present."""
+        """Returns the stored outputs of changed rows."""
         rows = of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
         return (
             f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
@@ -127,7 +126,7 @@ class GivenRows:
         )
 
     def _summed(self, rows: str, watermark: str) -> str:
-        """Merges stored rows. The output is in the first row."""
+        """Merges the stored changes of each row. Only its first insertion has the output."""
         until, alive = "", ""
         if self.ttl is not None:
             until = f", max({generations.UNTIL}) as {generations.UNTIL}"
@@ -138,15 +137,15 @@ class GivenRows:
         )
 
     def _computed(self) -> str:
-        """Returns the computed output of the rows that aren't stored."""
+        """Returns the changed rows that aren't stored, with the outputs that are computed for them."""
         text = with_inputs(self.operator.sql, [self.rows_to_compute])
-        found = (
+        computed = (
             f"select {ROW}, collect_list({_GIVEN}) as {_GIVEN} from (\n"
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
         )
         return (
             f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {generations.LIFE}, true as {_IS_NEW}\n"
-            f"from {self.new} as own left join (\n{found}\n) as found on own.{ROW} <=> found.{ROW}"
+            f"from {self.new} as own left join (\n{computed}\n) as found on own.{ROW} <=> found.{ROW}"
         )
 
     def change(self) -> str:
@@ -167,12 +166,12 @@ class GivenRows:
                 f", {generations.expiry_of_row(self.ttl, busy)}",
                 f", {generations.UNTIL} as {EXPIRES_AT}",
             )
-        came = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
-        kept = self._summed(self._stored_rows(), "watermark_after")
+        changes = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
+        merged = self._summed(self._stored_rows(), "watermark_after")
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {items}{until} from (\n{came}\n) as own",
-            f"select {NO_STEP}, {items}{expires} from (\n{kept}\n)",
+            f"select {now(STEP)} as {STEP}, {items}{until} from (\n{changes}\n) as own",
+            f"select {NO_STEP}, {items}{expires} from (\n{merged}\n)",
             closes=None,
             forgets=self.ttl or None,
         )

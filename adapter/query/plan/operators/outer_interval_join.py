@@ -1,5 +1,5 @@
-"""SQL of outer and anti interval joins: pairs are emitted when they match. An unmatched row is emitted once, when it
-can't match any more (Flink's interval join). Results never change."""
+"""SQL of outer, semi and anti interval joins: a pair is emitted when its second row arrives, and an unmatched row once,
+when it can't match any more (Flink's interval join). Results never change."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..time_bounds import TimeBounds, end_of_keeping, kept_until
 
 @dataclass(frozen=True, kw_only=True)
 class OuterIntervalJoin(QueryOperator):
-    """An outer, semi or anti join of append-only inputs that time conditions bound. Pairs are emitted when
-    they meet; a row without a match is emitted once, when it can't find one any more. Keeps the rows that may
-    still match, and those that say whether a row is alone."""
+    """An outer, semi or anti join of append-only inputs that time conditions bound. Pairs are emitted when the
+    second row arrives; a row without a match is emitted once, when it can't find one any more. Keeps the rows
+    that may still match, and those that decide whether a row has a match."""
 
     shown_as = ("IntervalJoin",)
 
@@ -36,17 +36,17 @@ class OuterIntervalJoin(QueryOperator):
 
     @cached_property
     def pairs(self) -> str | None:
-        """SQL of the inner join; None if no pairs are emitted."""
+        """SQL of the inner join; None for a semi or anti join."""
         return None if self._is_anti else sql(conditions.as_inner(self.query))
 
     @cached_property
     def unmatched(self) -> tuple[str | None, ...]:
-        """Per input, SQL for its rows without a match, over both inputs; None if they aren't part of the result."""
+        """Per input, SQL over both inputs for its rows without a match; None if they aren't part of the result."""
         return self._for_preserved_sides("ANTI")
 
     @cached_property
     def matched(self) -> tuple[str | None, ...]:
-        """Per input, SQL for its rows that have a match."""
+        """Per input, SQL over both inputs for its rows with a match; None as in `unmatched`."""
         return self._for_preserved_sides("SEMI")
 
     @cached_property
@@ -70,14 +70,14 @@ class OuterIntervalJoin(QueryOperator):
     def _for_preserved_sides(self, kind: str) -> tuple[str | None, ...]:
         """Returns a query for each input whose rows without a match are part of the result. An anti join returns only
         such rows, which its own text selects."""
-        asked = () if self._is_anti else preserved_sides(self.query)
+        preserved = () if self._is_anti else preserved_sides(self.query)
         return tuple(
-            sql(conditions.rows_of_side(self.query, number, kind)) if alias in asked else None
+            sql(conditions.rows_of_side(self.query, number, kind)) if alias in preserved else None
             for number, alias in enumerate(self._due)
         )
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows that are only inserted. A row without a match is emitted some time after the column by which it
+        """Returns rows that are only inserted. When a row without a match is emitted is known by the column with which it
         expires: the join conditions bound its other times only for rows that match."""
         joined, preserved = JoinedRelations(self.query, below), preserved_sides(self.query)
         delays = {
@@ -90,11 +90,11 @@ class OuterIntervalJoin(QueryOperator):
         return Relation(delays=joined.delays(delays), keys=keys)
 
     def generate(self, wiring: Wiring) -> None:
-        """Stores the rows of each side, and emits pairs and rows that are left without a match."""
-        joined = MatchedOrAlone(self)
+        """Stores the rows of each side, and emits pairs and unmatched rows."""
+        joined = MatchedAndUnmatched(self)
         wiring.output(self, *joined.change())
-        for part, kept in zip(joined.state(), joined.kept, strict=True):
-            wiring.store(part, kept)
+        for part, rows in zip(joined.state(), joined.stored, strict=True):
+            wiring.store(part, rows)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, and until when the rows of each side are stored."""
@@ -103,24 +103,24 @@ class OuterIntervalJoin(QueryOperator):
         )
         notes = ("A row that meets none comes once, when it can meet none any more.",)
         return self.explanation(
-            context, Summary().of(self.query)[1], *self.shown_as, state=state, notes=notes
+            context, Summary().describe(self.query)[1], *self.shown_as, state=state, notes=notes
         )
 
 
-class MatchedOrAlone:
+class MatchedAndUnmatched:
     """Steps and state of an `OuterIntervalJoin`."""
 
     def __init__(self, operator: OuterIntervalJoin) -> None:
         self.operator = operator
-        self.kept = [
+        self.stored = [
             kept_until(each, until) for each, until in zip(operator.inputs, operator.until, strict=True)
         ]
 
     def change(self) -> tuple[str, str]:
         """Returns the emitted rows of a micro-batch, and the same for an empty state."""
-        new = [_unpacked(each.change()) for each in self.kept]
-        old = [_unpacked(each.all_before()) for each in self.kept]
-        every = [f"{before}\nunion all\n{came}" for before, came in zip(old, new, strict=True)]
+        new = [_unpacked(each.change()) for each in self.stored]
+        old = [_unpacked(each.all_before()) for each in self.stored]
+        every = [f"{before}\nunion all\n{now}" for before, now in zip(old, new, strict=True)]
         due = [self._due(n) for n in range(2)]
         pairs: list[str] = []
         of_batch: list[str] = []
@@ -131,41 +131,40 @@ class MatchedOrAlone:
                 for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
             ]
             of_batch = [with_inputs(self.operator.pairs, new)]
-        met = [*pairs, self._unmatched_rows([f"{before}\nunion all\n{came}" for before, came in due], every)]
-        first = [*of_batch, self._unmatched_rows([came for _, came in due], new)]
-        return _union(met), _union(first)
+        unmatched = self._unmatched_rows([f"{before}\nunion all\n{now}" for before, now in due], every)
+        first = [*of_batch, self._unmatched_rows([now for _, now in due], new)]
+        return _union([*pairs, unmatched]), _union(first)
 
     def state(self) -> list[StatePart]:
-        """Returns the state tables of both sides. Rows that may be unmatched are emitted when they expire."""
+        """Returns the state tables of both sides. Rows of a preserved side may be emitted when they expire."""
         emits = [each is not None for each in self.operator.unmatched]
         if self.operator.pairs is None:
             emits = [True, False]
         return [
             replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
-            for each, waits in zip(self.kept, emits, strict=True)
+            for each, waits in zip(self.stored, emits, strict=True)
         ]
 
     def _still_matchable(self, number: int) -> str:
-        """Returns the stored rows of an input that late rows may still match: without those that were emitted as
-        unmatched."""
-        rows, matched = self.kept[number].all_before(), self.operator.matched[number]
+        """Returns the stored rows of an input that late rows may match: those that weren't emitted as unmatched."""
+        rows, matched = self.stored[number].all_before(), self.operator.matched[number]
         if matched is None:
             return _unpacked(rows)
         waits = is_not_reached(end_of_keeping(self.operator.due[number], ROW), "watermark_before")
-        wait, came = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
-        inputs = [_unpacked(each.all_before()) for each in self.kept]
-        inputs[number] = _unpacked(came)
-        return _union([_unpacked(wait), with_inputs(matched, inputs)])
+        waiting, passed = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
+        inputs = [_unpacked(each.all_before()) for each in self.stored]
+        inputs[number] = _unpacked(passed)
+        return _union([_unpacked(waiting), with_inputs(matched, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
-        """Returns the rows of an input that can't match from this micro-batch on: stored ones, and new ones."""
-        kept, until = self.kept[number], end_of_keeping(self.operator.due[number], ROW)
+        """Returns the rows of an input that can't match after this micro-batch: the stored ones, and the new ones."""
+        stored, until = self.stored[number], end_of_keeping(self.operator.due[number], ROW)
         passed = f"not {is_not_reached(until)}"
         # A row without a time never matches.
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
-        came = f"select * from (\n{kept.change()}\n) where {passed} or {timeless}"
-        before = f"select * from (\n{kept.all_before()}\n) where {passed} and {is_not_reached(until, 'watermark_before')}"
-        return _unpacked(before), _unpacked(came)
+        new = f"select * from (\n{stored.change()}\n) where {passed} or {timeless}"
+        before = f"select * from (\n{stored.all_before()}\n) where {passed} and {is_not_reached(until, 'watermark_before')}"
+        return _unpacked(before), _unpacked(new)
 
     def _unmatched_rows(self, due: list[str], every: list[str]) -> str:
         """Returns the query over the rows that are due and unmatched.
@@ -179,7 +178,7 @@ class MatchedOrAlone:
         inputs = []
         for number, text in enumerate(self.operator.unmatched):
             if text is None:
-                inputs.append(f"select * from (\n{_unpacked(self.kept[number].change())}\n) where false")
+                inputs.append(f"select * from (\n{_unpacked(self.stored[number].change())}\n) where false")
             else:
                 inputs.append(with_inputs(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
         return with_inputs(self.operator.sql, inputs)

@@ -1,8 +1,8 @@
 """SQL of OVER ordered by event time: rows wait for the watermark, and are stored while frames of later rows include
 them.
 
-Under a TTL an idle partition starts again: rows before the gap belong to another *generation*. Generations depend
-only on event times, so they are independent of how the input is split.
+Under a TTL an idle partition starts again: rows before the gap are of another *generation*. Generations depend only on
+event times, so they are independent of how the input is split.
 """
 
 from __future__ import annotations
@@ -26,42 +26,40 @@ from ..state.generations import DUE, NO_STEP, due_at, is_not_reached, later, of_
 from ..time_bounds import end_of_keeping
 from .source import views_below
 
-OVER_LIFE = "__life"
-"""Column that an `OverAggregate` also partitions by under a TTL: the key's TTL generation."""
+GENERATION = "__life"
+"""Column with the generation of a partition, by which an `OverAggregate` also partitions under a TTL."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverAggregate(QueryOperator):
     """OVER in order of event time over append-only input (LAG, running and sliding aggregates): each row is
     emitted once, when no row before it can arrive any more. Keeps rows that wait, and rows that frames of
-    later rows reach back to; of running totals one row per partition.
+    later rows reach back to; for running totals one row per partition.
 
-    Its query has the weight among its columns: 1 for a row to emit, 0 for a row that only frames of other rows read.
+    Its query passes on the weight: 1 for a row to emit, 0 for a row that is only part of other rows' frames.
     """
 
     keys: tuple[str, ...]
-    """Partition keys, over `alias`."""
+    """SQL of the partition keys, over `alias`."""
     alias: str
     time: str
-    """First column of the order."""
+    """First column of ORDER BY."""
     reach: FrameExtent
     waits: bool = True
-    """Whether rows arrive in any order and are buffered until the watermark has reached their time; otherwise
-    they arrive in order."""
+    """Whether rows are buffered until the watermark has passed their time; False if they arrive in order."""
     until: Until = ()
-    """Watermark until which a partition may get rows, known from a key that holds event time; empty if
-    unknown."""
+    """Watermark until which a partition may get rows, from a key with event time; empty if unknown."""
     running: tuple[RunningValue, ...] = ()
-    """Running aggregates, for which the last row of a partition is stored; empty if rows are stored."""
+    """Running aggregates, stored in the last row of a partition; empty if all rows of frames are stored."""
     written: str = ""
-    """The query with its original aggregates, where `sql` uses `running` values."""
+    """The query with the author's aggregates, if `sql` has `running` values instead."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows that arrive in order of time, all rows of a time together."""
-        (of,) = below
+        """Returns the input's rows, in order of time, all rows of a time together."""
+        (rows,) = below
         passed = passed_columns(self.query)
-        together = {**of.together, **({self.time: EVENT_TIME} if self.waits else {})}
-        return Relation(together=passed.carry(together), keys=passed.carry_keys(of.keys))
+        together = {**rows.together, **({self.time: EVENT_TIME} if self.waits else {})}
+        return Relation(together=passed.carry(together), keys=passed.carry_keys(rows.keys))
 
     @property
     def compared_inputs(self) -> tuple[Operator, ...]:
@@ -69,14 +67,14 @@ class OverAggregate(QueryOperator):
         return self.inputs if self.waits else ()
 
     def generate(self, wiring: Wiring) -> None:
-        """Stores rows while they wait or frames of later rows reach them, and emits each once."""
+        """Stores rows while they wait, and while frames of later rows include them, and emits each once."""
         ordered = OrderedRows(self, wiring.ttl)
         wiring.rows += ordered.rows()
         wiring.steps += ordered.steps()
         wiring.store(ordered.state(), self)
 
     def explain(self, context: Context) -> Explanation:
-        """Returns its aggregates, and which rows wait or are reached by frames."""
+        """Returns its aggregates, and which rows are stored."""
         state = context.states({}, (self._stored_rows(), self._clearing_phrase(context)))
         waits = (
             (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
@@ -94,20 +92,20 @@ class OverAggregate(QueryOperator):
         return f"{waits}, or {reached}" if self.waits else f"a row {reached}"
 
     def _clearing_phrase(self, context: Context) -> str:
-        reach, ends = self.reach, list[str]()
+        reach, events = self.reach, list[str]()
         idle = context.ttl_after("its partition's last row")
         if self.running:
-            ends.append("a later row of its partition, which takes its place")
+            events.append("a later row of its partition, which takes its place")
         elif reach.everything and not self.until:
             return idle or BOUNDED
         else:
             if reach.rows:
-                ends.append(f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition")
+                events.append(f"{reach.rows} later row{'' if reach.rows == 1 else 's'} of its partition")
             if reach.micros:
-                ends.append(f"{intervals.format(reach.micros)} after its {self.time}")
+                events.append(f"{intervals.format(reach.micros)} after its {self.time}")
         if self.until:
-            ends.append(f"when the watermark has passed {until_text(self.until)}")
-        clears = " or ".join(ends) or WHEN_EMITTED
+            events.append(f"when the watermark has passed {until_text(self.until)}")
+        clears = " or ".join(events) or WHEN_EMITTED
         return clears if idle is None or reach.everything else f"{clears}, or {idle}"
 
 
@@ -132,7 +130,7 @@ class OrderedRows:
         self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
 
     def rows(self) -> list[Rows]:
-        """Returns the input, from which late rows are dropped. Empty if rows arrive in order, so none is late."""
+        """Returns the input, of which late rows are dropped; empty if rows arrive in order, so that none is late."""
         if not self.operator.waits:
             return []
         time = f"own.{quote(self.operator.time)}"
@@ -141,32 +139,30 @@ class OrderedRows:
         return [Rows(f"{self.part}_rows", text, views_below(self.below))]
 
     def steps(self) -> list[Step]:
-        """Returns the steps with the rows to emit, their partitions, and the result over their frames."""
-        came, kept = self._new_rows(), self._stored()
+        """Returns the steps with the rows to emit, their partitions, and the result over the frames."""
+        new, stored = self._new_rows(), self._stored()
         if self.operator.waits:
-            waited = (
-                f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
-            )
-            due, of_batch = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, came))
-            kept = f"select * from (\n{kept}\n) where {passed(_TIME, 'watermark_before')}"
+            waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {passed(_TIME, 'watermark_before')}"
+            due, of_batch = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, new))
+            stored = f"select * from (\n{stored}\n) where {passed(_TIME, 'watermark_before')}"
         else:
-            due = of_batch = came
-        reached = of_keys(f"(\n{self._with_keys(kept)}\n)", self.keys, self.touched)
-        put_out = f"select *, 1L as {WEIGHT} from {self.due}"
+            due = of_batch = new
+        reached = of_keys(f"(\n{self._with_keys(stored)}\n)", self.keys, self.touched)
+        emitted = f"select *, 1L as {WEIGHT} from {self.due}"
         touched = f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.due}"
         return [
             Step(self.due, self._with_keys(due), persist=True, initial=self._with_keys(of_batch)),
             Step(self.touched, touched, persist=True),
             Step(
                 self.operator.name,
-                self._computed(f"{put_out}\nunion all\nselect *, 0L as {WEIGHT} from (\n{reached}\n)"),
+                self._computed(f"{emitted}\nunion all\nselect *, 0L as {WEIGHT} from (\n{reached}\n)"),
                 persist=True,
-                initial=self._computed(put_out),
+                initial=self._computed(emitted),
             ),
         ]
 
     def state(self) -> StatePart:
-        """Returns the state table: rows that wait, and rows that later frames include."""
+        """Returns the state table: rows that wait, and rows that later rows' frames include."""
         ends = [micros for _, micros in self.operator.until]
         lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
@@ -188,22 +184,21 @@ class OrderedRows:
         rows = f"select {ROW}, {self._time} as {_TIME} from {source}"
         if not self.runs:
             return rows
-        own = [f"{each.value} as {each.column}" for each in self.operator.running]
-        return f"select {', '.join([ROW, _TIME, *own])}\nfrom {self._as_rows(rows)}"
+        values = [f"{each.value} as {each.column}" for each in self.operator.running]
+        return f"select {', '.join([ROW, _TIME, *values])}\nfrom {self._as_rows(rows)}"
 
     def _stored(self) -> str:
         runs = [f"{self._stored_run(name)} as {name}" for name in self.runs]
-        kept = f"select {', '.join([f'{self.row} as {ROW}', *runs])} from state where part = '{self.part}'"
-        return f"select {', '.join([ROW, f'{self._time} as {_TIME}', *self.runs])} from (\n{kept}\n)"
+        stored = f"select {', '.join([f'{self.row} as {ROW}', *runs])} from state where part = '{self.part}'"
+        return f"select {', '.join([ROW, f'{self._time} as {_TIME}', *self.runs])} from (\n{stored}\n)"
 
     def _stored_run(self, name: str) -> str:
         return quote(f"{self.part}{name}")
 
     def _as_rows(self, rows: str, runs: Sequence[str] = ()) -> str:
-        """Returns a relation for FROM: rows as the query reads them, each also as a struct, with its time and running
-        values."""
-        own = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
-        return f"(\nselect {own} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
+        """Returns the relation that expressions of the query read: rows, also as structs, with time and running values."""
+        columns = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
+        return f"(\nselect {columns} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
     def _with_keys(self, rows: str) -> str:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
@@ -220,36 +215,38 @@ class OrderedRows:
         return f"cast({ROW}.{quote(self.operator.time)} as timestamp)"
 
     def _over_clause(self, order: str = "") -> str:
-        """An OVER clause for the partitions."""
+        """SQL of an OVER clause for the partitions."""
         by = f"partition by {', '.join(self.keys)}" if self.keys else ""
         return f"over ({' '.join(filter(None, (by, order)))})"
 
     def _computed(self, rows: str) -> str:
         """Returns the query over rows with complete frames, without rows that are only part of frames."""
-        life = ""
+        generation = ""
         if self.ttl is not None:
-            life = f", {OVER_LIFE}"
+            generation = f", {GENERATION}"
             gap = f"unix_micros({_TIME}) - unix_micros({_BEFORE}) >= {self.ttl}"
-            before = f"lag({_TIME}) {self._over_clause(f'order by {_TIME}')} as {_BEFORE}"
-            so_far = self._over_clause(f"order by {_TIME}")  # rows with equal times are of one generation
-            rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {OVER_LIFE}\nfrom (\nselect *, {before} from (\n{rows}\n)\n)"
+            so_far = self._over_clause(f"order by {_TIME}")  # rows of one time are of one generation
+            rows = f"select *, lag({_TIME}) {so_far} as {_BEFORE} from (\n{rows}\n)"
+            rows = f"select *, sum(if({gap}, 1, 0)) {so_far} as {GENERATION}\nfrom (\n{rows}\n)"
         runs = "".join(f", {name}" for name in self.runs)
-        text = with_inputs(self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{life} from (\n{rows}\n)"])
+        text = with_inputs(
+            self.operator.sql, [f"select {ROW}.*, {WEIGHT}{runs}{generation} from (\n{rows}\n)"]
+        )
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"
 
     def _fold(self) -> str:
         reach = self.operator.reach
-        still = [f"__place <= {reach.rows}"] if reach.rows else []
-        still += [is_not_reached(later(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
-        still += ["true"] if reach.everything else []
-        needed = f"({' or '.join(still) or 'false'})"
+        conditions = [f"__place <= {reach.rows}"] if reach.rows else []
+        conditions += [is_not_reached(later(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
+        conditions += ["true"] if reach.everything else []
+        needed = f"({' or '.join(conditions) or 'false'})"
         if self.ttl is not None:
             needed += f" and {is_not_reached(later('__newest', self.ttl))}"
         if self.operator.until:
             needed += f" and {is_not_reached(end_of_keeping(self.operator.until, ROW))}"
         rows = self._with_keys(self._stored())
         before = f"select * from (\n{rows}\n) where {passed(_TIME)}" if self.operator.waits else rows
-        # Rows with equal times share a rank. Which of them are in a frame isn't decided here.
+        # Rows of one time share a rank: all of them are stored, since any may be in a frame.
         placed = (
             f"select *, rank() {self._over_clause(f'order by {_TIME} desc')} as __place, "
             f"max({_TIME}) {self._over_clause()} as __newest from (\n{before}\n)"

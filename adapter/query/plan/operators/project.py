@@ -17,7 +17,7 @@ from ..relations.passed import passed_relation
 @dataclass(frozen=True, kw_only=True)
 class Project(QueryOperator):
     """Row by row: select list, filter, LATERAL VIEW, joins with static tables, which are read in each
-    micro-batch, and with external tables, which are asked for its keys. No state."""
+    micro-batch, and with external tables, in which its keys are looked up. No state."""
 
     shown_as = ROW_BY_ROW
     depends_on_watermark = False
@@ -44,12 +44,12 @@ class Project(QueryOperator):
         """Returns its select list, joins and conditions; None if it only returns columns of its input."""
         if not self.label.upper().startswith("SELECT"):
             return self.explanation(context, self.label)
-        name, text = Summary(self.inputs[0].expressions).of(self.query)
+        name, text = Summary(self.inputs[0].expressions).describe(self.query)
         return self.explanation(context, text, name, reads=tables(self.query)) if text else None
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:
-    """Splits off the `Project` operators at the top: returns them, the lowest first, and the operator below."""
+    """Returns the `Project` operators at the top of a tree, the lowest first, and the operator below them."""
     path: list[Project] = []
     while isinstance(operator, Project):
         path.insert(0, operator)

@@ -25,7 +25,7 @@ from ..time_bounds import kept_until
 @dataclass(frozen=True, kw_only=True)
 class Recompute(QueryOperator, ExpiringOperator):
     """Any other query, such as LEAD, a percentile, an outer join, EXISTS or a scalar subquery: computed again
-    over all rows of the partitions that changed, minus its previous result. Keeps the rows of its inputs."""
+    over all rows of the partitions that changed; the previous result is retracted. Keeps the rows of its inputs."""
 
     shown_as = (
         "Recompute",
@@ -40,36 +40,35 @@ class Recompute(QueryOperator, ExpiringOperator):
     )
 
     keys: tuple[tuple[str, ...], ...]
-    """Per input, the partition expressions over its alias; empty if everything is recomputed."""
+    """Per input, SQL of its partition keys, over its alias; empty if everything is recomputed."""
     aliases: tuple[str, ...]
-    """Name of each input in the keys."""
+    """Alias of each input."""
     unique: tuple[frozenset[str], ...] = ()
-    """Sets of columns that identify a row of the query; each set does."""
+    """Sets of columns; each set identifies a row of the query."""
     end: str | None = None
     """Column with the end of the window that its rows expire with; None if there is none."""
     delays: Mapping[str, int] = field(default_factory=dict)
     """`Relation.delays` of its rows."""
     has_few_rows: bool = False
-    """Whether the number of its rows is bounded, even if those of its inputs isn't."""
+    """Whether the number of its rows is bounded, even if the inputs' numbers aren't."""
     top: TopRows | None = None
     window: Window | None = None
-    """Windows that a row may change for others; None if it is another query."""
+    """Windows whose bounds depend on their rows, if it assigns rows to such windows; None for other queries."""
     until: tuple[Until, ...] = ()
     """See `ExpiringOperator.until`."""
 
     asks_for_rows: bool = False
-    """Whether it has a subquery in its select list, or LATERAL."""
+    """Whether the query has a subquery in its select list, or LATERAL."""
 
     shown: tuple[str, ...] | None = None
-    """Columns with the keys of a GROUP BY that is the result, in lower case; None if the result is something
-    else."""
+    """Output columns (lower case) with the keys, for a GROUP BY that is the result; None for others."""
 
     always: tuple[int, ...] = ()
-    """Indexes of the inputs that contribute a row to each result row."""
+    """Indexes of the inputs that have a row in each result row."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns changes of its rows; rows that time bounds are only inserted. The query may be any, so what identifies
-        its rows is stated by the planner, which has read it."""
+        """Returns changes of its rows, or insertions only for an interval join. The query may be any, so the planner says
+        what identifies its rows."""
         if self.window is not None:
             return RowsInWindows(self.window, below[0], False).recomputed
         return Relation(
@@ -82,8 +81,8 @@ class Recompute(QueryOperator, ExpiringOperator):
 
     @property
     def busy(self) -> str | None:
-        """Returns SQL over ``own``, an input's row, for the time until which the row keeps its partition from being
-        idle; None if that is its arrival."""
+        """Returns SQL over ``own``, an input's row, of the time until which its partition isn't idle; None for the row's
+        arrival."""
         if self.window is None:
             return None
         return later(f"cast(own.{self.window.time} as timestamp)", self.window.size)
@@ -95,12 +94,11 @@ class Recompute(QueryOperator, ExpiringOperator):
 
     @property
     def has_rows_without_input(self) -> bool:
-        """Whether everything is recomputed: the query may be a global aggregate, which has a row over no rows."""
+        """Whether the query may be a global aggregate, which has a row over no rows: it has no partitions."""
         return self.is_whole
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
-        """Whether its rows never expire. A partition doesn't expire while it has rows that never do and that
-        contribute to each row of the result."""
+        """Whether its rows never expire. A partition doesn't expire while it has such rows of an input in `always`."""
         return all(below[number] for number in self.always) if self.always else super().keeps_rows(below)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
@@ -111,22 +109,22 @@ class Recompute(QueryOperator, ExpiringOperator):
         return text_lineage("Recompute", self.printed, below, *also)
 
     def generate(self, wiring: Wiring) -> None:
-        """Stores all rows of the inputs, and computes the affected partitions before and after the change. If it is
-        the result, they are only computed after the commit."""
-        partitions, kept = self._stored_inputs(wiring)
+        """Stores the inputs' rows, and computes the affected partitions before and after the change. If it is the result,
+        they are only computed after the commit."""
+        partitions, stored = self._stored_inputs(wiring)
         is_result = wiring.result is self
         if partitions is not None:
-            wiring.steps += partitions.steps(self._touched(partitions, is_result), kept)
+            wiring.steps += partitions.steps(self._touched(partitions, is_result), stored)
         if is_result:
             assert partitions is not None
-            (own,) = kept
-            wiring.store(own.state(()), own)
-            wiring.result_steps = self._grouped(own, partitions)
+            (only,) = stored
+            wiring.store(only.state(()), only)
+            wiring.result_steps = self._grouped(only, partitions)
             return
-        for each in kept:
-            wiring.store(each.state(kept), each)
+        for each in stored:
+            wiring.store(each.state(stored), each)
         before, after, first = (
-            with_inputs(self.sql, [self._as_read(each, rows(each)) for each in kept])
+            with_inputs(self.sql, [self._as_read(each, rows(each)) for each in stored])
             for rows in (BufferedRows.rows_before, BufferedRows.rows_after, BufferedRows.change)
         )
         both = (
@@ -136,14 +134,14 @@ class Recompute(QueryOperator, ExpiringOperator):
         if self.relation.changes:
             wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
         else:
-            # Append-only: every row of the old result is in the new one.
+            # Nothing is retracted: the new result has all rows of the old one.
             wiring.output(self, repeated(added_up(both, True), True), first)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
-        name, text = Summary(self.inputs[0].expressions, last=None if self.top is None else self.top.rows).of(
-            self.query
-        )
+        name, text = Summary(
+            self.inputs[0].expressions, last=None if self.top is None else self.top.rows
+        ).describe(self.query)
         name = {
             "Join": "RegularJoin",
             "Aggregate": "GroupAggregate",
@@ -194,12 +192,12 @@ class Recompute(QueryOperator, ExpiringOperator):
                 for each, until, keys, alias in inputs
             ]
         ttl, ends = self.expires_after(wiring.ttl), self.ends or (None,) * len(self.inputs)
-        # Rows that never expire keep their partitions from expiring if they are in the result without a match;
-        # otherwise they are stored for later rows of other inputs.
-        staying = [*map(keeps_rows, self.inputs)]
-        # Whether a row that expires under a TTL contributes to each result row.
-        anchored = not all(staying[number] for number in self.always)
-        held = any(staying) and not (anchored or ttl is None or self.ends)
+        # Rows that never expire prevent their partitions from expiring, if they are in the result without a match.
+        # Otherwise they only stay in the state, for later rows of other inputs.
+        never_expire = [*map(keeps_rows, self.inputs)]
+        # Whether each result row has a row that expires under a TTL.
+        anchored = not all(never_expire[number] for number in self.always)
+        held = any(never_expire) and not (anchored or ttl is None or self.ends)
         needed = size or ttl is not None or self.shown is not None
         partitions = Partitions(self.name, size, ttl, held) if needed else None
         return partitions, [
@@ -216,23 +214,26 @@ class Recompute(QueryOperator, ExpiringOperator):
                 holds=held and stays,
             )
             for each, keys, alias, end, stays in zip(
-                self.inputs, self.keys, self.aliases, ends, staying, strict=True
+                self.inputs, self.keys, self.aliases, ends, never_expire, strict=True
             )
         ]
 
     def _grouped(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
-        listed, came = ", ".join(partitions.names), rows.keys_of_step()
-        made = with_inputs(self.sql, [self._as_read(rows, rows.current_rows(touched))])
+        listed, added_keys = ", ".join(partitions.names), rows.keys_of_step()
+        computed = with_inputs(self.sql, [self._as_read(rows, rows.current_rows(touched))])
         if not partitions.names:
             # An aggregate over no rows has one row.
-            listed, came = "true as anything", _when_global_result_is_emitted(partitions.ttl, came)
-            made = of_keys(f"(\n{made}\n)", [], touched)
+            listed, added_keys = (
+                "true as anything",
+                _when_global_result_is_emitted(partitions.ttl, added_keys),
+            )
+            computed = of_keys(f"(\n{computed}\n)", [], touched)
         return ResultSteps(
             [
-                Step(touched, came, persist=True, fresh=f"select {listed} from {partitions.touched}"),
-                Step(result, made),
+                Step(touched, added_keys, persist=True, fresh=f"select {listed} from {partitions.touched}"),
+                Step(result, computed),
             ],
             f"(select *, 1L as {WEIGHT} from {result})",
             touched,
@@ -259,15 +260,15 @@ class Recompute(QueryOperator, ExpiringOperator):
         return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
 
 
-def _when_global_result_is_emitted(ttl: int | None, came: str) -> str:
-    """Returns the query that decides whether a global result is emitted: in the first micro-batch, even
-    without rows, and later only with input rows, since an expired state can't reproduce it.
+def _when_global_result_is_emitted(ttl: int | None, input_rows: str) -> str:
+    """Returns a query that has a row if a global result is emitted: in the first micro-batch, even without input rows,
+    and later only with some, since an expired state can't reproduce the result.
 
     Args:
         ttl: microseconds until idle state expires; None for never.
-        came: query with a row for each input row.
+        input_rows: query with a row for each input row.
     """
     if ttl is None:
         return "select true as anything"
     first = f"select true as anything from clock where {now('watermark_before')} is null"
-    return f"select distinct * from (\n{came}\nunion all\n{first}\n)"
+    return f"select distinct * from (\n{input_rows}\nunion all\n{first}\n)"

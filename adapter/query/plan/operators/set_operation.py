@@ -1,4 +1,4 @@
-"""SQL of a set operation. Its state counts each row per side; the result's multiplicity is computed from both counts."""
+"""SQL of a set operation. The state counts each row per side; its multiplicity in the result follows from both counts."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ _TIMES = {
 @dataclass(frozen=True, kw_only=True)
 class SetOperation(ExpiringOperator):
     """UNION, INTERSECT and EXCEPT, with and without ALL, and DISTINCT where columns lack a name of their own.
-    Keeps how often each row is there, on either side."""
+    Keeps the count of each row, per side."""
 
     operation: str
-    """The key of `_TIMES`."""
+    """A key of `_TIMES`."""
     has_few_rows: bool = False
-    """Whether the set of different rows doesn't grow."""
+    """Whether the set of distinct rows doesn't grow."""
 
     @property
     def times(self) -> str:
-        """Returns SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities on either
-        side."""
+        """Returns SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities per side."""
         return _TIMES[self.operation]
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows that expire as those of both sides do. Only a union is append-only if its sides are."""
+        """Returns rows that expire with the windows of both sides. Only a union may be append-only."""
         return Relation(
             self.operation not in ("distinct", "union") or any(each.changes for each in below),
             ends=self.ends[0] if self.ends else None,
@@ -49,8 +48,8 @@ class SetOperation(ExpiringOperator):
         )
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
-        """Whether its rows never expire: INTERSECT needs one side that keeps its rows, EXCEPT the left one, and the
-        others all."""
+        """Whether its rows never expire: for INTERSECT if those of one side don't, for EXCEPT those of the left side, and
+        for the others those of both."""
         if self.operation.startswith("intersect"):
             return any(below)
         return below[0] if self.operation.startswith("except") else super().keeps_rows(below)
@@ -60,7 +59,7 @@ class SetOperation(ExpiringOperator):
         return by_position("set", self.times, *(each.means for each in below), like=below[0])
 
     def generate(self, wiring: Wiring) -> None:
-        """Counts each row on either side, and emits the changes of its multiplicity in the result."""
+        """Counts each row per side, and emits the changes of its multiplicity in the result."""
         counts = RowCounts(self, self.expires_after(wiring.ttl))
         wiring.steps += counts.steps()
         wiring.output(self, counts.change())
@@ -75,7 +74,7 @@ class SetOperation(ExpiringOperator):
 
 
 _FOUND = "__found"
-"""Whether the state has the changed row."""
+"""Column that says whether the state has the changed row."""
 
 
 class RowCounts:
@@ -91,21 +90,20 @@ class RowCounts:
             f"own.{quote(operator.name + '_row')}.{quote(operator.ends[0])}" if operator.ends else None
         )
         self.part = operator.name
-        self.row, self.left, self.right = (quote(f"{self.part}_{what}") for what in ("row", "left", "right"))
-        # A row on a side that never expires isn't idle while it is there.
+        self.row, self.left, self.right = (quote(f"{self.part}_{name}") for name in ("row", "left", "right"))
+        # A row isn't idle while it is on a side whose rows never expire.
         sides = zip((self.left, self.right), operator.inputs, strict=False)
         self._holding = [] if operator.ends else [side for side, each in sides if keeps_rows(each)]
         self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
-        self.met = f"{self.part}_met"
+        self.counted = f"{self.part}_met"
 
     def steps(self) -> list[Step]:
-        """Returns the steps that compute the changed rows with their counts per side, and under a TTL their
-        generations."""
+        """Returns the steps with the changed rows, under a TTL their generations, and their counts per side."""
         found = [Step(self.changed, self._changed_rows(), persist=True)]
         if self.ttl is not None:
-            kept = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
+            columns = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
             known = of_keys(
-                f"(\nselect {kept} from state where part = '{self.part}'\n)", [self.row], self.changed
+                f"(\nselect {columns} from state where part = '{self.part}'\n)", [self.row], self.changed
             )
             if self._holding:
                 until = f"if({self._holds()}, {generations.FOR_EVER}, {EXPIRES_AT}) as {EXPIRES_AT}"
@@ -121,7 +119,7 @@ class RowCounts:
             )
         known, none = self._known(), f"select * from {self.changed} where false"
         asks = (Asking(self.part, _FOUND),)
-        found.append(Step(self.met, self._counted(known), initial=self._counted(none), asks=asks))
+        found.append(Step(self.counted, self._counted(known), initial=self._counted(none), asks=asks))
         return found
 
     def _changed_rows(self) -> str:
@@ -139,7 +137,7 @@ class RowCounts:
         )
 
     def _known(self) -> str:
-        """Returns the stored counts of the changed rows."""
+        """Returns the stored counts of the changed rows, per side."""
         state = f"from state where part = '{self.part}'"
         if self.ttl is None:
             rows = f"select {self.row}, {self.left}, {self.right} {state}"
@@ -161,9 +159,9 @@ class RowCounts:
         return f"sum({side}) over (partition by {self.row}) > 0"
 
     def _counted(self, known: str) -> str:
-        """Returns the counts of the changed rows on both sides, before and after the micro-batch."""
+        """Returns the counts of the changed rows per side, before and after the micro-batch."""
         row, left, right = self.row, self.left, self.right
-        # A retracted row that isn't stored had expired.
+        # A count can't be negative: the retracted row has expired.
         after = (
             f"greatest(0L, l + {left}) as l_after, greatest(0L, r + {right}) as r_after"
             if self.ttl is not None
@@ -179,18 +177,18 @@ class RowCounts:
     def change(self) -> str:
         """Returns the change of the result."""
         row = self.row
-        before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.met})"
-        now = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.met})"
+        before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.counted})"
+        after = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.counted})"
         summed = (
             f"select {row}, cast(sum(way * ({self.operator.times})) as bigint) as {WEIGHT} from (\n"
-            f"select * from {before} union all select * from {now}\n) group by {row}"
+            f"select * from {before} union all select * from {after}\n) group by {row}"
         )
         weight = f", {WEIGHT}" if self.operator.relation.changes else ""
         return f"select {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
 
     def state(self) -> StatePart:
         """Returns the state table."""
-        own = f"{self.row}, {self.left}, {self.right}"
+        counts = f"{self.row}, {self.left}, {self.right}"
         if self.ttl is None:
             append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"
             fold = (
@@ -204,7 +202,7 @@ class RowCounts:
             f"from {self.changed} as own "
             f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
-        stored = [own, *generations.generation_items(True)]
+        stored = [counts, *generations.generation_items(True)]
         if self._holding:
             stored.append(f"{self._holds()} as {generations.HELD}")
         rows = generations.unexpired(
@@ -213,9 +211,9 @@ class RowCounts:
             "watermark_after",
             held=bool(self._holding),
         )
-        kept = generations.with_multiplicity(
+        merged = generations.with_multiplicity(
             rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
         )
         until = f"{generations.LIFE} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"
-        fold = f"select {NO_STEP}, {own}, {until} from (\n{kept}\n)"
+        fold = f"select {NO_STEP}, {counts}, {until} from (\n{merged}\n)"
         return StatePart(self.part, append, fold, closes=None, forgets=self.ttl or None)

@@ -24,10 +24,10 @@ class Source(Operator):
     key: tuple[str, ...] = ()
     """Columns that identify a row of a changelog, in lower case."""
     event_time: str | None = None
-    """Column (lower case) that the watermark is measured on; None if it is measured on none, or rows are replaced."""
+    """Column (lower case) that the watermark is measured on; None without one, or if later rows replace earlier ones."""
     changelog: bool = False
     versions: bool = False
-    """Whether a temporal join reads its rows as versions: of a changelog its inserts and deletes, with its metadata."""
+    """Whether a temporal join reads its rows as versions: those of a changelog that insert or delete, with metadata."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns what the project declares of the stream. A changelog has no more live rows than its table."""

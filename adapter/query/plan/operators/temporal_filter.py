@@ -3,7 +3,7 @@
 A row that is beyond its bound when it arrives is never inserted. That depends only on its event time and the
 watermark after the micro-batch, so it is independent of how the input is split.
 
-Under a TTL the operators above expire what such a row contributed to; then it isn't retracted either.
+Under a TTL the state above to which a row contributed may expire first; then the row isn't retracted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TemporalFilter(Operator):
     """Microseconds of event time for which a row stays in the result."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns that of its input, whose rows are now retracted, at a time that none of their columns has."""
+        """Returns the properties of its input's rows, which are now retracted, at a time that no column has."""
         return replace(
             below[0], changes=True, together={}, event_time=None, delays={}, open_for=None, bounded=True
         )
@@ -55,9 +55,9 @@ class TemporalFilter(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows while they meet the predicate."""
-        (of,) = below
-        rows = digest("recent", of.rows, of.column(ROW_TIME), self.lasts)
-        return replace(of.without(ROW_TIME), rows=rows)
+        (every,) = below
+        rows = digest("recent", every.rows, every.column(ROW_TIME), self.lasts)
+        return replace(every.without(ROW_TIME), rows=rows)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark passes their bound, and retracts them then."""
@@ -71,18 +71,18 @@ class TemporalFilter(Operator):
         condition = expression(self.label)
         length = self.lasts - isinstance(condition, exp.GTE | exp.LTE)
         sign = "−" if length > 0 else "+"
-        ends = ["watermark" if not length else f"watermark {sign} {intervals.format(abs(length))}"]
-        ends += filter(None, [context.ttl_after("it came")])
+        bounds = ["watermark" if not length else f"watermark {sign} {intervals.format(abs(length))}"]
+        bounds += filter(None, [context.ttl_after("it came")])
         return self.explanation(
             context,
             shown(condition),
-            state=context.states({}, ("a row for which it holds", ", or ".join(ends))),
+            state=context.states({}, ("a row for which it holds", ", or ".join(bounds))),
             notes=("A row leaves the result when the watermark has passed it by that much.",),
         )
 
 
 _UNTIL, _KNOWN = "__until", "__known"
-"""When a row leaves, and until when the operators above keep it."""
+"""Columns with the watermark that retracts a row, and with the one at which the state above has expired."""
 
 
 class RecentRows:
@@ -95,15 +95,15 @@ class RecentRows:
     def __init__(self, operator: TemporalFilter, ttl: int | None) -> None:
         self.operator, self.ttl, self.part = operator, ttl, operator.name
         (self.below,) = operator.inputs
-        self.row, self.known = (quote(f"{self.part}_{what}") for what in ("row", "known"))
-        self.came = f"{self.part}_rows"
+        self.row, self.known = (quote(f"{self.part}_{name}") for name in ("row", "known"))
+        self.new_rows = f"{self.part}_rows"
 
     def rows(self) -> Rows:
         """Returns the input. A row without an event time is dropped and counted."""
         time = f"own.{quote(ROW_TIME)}"
         until = later(f"cast({time} as timestamp)", self.operator.lasts)
         return Rows(
-            self.came,
+            self.new_rows,
             f"select struct(* except ({quote(ROW_TIME)})) as {ROW}, {time} as event_time, {until} as {_UNTIL}\n"
             f"from {self.below.name} as own",
             views_below(self.below),
@@ -112,24 +112,24 @@ class RecentRows:
 
     def change(self) -> tuple[str, str]:
         """Returns the insertions and retractions of a micro-batch, and the same for an empty state."""
-        came = f"select {ROW}.*, 1L as {WEIGHT} from {self.came} where {is_not_reached(_UNTIL)}"
-        in_before = f"where {is_not_reached(_UNTIL, 'watermark_before')} and not {is_not_reached(_UNTIL)}"
+        inserted = f"select {ROW}.*, 1L as {WEIGHT} from {self.new_rows} where {is_not_reached(_UNTIL)}"
+        leaves = f"where {is_not_reached(_UNTIL, 'watermark_before')} and not {is_not_reached(_UNTIL)}"
         if self.ttl is not None:
-            in_before += f" and {is_not_reached(_KNOWN, 'watermark_before')}"
-        left = f"select {ROW}.*, -1L as {WEIGHT} from (\n{self._stored_rows()}\n) {in_before}"
-        return f"{came}\nunion all\n{left}", came
+            leaves += f" and {is_not_reached(_KNOWN, 'watermark_before')}"
+        retracted = f"select {ROW}.*, -1L as {WEIGHT} from (\n{self._stored_rows()}\n) {leaves}"
+        return f"{inserted}\nunion all\n{retracted}", inserted
 
     def state(self) -> StatePart:
-        """Returns the state table: rows that have not left yet."""
+        """Returns the state table: rows that have to be retracted."""
         known = f", {later(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
-        came = f"select {ROW}, {_UNTIL}{known} from {self.came} where {is_not_reached(_UNTIL)}"
-        still = f"select * from (\n{self._stored_rows()}\n) where {is_not_reached(_UNTIL)}"
+        new = f"select {ROW}, {_UNTIL}{known} from {self.new_rows} where {is_not_reached(_UNTIL)}"
+        stored = f"select * from (\n{self._stored_rows()}\n) where {is_not_reached(_UNTIL)}"
         if self.ttl is not None:
-            still += f" and {is_not_reached(_KNOWN)}"
+            stored += f" and {is_not_reached(_KNOWN)}"
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{came}\n)",
-            f"select {NO_STEP}, {self._items()} from (\n{still}\n)",
+            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{new}\n)",
+            f"select {NO_STEP}, {self._items()} from (\n{stored}\n)",
             closes=None,
             forgets=max(self.operator.lasts, MINUTE),
         )

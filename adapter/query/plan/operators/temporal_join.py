@@ -1,8 +1,8 @@
 """`TemporalJoin`: joins each row with the version of a key that was valid at the row's event time.
 
-Rows wait until the watermark has passed their time, so that no version that is valid then can arrive any more but a
-late one, and are emitted once. Of each key the state has the version that is valid at the watermark, and later ones.
-A late version is stored, and valid for rows that still wait (Flink's event-time temporal join).
+Rows wait until the watermark has passed their time, when only late versions of that time can still arrive, and are
+emitted once. Of each key the state has the version that is valid at the watermark, and later ones. A late version is
+stored, and joined with rows that still wait (Flink's event-time temporal join).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_summary import Summary
-from ..relation import EVENT_TIME, WINDOW_END, Relation, comes_late
+from ..relation import EVENT_TIME, WINDOW_END, Relation, delayed_origin
 from ..state.buffered_rows import ROW
 from ..state.generations import DUE, NO_STEP, due_at, passed
 from .source import Source, views_below
@@ -44,20 +44,24 @@ class TemporalJoin(QueryOperator):
     version_key: tuple[str, ...]
     """Columns that identify what a row is a version of."""
     keys: tuple[str, ...]
-    """For each of these, the expression over the rows that it is compared with."""
+    """For each column of `version_key`, SQL over the rows that it is compared with."""
     compared_by: tuple[str, ...]
-    """For each of these, the operator: ``=`` or ``<=>``."""
+    """For each column of `version_key`, the operator: ``=`` or ``<=>``."""
     ordered: str = ROW
-    """SQL of a version that can be compared with others of its time."""
+    """SQL that orders the versions of one time."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns the rows as they were, which come once the watermark is after their time. That is when windows close
-        for their last instant, but later for their end."""
+        """Returns the rows, emitted when the watermark is after their time. For a time that is a window's last instant, that
+        is when the window closes; for its end, it is a microsecond later."""
         rows = below[0]
         together = dict(rows.together)
         if rows.together.get(self.time) == WINDOW_END:
-            ends = ("window_time", WINDOW_END)
-            together = {name: comes_late(what, 1) for name, what in rows.together.items() if what in ends}
+            of_window = ("window_time", WINDOW_END)
+            together = {
+                name: delayed_origin(origin, 1)
+                for name, origin in rows.together.items()
+                if origin in of_window
+            }
         passed = outputs(self.query, self.alias)
         return Relation(
             together=passed.carry({**together, self.time: EVENT_TIME}), keys=passed.carry_keys(rows.keys)
@@ -65,13 +69,12 @@ class TemporalJoin(QueryOperator):
 
     @property
     def in_order(self) -> bool:
-        """Whether rows arrive in order of time, when the watermark reaches it, so that none of them is late."""
+        """Whether rows arrive when the watermark reaches their time, so that none is late."""
         return self.time in self.inputs[0].relation.together
 
     @property
     def of_changes(self) -> bool:
-        """Whether the versions are the changes of a changelog, with its metadata columns: a deleted row has no version
-        from its own time on."""
+        """Whether the versions are rows of a changelog, with its metadata: a delete ends the last version of its key."""
         versions = self.inputs[1]
         return isinstance(versions, Source) and versions.changelog
 
@@ -102,7 +105,7 @@ class TemporalJoin(QueryOperator):
         rows = {_RowsAndVersions(self).rows: (waits, WHEN_EMITTED)}
         state = context.states(rows, (valid, "when the next one is valid"))
         notes = (f"A row is emitted once, when the watermark has passed its {self.time}.",)
-        return self.explanation(context, Summary().of(self.query)[1], state=state, notes=notes)
+        return self.explanation(context, Summary().describe(self.query)[1], state=state, notes=notes)
 
 
 class _RowsAndVersions:
@@ -120,7 +123,7 @@ class _RowsAndVersions:
         time, begins = (f"own.{quote(name)}" for name in (self.operator.time, self.operator.version_time))
         expires = due_at(f"cast({time} as timestamp)")
         packed = f"struct(own.*) as {ROW}"
-        found = Rows(
+        of_rows = Rows(
             self.rows,
             f"select {packed}, {time} as event_time, {expires} as expires_at\nfrom {rows.name} as own",
             views_below(rows),
@@ -132,35 +135,33 @@ class _RowsAndVersions:
             expires=False,
             forgets=True,
         )
-        return [of_versions] if self.operator.in_order else [found, of_versions]
+        return [of_versions] if self.operator.in_order else [of_rows, of_versions]
 
     def steps(self) -> list[Step]:
-        """Returns the steps with the rows that are due, their keys, and the join of these with their versions."""
-        came, kept = self._new_rows(), self._stored_rows(self.rows, self.operator.time)
-        waited = (
-            f"{came}\nunion all\nselect * from (\n{kept}\n) where not {passed(_TIME, 'watermark_before')}"
-        )
-        due, first = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, came))
-        named = ", ".join(f"{key} as {own}" for key, own in zip(self.operator.keys, self.keys, strict=True))
+        """Returns the steps with the rows that are due, their keys, and their join with versions."""
+        new_rows, stored = self._new_rows(), self._stored_rows(self.rows, self.operator.time)
+        waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {passed(_TIME, 'watermark_before')}"
+        due, first = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, new_rows))
+        keys = ", ".join(f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True))
         touched = (
-            f"select distinct {named} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
+            f"select distinct {keys} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
         )
         new = self._with_time(self.versions, self.operator.version_time)
-        every = f"{new}\nunion all\n{self._stored_rows(self.versions, self.operator.version_time)}"
+        versions = f"{new}\nunion all\n{self._stored_rows(self.versions, self.operator.version_time)}"
         return [
             Step(self.due, due, persist=True, initial=first),
             Step(self.touched, touched, persist=True),
-            Step(self.name, self._joined(every), persist=True, initial=self._joined(new)),
+            Step(self.name, self._joined(versions), persist=True, initial=self._joined(new)),
         ]
 
     def state_of_rows(self) -> StatePart:
         """Returns the state table of the rows that wait."""
-        kept = self._stored_rows(self.rows, self.operator.time)
+        stored = self._stored_rows(self.rows, self.operator.time)
         items = f"{ROW} as {self._column(self.rows)}, {due_at(_TIME)} as {DUE}"
         return StatePart(
             self.rows,
             f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
-            f"select {NO_STEP}, {items} from (\n{kept}\n) where not {passed(_TIME)}",
+            f"select {NO_STEP}, {items} from (\n{stored}\n) where not {passed(_TIME)}",
             closes=DUE,
         )
 
@@ -194,12 +195,12 @@ class _RowsAndVersions:
         return with_inputs(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
 
     def _with_end(self, versions: str) -> str:
-        """Returns versions with the time at which the next one of their key begins. Of versions of one time the
-        last is that of the latest micro-batch in a changelog, and else the greatest row."""
+        """Returns versions with the time at which the next one of their key begins. Versions of one time are ordered by
+        micro-batch in a changelog, and by `TemporalJoin.ordered` otherwise: only the last of them is ever valid."""
         begins = f"{ROW}.{quote(self.operator.version_time)}"
         by = ", ".join(f"{ROW}.{quote(name)}" for name in self.operator.version_key)
-        later = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else self.operator.ordered
-        within = f"over (partition by {by} order by {begins}, {later})"
+        tie = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else self.operator.ordered
+        within = f"over (partition by {by} order by {begins}, {tie})"
         return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
 
     def _new_rows(self) -> str:
@@ -212,8 +213,8 @@ class _RowsAndVersions:
         return f"select {ROW}, cast({ROW}.{quote(time)} as timestamp) as {_TIME} from {relation}"
 
     def _stored_rows(self, part: str, time: str) -> str:
-        kept = f"select {self._column(part)} as {ROW} from state where part = '{part}'"
-        return self._with_time(f"(\n{kept}\n)", time)
+        stored = f"select {self._column(part)} as {ROW} from state where part = '{part}'"
+        return self._with_time(f"(\n{stored}\n)", time)
 
     @staticmethod
     def _column(part: str) -> str:

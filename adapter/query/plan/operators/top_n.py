@@ -35,16 +35,16 @@ _RETRACTABLE = (
 class TopN(TopNFields):
     """The first N rows of each partition; with N = 1 in order of event time a deduplication. Over append-only
     rows it keeps the rows that are among the first. Over groups, whose ranks change, it keeps the members,
-    and reads the groups' state when one of these falls."""
+    and reads the groups' state when one of them falls."""
 
     shown_as = ("AppendOnlyTopN", "UpdatableTopN", "RetractableTopN", "Deduplicate")
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns changes of the members of each ranking; rows that are only inserted if each is emitted once."""
-        (of,) = below
+        """Returns changes of the members of each ranking, or insertions only if rows are final when they are emitted."""
+        (rows,) = below
         (table,) = input_tables(self.query)
-        ranked = PartitionedRows(self.query, table.alias_or_name, of, {self.rank.lower(): self.top.rows})
-        bounded = of.bounded or self.has_few_partitions
+        ranked = PartitionedRows(self.query, table.alias_or_name, rows, {self.rank.lower(): self.top.rows})
+        bounded = rows.bounded or self.has_few_partitions
         return Relation(not self.final, keys=ranked.keys, bounded=bounded, ends=ranked.end)
 
     @property
@@ -54,22 +54,24 @@ class TopN(TopNFields):
 
     @property
     def depends_on_watermark(self) -> bool:
-        """Whether rows are emitted once they are final."""
+        """Whether rows are emitted when they are final."""
         return self.final
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its first rows, with their rank."""
         select = copied(self.printed)
-        # ORDER BY refers to the row's columns, whatever the select list gives these names to.
+        # A name in ORDER BY is the row's column, even if a select item has it as an alias.
         items = [each for each in select.expressions if each.alias_or_name != ROW_TIME]
         select.set(
             "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
         )
         made = of_query(select, {input_name(0): below[0]})
-        own = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
-        listed = made.without(*own)
-        by, order = ([made.column(name) for name in own if name.startswith(each)] for each in (BY, ORDER))
-        tied = [what for _, what in listed.columns] if self.top.order.endswith(ROW) else []
+        generated = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
+        listed = made.without(*generated)
+        by, order = (
+            [made.column(name) for name in generated if name.startswith(each)] for each in (BY, ORDER)
+        )
+        tied = [origin for _, origin in listed.columns] if self.top.order.endswith(ROW) else []
         top = (self.top.function, self.top.order, self.top.rows, self.top.buckets, self.final)
         rows = digest("top", *top, sorted(by), order, made.rows, tied, listed.star)
         return replace(listed, rows=rows, columns=(*listed.columns, (self.rank, digest(rows, "place"))))
@@ -77,23 +79,23 @@ class TopN(TopNFields):
     def generate(self, wiring: Wiring) -> None:
         """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;
         otherwise their changes are computed before it."""
-        ranking: RankedRows | RankedGroups
+        ranked: RankedRows | RankedGroups
         if self.inputs[0].relation.changes:
             path, below = row_by_row(self.inputs[0])
-            ranking = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
+            ranked = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
             wiring.looks_into[self.name] = wiring.parts_of[below.name]
         else:
             # A ranking is replayed under its state's name, or under its own if it is the result.
             replayed = not wiring.replayed.isdisjoint((self.name, members_part(self)))
-            ranking = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
-            wiring.rows += ranking.compared_rows(views_below(self))
-        wiring.steps += ranking.steps()
-        wiring.store(ranking.state(), self)
+            ranked = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
+            wiring.rows += ranked.compared_rows(views_below(self))
+        wiring.steps += ranked.steps()
+        wiring.store(ranked.state(), self)
         if wiring.result is self:
-            by = tuple(ranking.keys)
-            wiring.result_steps = ResultSteps(ranking.emit(), ranking.put_out, ranking.touched, by)
+            by = tuple(ranked.keys)
+            wiring.result_steps = ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, by)
         else:
-            wiring.steps.append(ranking.change())
+            wiring.steps.append(ranked.change())
 
     def explain(self, context: Context) -> Explanation:
         """Returns its ranking in Flink's terms, and what clears the rows of its state."""

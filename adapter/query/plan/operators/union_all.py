@@ -23,12 +23,12 @@ class UnionAll(Operator):
     """Columns of the first input, in lower case → those of the second at the same position; empty if unknown."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns what columns at the same position have in common."""
+        """Returns the properties that columns of both inputs at the same position share."""
         left, right = below
         together = {
-            name: what
-            for name, what in left.together.items()
-            if name in self.pairs and right.together.get(self.pairs[name]) == what
+            name: origin
+            for name, origin in left.together.items()
+            if name in self.pairs and right.together.get(self.pairs[name]) == origin
         }
         times = right.times
         delays = {

@@ -43,7 +43,7 @@ class WindowAggregate(WindowOperator):
         return kind(self.spec, emission)
 
     def definition(self) -> dict[str, object]:
-        """Returns what the windows compute, without the number in their name."""
+        """Returns what identifies the windows and their results, without the number in their name."""
         spec = self.spec
         return {
             **super().definition(),
@@ -83,17 +83,17 @@ class WindowAggregate(WindowOperator):
     def explain(self, context: Context) -> Explanation:
         """Returns its windows, keys and aggregates, the state of its slices, and that of distinct values."""
         spec, steps = written_spec(self.spec), self.window_steps(context.emission)
-        window, of = spec.window, "session" if self.spec.window.kind == "session" else "slice"
+        window, unit = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
-        told = {steps.part: (f"partial aggregates per {of}{and_key}", self.clearing_phrase(context))}
+        described = {steps.part: (f"partial aggregates per {unit}{and_key}", self.clearing_phrase(context))}
         first = window.kind == "cumulate"
         for part, values in steps.set_parts().values():
             named, finest = ", ".join(values), ", of the finest grouping set" if spec.has_finest_set else ""
-            what = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
-            rows = f"{what} per {'window' if first else of}{and_key}{finest}"
-            told[part] = rows, self.clearing_phrase(context)
+            value = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
+            rows = f"{value} per {'window' if first else unit}{and_key}{finest}"
+            described[part] = rows, self.clearing_phrase(context)
         at = "at each step" if window.grows else "when a window closes"
-        values_of = "first occurrences per window" if first else f"occurrences per {of}, counted {at}"
+        values_of = "first occurrences per window" if first else f"occurrences per {unit}, counted {at}"
         ends = (WINDOW_START, WINDOW_END) if window.merges or window.time_zone else (WINDOW_END,)
         key = (*ends, *(each.sql for each in spec.keys))
         key = key if spec.grouping_sets is None else (*key, "grouping_id()")
@@ -104,10 +104,10 @@ class WindowAggregate(WindowOperator):
             f"{window}{by}{self.rows_suffix()}",
             "SessionAggregate" if window.merges else "WindowAggregate",
             key,
-            state=context.states(told, ("", "")),
+            state=context.states(described, ("", "")),
             notes=(f"Emits {listed}.",) if listed else (),
             metrics=kept_metrics(
-                spec.metrics, steps.state_columns(), f"partial aggregate per {of}", values_of
+                spec.metrics, steps.state_columns(), f"partial aggregate per {unit}", values_of
             ),
         )
         return replace(found, changelog=Changelog(UPSERT, key)) if context.emission.changes else found
@@ -119,5 +119,5 @@ class WindowAggregate(WindowOperator):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns the expressions that a query above displays."""
+        """Returns output column → the author's expression, for columns that pass one to a query above."""
         return lifted_expressions(self._output)

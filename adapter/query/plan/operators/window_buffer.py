@@ -20,8 +20,8 @@ from ..window_operator import WindowOperator
 
 @dataclass(frozen=True, kw_only=True)
 class WindowBuffer(WindowOperator):
-    """Rows of open windows, for queries that can't be computed from partial aggregates. Keeps those rows; of
-    a ranking the first ones."""
+    """Rows of open windows, for queries that can't be computed from partial aggregates. Keeps those rows; for
+    a ranking only the first ones."""
 
     spec: WindowBufferSpec
 
@@ -31,7 +31,7 @@ class WindowBuffer(WindowOperator):
         return kind(self.spec, emission)
 
     def definition(self) -> dict[str, object]:
-        """Returns what the windows store, without the number in their name."""
+        """Returns what identifies the stored rows, without the number in their name."""
         spec = self.spec
         top = spec.top
         return {
@@ -56,7 +56,7 @@ class WindowBuffer(WindowOperator):
         found = self.explanation(
             context, f"{spec.window}{self.rows_suffix()}", state=state, notes=tuple(notes)
         )
-        # A window has many rows, and nothing identifies them.
+        # Nothing identifies a row of a window.
         return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found
 
 
@@ -79,19 +79,19 @@ class BufferedWindows(WindowSteps):
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
-        live = f"from state where part = '{self.part}' and {self.closing.is_needed()}"
+        from_state = f"from state where part = '{self.part}' and {self.closing.is_needed()}"
         append, initial = f"select {into_state} from {self.part}", None
-        fold = f"select {stored} {live}"
+        fold = f"select {stored} {from_state}"
         if self.spec.top is not None:
-            kept = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {live}"
-            both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{kept}\n)"
+            stored_rows = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {from_state}"
+            both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{stored_rows}\n)"
             append = f"select {into_state} from (\n{self._first(both)}\n) where fresh"
-            fold = f"select {into_state} from (\n{self._first(kept)}\n)"
+            fold = f"select {into_state} from (\n{self._first(stored_rows)}\n)"
             initial = f"select {into_state} from (\n{self._first(new)}\n)"
         return [StatePart(self.part, append, fold, initial, time_zone=self.window.time_zone)]
 
     def _first(self, rows: str) -> str:
-        """Returns the rows that may be in a ranking."""
+        """Returns the rows that may be in the ranking."""
         top = self.spec.top
         assert top is not None
         return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
@@ -123,14 +123,14 @@ class SessionBuffer(InSessions, BufferedWindows):
     def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
         super().__init__(spec, emission)
         self.sessions = Sessions(spec, self.part, self.closing)
-        self.own = [SLICE_END] if self.window.grows else []
+        self.slice_columns = [SLICE_END] if self.window.grows else []
 
     def parts(self) -> list[StatePart]:
-        """Returns the state table: rows with the bounds of their session when they arrived."""
-        columns = [EXPIRES_AT, *self.sessions.columns, *self.own]
+        """Returns the state table: rows with the bounds that their session had when they arrived."""
+        columns = [EXPIRES_AT, *self.sessions.columns, *self.slice_columns]
         of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
         fold = self.sessions.with_sessions(
-            self.part, [*of_session, *self.own, self.kept_row], self.sessions.alive()
+            self.part, [*of_session, *self.slice_columns, self.kept_row], self.sessions.alive()
         )
         append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.part}"
         return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
@@ -140,14 +140,14 @@ class SessionBuffer(InSessions, BufferedWindows):
         return [self.sessions.firing(), *super().emit()]
 
     def _windows(self, clock: bool) -> Step:
-        of = "sessions." if clock else ""
-        bounds = [f"{of}{WINDOW_START}", f"{of}{EXPIRES_AT}"]
+        qualifier = "sessions." if clock else ""
+        bounds = [f"{qualifier}{WINDOW_START}", f"{qualifier}{EXPIRES_AT}"]
         if clock:
-            columns = [f"{self.kept_row} as `row`", *bounds, *self.own]
+            columns = [f"{self.kept_row} as `row`", *bounds, *self.slice_columns]
             rows = self.sessions.with_sessions(self.part, columns, self.sessions.name)
         else:
             rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
-            rows = ", ".join([rows, *self.own]) + f" from {self.part}"
+            rows = ", ".join([rows, *self.slice_columns]) + f" from {self.part}"
         start, last = f"unix_micros({WINDOW_START})", f"unix_micros({EXPIRES_AT})"
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:

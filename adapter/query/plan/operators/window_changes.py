@@ -1,8 +1,8 @@
-"""SQL of windows whose results change: previous results are stored, and retracted by the next ones.
+"""SQL of windows whose results change: a result is stored, and retracted when the next one is emitted.
 
-A micro-batch has all rows of the windows that emit a result in it. Their previous rows are stored until the end
-of allowed lateness, so the change is exact whatever is between windows and result. A session may get other bounds when
-more rows arrive: previous rows within the new bounds belonged to it.
+A micro-batch emits all rows of a window that fires. The previous ones are stored until the end of allowed lateness, so
+the change is exact whatever the query computes from a window. A session may get other bounds when more rows arrive: the
+previous rows within the new bounds are its own.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .window_results import WindowResults
 
 @dataclass(frozen=True, kw_only=True)
 class WindowChanges(Operator):
-    """Windows that fire several times: a new result of a window retracts the rows of the one before. Keeps
-    what open windows gave last."""
+    """Windows that fire several times: a new result of a window retracts the rows of the previous one. Keeps
+    the last result of each open window."""
 
     end: str
     """Column with the window's end."""
     start: str | None
-    """Column with the window's start, where later rows can change a window's bounds; None if they can't."""
+    """Column with the window's start, if later rows can change a window's bounds; None if they can't."""
     by: tuple[tuple[str, str], ...]
-    """Partition columns of such windows: name in the result, and name in the relation of windows that fired."""
+    """Partition columns of such windows: pairs of the name in the result and that in the list of fired windows."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns changes of windows that go with their end. A session that more rows extend retracts its result when
-        the next one is emitted, possibly long after its end."""
+        """Returns changes of windows, which expire with their end. A session that is extended retracts its result when the
+        next one is emitted, possibly long after its end."""
         results, keys = self.results, below[0].keys
         (spec,) = results.specs
         if spec.window.merges and not spec.window.grows:
@@ -56,11 +56,11 @@ class WindowChanges(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the windows' results, as changes."""
-        (of,) = below
-        return replace(of, rows=digest("changes", of.means, (self.end, self.start, self.by)))
+        (rows,) = below
+        return replace(rows, rows=digest("changes", rows.means, (self.end, self.start, self.by)))
 
     def generate(self, wiring: Wiring) -> None:
-        """Stores each window's results, and emits what the next ones insert and retract."""
+        """Stores the result of each window, and emits the next one with a retraction of it."""
         changed = ChangedWindows(self)
         text, initial = changed.change()
         # The state reads it too.
@@ -81,26 +81,26 @@ class ChangedWindows:
         (windows,) = self.below.windows
         self.spec = windows.spec
         self.part = operator.name
-        self.row, self.times = (quote(f"{self.part}_{what}") for what in ("row", "times"))
+        self.row, self.times = (quote(f"{self.part}_{name}") for name in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
         steps = windows.window_steps()
         self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
         if isinstance(steps, InSessions) and not self.spec.window.grows:
             self.sessions = steps.sessions
-        """Sessions can be extended: their previous results may have an earlier end."""
+        """Sessions, which may be extended, so that a previous result may have an earlier end; None for other windows."""
 
     def change(self) -> tuple[str, str]:
         """Returns the change of a micro-batch, and the same for an empty state."""
-        came = packed(self.below)
-        before = self._stored_rows()
+        inserted = packed(self.below)
+        stored = self._stored_rows()
         if self.sessions is None:
-            before += f" and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
-        gone = (
-            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{before}\n) as own\n"
+            stored += f" and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
+        retracted = (
+            f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{stored}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
-        return netted(f"{came}\nunion all\n{gone}"), netted(came)
+        return netted(f"{inserted}\nunion all\n{retracted}"), netted(inserted)
 
     def state(self) -> StatePart:
         """Returns the state table."""
@@ -119,15 +119,15 @@ class ChangedWindows:
 
     def _lasting(self) -> str:
         """Returns the stored rows of windows that may still change after the micro-batch."""
-        ends = f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT)}"
+        still_open = f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT)}"
         if self.sessions is None:
-            return ends
-        gone_on = (
+            return still_open
+        extended = (
             f"select own.* from (\n{self._stored_rows()} and not {is_not_reached(EXPIRES_AT)}\n) as own\n"
             f"left semi join (\n{self.sessions.bounds(self._names, self.sessions.alive())}\n) as fired "
             f"on {self._same_window()}"
         )
-        return f"{ends}\nunion all\n{gone_on}"
+        return f"{still_open}\nunion all\n{extended}"
 
     @property
     def _names(self) -> list[str]:
@@ -151,6 +151,6 @@ class ChangedWindows:
         # The ends of dynamic_cumulate's steps are fixed; an extended session ends later.
         by.append(f"{end} {'=' if self.spec.window.grows else '<='} fired.window_end")
         if self.sessions is not None:
-            # A closed session stays, though later rows may begin another one around it.
+            # A closed session keeps its result, even if a later one has bounds around it.
             by.append(f"{end} >= fired.merge_from")
         return " and ".join(by)

@@ -32,7 +32,7 @@ class WindowResults(Operator):
     """A query over the rows of closed windows, which arrive together: joins, rankings and groups within
     windows. Without windows it works row by row. No state.
 
-    Its inputs are the windows that it reads; without windows the sources, if other operators read these too.
+    Its inputs are the windows that it reads; without windows the sources, if other operators read them, too.
     """
 
     shown_as = ANY_QUERY
@@ -40,24 +40,23 @@ class WindowResults(Operator):
     sql: str
     """Reads windows by their names, and streams by their views."""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """Output column → the window column or group key it holds (``operator.key``)."""
+    """Output column → its origin: a window column, or a group key as ``operator.key``."""
     unique: frozenset[str] | None = None
-    """Columns that identify a row of the output; None if nothing does."""
+    """Origins (`carried`) that identify a row of the output; None if nothing does."""
     ranks: tuple[str, ...] = ()
     """Rankings that a filter limits, as written."""
     grouped_rows: tuple[Window, ...] = ()
     """Windows whose buffered rows a GROUP BY reads."""
     certain: bool = True
-    """Whether no operation in it can multiply a row."""
+    """Whether `unique` is certain, as nothing in the query can multiply a row."""
     closed: bool = True
-    """Whether the window columns in its output belong to windows that have closed and have one result, so that all rows
-    of a window arrive at once."""
+    """Whether the windows in its output have closed and have one result, so that all rows of a window arrive together."""
     written: str = ""
     """`sql` as written in the model, if it differs; for display."""
     is_result: bool = True
-    """Whether its rows are the model's result, so that no operator needs to know how they arrive."""
+    """Whether its rows are the model's result, so that no operator asks for its `relation`."""
     is_repeatable: bool = True
-    """Whether the same input always gives the same rows, also those below the windows."""
+    """Whether the same input always gives the same rows, also below the windows."""
 
     @property
     def lookup_sql(self) -> str:
@@ -65,7 +64,7 @@ class WindowResults(Operator):
         return self.sql
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows of closed windows, which arrive together; without windows, those of windows that may be open."""
+        """Returns rows of closed windows, which arrive together; without windows, rows of windows that may be open."""
         if self.is_result:
             return Relation()
         if not self.specs:
@@ -80,7 +79,7 @@ class WindowResults(Operator):
 
     @property
     def _zones(self) -> set[str | None]:
-        """Time zones of the windows. Those aligned to another one may close at another time."""
+        """Time zones of the windows. Windows aligned to different time zones close at different times."""
         return {spec.window.time_zone for spec in self.specs}
 
     @property
@@ -94,7 +93,7 @@ class WindowResults(Operator):
 
     @property
     def _starts(self) -> dict[str, int]:
-        """Columns with the starts of closed windows, and by how much they are before the ends."""
+        """Column with the start of closed windows → microseconds from there to the end."""
         sizes = [spec.window.size for spec in self.specs]
         merges = any(spec.window.merges for spec in self.specs)
         if any(self._zones) or not self.closed or merges or len(sizes) != 1:
@@ -113,14 +112,14 @@ class WindowResults(Operator):
 
     @property
     def at_once(self) -> bool:
-        """Whether its windows feed other windows as they are emitted."""
+        """Whether some of its windows are emitted in each micro-batch, since other windows read them."""
         return any(each.at_once for each in self.windows)
 
     @property
     def grouped(self) -> list[Window]:
         """Returns the windows whose rows are grouped."""
-        own = [each.spec.window for each in in_order(self) if isinstance(each, WindowAggregate)]
-        return [*own, *self.grouped_rows]
+        aggregated = [each.spec.window for each in in_order(self) if isinstance(each, WindowAggregate)]
+        return [*aggregated, *self.grouped_rows]
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of windows over streams. The aggregates of a window have separate origins, so that others
@@ -138,10 +137,10 @@ class WindowResults(Operator):
                     if not table.alias:
                         table.set("alias", exp.TableAlias(this=exp.to_identifier(each.name)))
                     table.set("this", exp.to_identifier(f"__stage_{number}"))
-        said = [json.dumps(each.definition(), sort_keys=True) for each in windows]
+        definitions = [json.dumps(each.definition(), sort_keys=True) for each in windows]
         if any(each.inputs for each in windows):
             raise UnknownLineage(self.name)
-        return opaque("windows", self.at_once, without_names(output), *said)
+        return opaque("windows", self.at_once, without_names(output), *definitions)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over the windows' results, without rows of windows whose state has expired."""
@@ -154,9 +153,9 @@ class WindowResults(Operator):
         read = tables(query, below)
         times = [each.spec.window.time_col for each in self.windows]
         streams = [name for name in read if name in context.relations]
-        name, text = Summary(inputs=[*below, *streams], time=times[0] if times else "", windows=True).of(
-            query
-        )
+        name, text = Summary(
+            inputs=[*below, *streams], time=times[0] if times else "", windows=True
+        ).describe(query)
         if not text:
             return None
         found = self.explanation(context, text, WITHIN_WINDOWS.get(name, name), reads=read)
@@ -173,33 +172,35 @@ class WindowResults(Operator):
 
 
 def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """Returns a digest of each window operator's windows, input rows and keys, independent of its aggregates, and the
-    lineage of its results: `UNKNOWN` for those that aren't understood, so that they aren't taken for static tables."""
+    """Returns by window operator a digest of its windows, input rows and keys, without its aggregates, and the lineage of
+    its results: `UNKNOWN` for those that aren't understood, so that they aren't taken for static tables."""
     rows: dict[str, str] = {}
-    untold = dict.fromkeys([each.name for each in windows], UNKNOWN)
-    given = dict(untold)
+    unknown = dict.fromkeys([each.name for each in windows], UNKNOWN)
+    found = dict(unknown)
     means: dict[str, str] = {}
     for each in windows:
         spec = each.spec
-        said = each.definition()
-        of_rows = {name: what for name, what in said.items() if name not in ("metrics", "output")}
+        definition = each.definition()
+        without_aggregates = {
+            name: value for name, value in definition.items() if name not in ("metrics", "output")
+        }
         rows[spec.name] = digest(
-            "windows", each.at_once, windows_renamed(json.dumps(of_rows, sort_keys=True), means)
+            "windows", each.at_once, windows_renamed(json.dumps(without_aggregates, sort_keys=True), means)
         )
-        whole = windows_renamed(json.dumps(said, sort_keys=True), means)
+        whole = windows_renamed(json.dumps(definition, sort_keys=True), means)
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[spec.name], means)
             with suppress(UnknownLineage):
-                given[spec.name] = of_query(
-                    parse(each.spec.output), {**untold, f"{spec.name}_windows": closed}
+                found[spec.name] = of_query(
+                    parse(each.spec.output), {**unknown, f"{spec.name}_windows": closed}
                 )
-        is_told = given[spec.name] is not UNKNOWN
-        means[spec.name] = given[spec.name].means if is_told else digest("windows", whole)
-    return rows, given
+        is_known = found[spec.name] is not UNKNOWN
+        means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)
+    return rows, found
 
 
 def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> str:
-    """Drops rows of windows whose state has expired, and which therefore can't be updated.
+    """Drops rows of windows whose state has expired, because their results can't be updated.
 
     Args:
         rows: SQL of the rows of an operator.

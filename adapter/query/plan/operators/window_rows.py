@@ -33,12 +33,12 @@ class WindowRows(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the input's rows, each repeated for each window that it is in."""
-        (of,) = below
+        (every,) = below
         window = self.window
         time = path_of(window.time)
-        by = [of.column(name) for name in (time[0], *window.partition_by)]
-        rows = digest("in windows", of.rows, self.sql, *by, *time[1:])
-        rest = of.without(*WINDOW_COLUMNS)
+        by = [every.column(name) for name in (time[0], *window.partition_by)]
+        rows = digest("in windows", every.rows, self.sql, *by, *time[1:])
+        rest = every.without(*WINDOW_COLUMNS)
         added = ((name, digest(rows, name)) for name in WINDOW_COLUMNS)
         return replace(rest, rows=rows, columns=(*rest.columns, *added))
 

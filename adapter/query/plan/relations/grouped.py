@@ -28,7 +28,7 @@ class GroupedRows:
 
     @property
     def end(self) -> str | None:
-        """Returns the column of the rows with the end of the window with which they expire; None if there is none."""
+        """Returns the rows' column with the end of the window that they expire with; None if there is none."""
         return self.below.ends if self.below.open_for is None else self.below.open_until
 
     @property
@@ -51,7 +51,7 @@ class GroupedRows:
         )
 
     def _key_of(self, column: str | None) -> str | None:
-        """Returns the key that is a column of the rows, if it is in every grouping set; None otherwise."""
+        """Returns the group key that is this column of the rows; None unless it is in every grouping set."""
         return None if column is None else self._keys_by_column.get(column)
 
     @cached_property

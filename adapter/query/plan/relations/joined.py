@@ -1,4 +1,4 @@
-"""Derives the relation that a SELECT returns which joins an operator's inputs."""
+"""Derives the relation that a join of an operator's inputs returns."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class JoinedRelations:
         joins = {id(node): join for node, join in joined(self.select)}
         tables = input_tables(self.select)
         return [
-            _Side(table.alias_or_name.lower(), joins[id(table)], of)
-            for table, of in zip(tables, self.below, strict=False)
+            _Side(table.alias_or_name.lower(), joins[id(table)], relation)
+            for table, relation in zip(tables, self.below, strict=False)
         ]
 
     @cached_property
     def outputs(self) -> Outputs:
-        """The columns that pass through."""
+        """The input columns that the SELECT passes on."""
         return outputs_of_join(self.select, [(each.alias, each.relation) for each in self._sides])
 
     @property
@@ -71,23 +71,22 @@ class JoinedRelations:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The columns that identify a row: the keys of all sides, without those sides where a row matches at most
-        one."""
+        """The columns that identify a row: the keys of all sides, without sides of which each row has at most one row."""
         if conditions.multiplies(self.select):
             return ()
         found: set[str] = set()
-        met: set[str] = set()
+        single: set[str] = set()
         for number, each in enumerate(self._sides):
             if each.join is not None and is_semi_or_anti(each.join):
                 continue
             key = each.relation.key
-            names = None if key is None else [self.outputs.of.get((each.alias, name)) for name in key]
+            names = None if key is None else [self.outputs.by_alias.get((each.alias, name)) for name in key]
             if names is None or None in names:
                 # The order of inner joins doesn't matter.
                 others = {other.alias for other in (self._sides if self._is_inner else self._sides[:number])}
-                equated = self._equated_columns(each, others - {each.alias, *met})
-                if any(own <= equated for own in each.relation.keys):
-                    met.add(each.alias)  # each row matches at most one of its rows
+                equated = self._equated_columns(each, others - {each.alias, *single})
+                if any(unique <= equated for unique in each.relation.keys):
+                    single.add(each.alias)
                     continue
                 return ()
             found |= {name for name in names if name is not None}
@@ -111,26 +110,26 @@ class JoinedRelations:
         for test in tests:
             if not isinstance(test, exp.EQ | exp.NullSafeEQ) or is_mixed(test.this, test.expression):
                 continue
-            for own, other in ((test.this, test.expression), (test.expression, test.this)):
-                column = own.unnest()
-                of = {each.table.lower() for each in every(other, exp.Column)}
-                if isinstance(column, exp.Column) and column.table.lower() == side.alias and of:
-                    found |= {column.name.lower()} if of <= {*others} else set()
+            for one, other in ((test.this, test.expression), (test.expression, test.this)):
+                column = one.unnest()
+                aliases = {each.table.lower() for each in every(other, exp.Column)}
+                if isinstance(column, exp.Column) and column.table.lower() == side.alias and aliases:
+                    found |= {column.name.lower()} if aliases <= {*others} else set()
         return found
 
     def delays(self, delays: Mapping[tuple[str, str], int]) -> dict[str, int]:
         """Returns `Relation.delays` of the rows.
 
         Args:
-            delays: by alias and column, how long after the watermark has reached the column's time rows of the
-                join may still arrive.
+            delays: alias and column → microseconds for which rows of the join with a time may still arrive after the
+                watermark has reached it.
         """
-        own = {each.alias for each in self._sides if each.join is None or not is_semi_or_anti(each.join)}
+        aliases = {each.alias for each in self._sides if each.join is None or not is_semi_or_anti(each.join)}
         found: dict[str, int] = {}
         for (alias, column), delay in delays.items():
-            if alias in own and (name := self.outputs.of.get((alias, column))) is not None:
+            if alias in aliases and (name := self.outputs.by_alias.get((alias, column))) is not None:
                 found[name] = max(delay, found.get(name, delay))
-        of_item = partial(
-            delay_of, of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
+        delay_of_item = partial(
+            delay_of, delay_of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
         )
-        return {**found, **delays_of_computed(self.select, of_item)}
+        return {**found, **delays_of_computed(self.select, delay_of_item)}

@@ -27,7 +27,7 @@ class PartitionedRows:
     below: Relation
     """Properties of its rows."""
     bounds: Mapping[str, int]
-    """The last rank that is used, by the ranking's column."""
+    """Column of a ranking → the last rank that is used."""
 
     @cached_property
     def common(self) -> list[exp.Expr]:
@@ -39,12 +39,11 @@ class PartitionedRows:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The sets of columns that identify a row: those of the relation, which hold for any number of ranks, and the
-        rank's."""
-        kept: tuple[frozenset[str], ...] = ()
+        """The sets of columns that identify a row: those of the relation, whatever ranks are used, and those of a rank."""
+        passed: tuple[frozenset[str], ...] = ()
         if not conditions.multiplies(self.select):
-            kept = outputs(self.select, self.alias).carry_keys(self.below.keys)
-        return (*kept, *rank_keys(self.select, {} if kept else self.bounds))
+            passed = outputs(self.select, self.alias).carry_keys(self.below.keys)
+        return (*passed, *rank_keys(self.select, {} if passed else self.bounds))
 
     @property
     def end(self) -> str | None:
@@ -67,6 +66,6 @@ def rank_keys(select: exp.Select, bounds: Mapping[str, int]) -> tuple[frozenset[
         if isinstance(rank.this, exp.RowNumber):
             within = [output_column_of(select, key) for key in rank.args.get("partition_by") or ()]
             if None not in within:
-                own = {*filter(None, within)}
-                return (frozenset(own if bounds.get(name) == 1 else {name, *own}),)
+                columns = {*filter(None, within)}
+                return (frozenset(columns if bounds.get(name) == 1 else {name, *columns}),)
     return ()

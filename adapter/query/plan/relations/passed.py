@@ -1,4 +1,4 @@
-"""Derives the relation that a SELECT returns which works row by row over one input."""
+"""Derives the relation that a row-by-row SELECT over one input returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..time_bounds import delay_of, delays_of_computed
 
 
 def input_tables(select: exp.Select) -> list[exp.Table]:
-    """Returns the tables of FROM that are an operator's inputs, in the order of these."""
+    """Returns the tables in FROM that are an operator's inputs, in the order of the inputs."""
     tables = [node for node in relations(select) if isinstance(node, exp.Table)]
     by_name = {table.name: table for table in tables}
     return [by_name[name] for n in range(len(by_name)) if (name := input_name(n)) in by_name]
@@ -34,15 +34,17 @@ def passed_columns(select: exp.Select) -> Outputs:
 
 
 def passed_relation(select: exp.Select, below: Relation) -> Relation:
-    """Returns the properties of the input's rows that a SELECT passes on.
+    """Returns the properties of the rows of a SELECT.
 
     Args:
-        select: a SELECT that works row by row over one input, which may be joined with static tables.
+        select: works row by row over one input, which may be joined with static tables.
         below: properties of the input's rows.
     """
     (table,) = input_tables(select)
     alias, found = table.alias_or_name, passed_columns(select)
-    of_item = partial(delay_of, of_column=lambda column: value_of_column(column, alias, below.times))
+    delay_of_item = partial(
+        delay_of, delay_of_column=lambda column: value_of_column(column, alias, below.times)
+    )
     is_random = not conditions.is_repeatable(select)
     return replace(
         below,
@@ -51,7 +53,7 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
         ends=_passed(found, below.ends),
         in_time=frozenset(found[name] for name in below.in_time if name in found),
         event_time=_passed(found, below.event_time),
-        delays={**found.carry(below.delays), **delays_of_computed(select, of_item)},
+        delays={**found.carry(below.delays), **delays_of_computed(select, delay_of_item)},
         keys=_keys(select, table, found, below),
         bounded=below.bounded and not (is_random and select.args.get("laterals")),
         # Columns of a static table are read once for each input row.

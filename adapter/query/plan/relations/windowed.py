@@ -1,4 +1,4 @@
-"""Derives the relation of rows in windows: each row once for each window that it is in."""
+"""Derives the relation of rows in windows, which has each row once per window that it is in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..relation import Relation
 
 @dataclass(frozen=True)
 class RowsInWindows:
-    """Rows in windows, which are assigned as they arrive."""
+    """Rows that are assigned to windows when they arrive."""
 
     window: Window
     below: Relation
@@ -21,13 +21,13 @@ class RowsInWindows:
 
     @property
     def expires_in_time(self) -> bool:
-        """Whether rows go with the windows below, whose end they have: no row arrives after its window's state has
+        """Whether rows expire with the windows below, whose end is their time: none arrives after its window's state has
         expired."""
         return self.fires_again and self._time in self.below.in_time
 
     @property
     def open_for(self) -> int | None:
-        """Returns for how many microseconds after its end a window may still get rows; None if unknown."""
+        """Returns for how many microseconds after its end a window may get rows; None if unknown."""
         if self.below.changes or self.window.merges or self.fires_again:
             return None
         return self.below.times.get(self._time)
@@ -52,7 +52,7 @@ class RowsInWindows:
 
     @property
     def recomputed(self) -> Relation:
-        """Returns the properties of the rows where a row changes the windows of others."""
+        """Returns the properties of the rows if a row may change the windows of others."""
         return replace(self.relation, changes=True)
 
     @property
@@ -60,11 +60,10 @@ class RowsInWindows:
         return self.window.time_col.lower()
 
     def _delays(self, open_for: int) -> dict[str, int]:
-        """Returns `Relation.delays` of rows in windows that are open for `open_for` microseconds after their end, also
-        for closed windows."""
-        own = {"window_end": open_for, "window_time": open_for}
+        """Returns `Relation.delays` of rows in windows, which may arrive until `open_for` microseconds after the end."""
+        ends = {"window_end": open_for, "window_time": open_for}
         if self.window.time_zone:
-            return own  # the clock is put forward or back in some windows
+            return ends  # the clock is put forward or back in some windows
         whole = self.window.size + open_for
         # The distance between the window's time and other times of a row is unknown.
-        return {self._time: whole, "window_start": whole, **own}
+        return {self._time: whole, "window_start": whole, **ends}

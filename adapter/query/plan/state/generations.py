@@ -44,7 +44,7 @@ def passed(time: str, watermark: str = "watermark_after") -> str:
     return f"not {is_not_reached(due_at(time), watermark)}"
 
 
-def comes_due(relation: str) -> str:
+def is_due_now(relation: str) -> str:
     """SQL predicate: the watermark passes the time in `DUE` in this step, or had passed it when the row arrived in this
     step."""
     return (

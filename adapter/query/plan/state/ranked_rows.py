@@ -14,8 +14,8 @@ from .generations import (
     NO_STEP,
     TIME,
     KeyGenerations,
-    comes_due,
     equal_keys,
+    is_due_now,
     later,
     matching,
     of_keys,
@@ -156,9 +156,9 @@ class RankedRows(Ranking):
             return [Step(self.put_out, self.current_output_rows(every))]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
-            due = comes_due("state")
+            due = is_due_now("state")
             touched = f"select distinct {self.listed_keys} from state\nwhere part = '{self.part}' and {due}"
-            due = comes_due("ranked")
+            due = is_due_now("ranked")
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [
                 Step(self.touched, touched, persist=True),

@@ -32,4 +32,4 @@ def test_changes_of_one_row_are_added_up_while_they_wait() -> None:
 def test_a_window_of_joined_rows_closes_when_no_row_can_come_any_more() -> None:
     joined = f"(select l.ts, l.k, l.v from {STREAM} as l left join {OTHER} as r on {IN_TIME})"
     found, _ = closed(joined)
-    assert found.lasts is not None and found.lasts >= 5 * MINUTE
+    assert found.open_for is not None and found.open_for >= 5 * MINUTE
