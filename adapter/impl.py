@@ -47,7 +47,7 @@ from dbt.adapters.spark_streaming.util.quoting import (
 )
 from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
-from .stream.common.model import may_be_kept
+from .stream.common.model import is_state_or_changelog_name
 
 if TYPE_CHECKING:
     import agate
@@ -302,7 +302,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _check_replaceable(self, node: Any) -> None:
         """Raises if a node would replace the state or the changelog of a streaming model."""
         relation = getattr(node, "relation_name", None)
-        if relation and may_be_kept(relation):
+        if relation and is_state_or_changelog_name(relation):
             with streaming.sentences():
                 name = stream_node.in_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)

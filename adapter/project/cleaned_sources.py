@@ -47,7 +47,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             f"there){goes_on}."
         )
         # A model that was reset has no checkpoint.
-        if model.is_beside or has_read or _shares_files(source, cleaned_folders(model)):
+        if model.is_deployment_version or has_read or _shares_files(source, cleaned_folders(model)):
             raise DbtRuntimeError(
                 f"{begins} the files that it has read are gone, and a rebuilt table would lack their rows. {put_back}"
             )

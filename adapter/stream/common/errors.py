@@ -1,4 +1,4 @@
-"""Turns exceptions of a stream into sentences for the model's author."""
+"""Explains exceptions of a stream to the model's author, in sentences."""
 
 from __future__ import annotations
 
@@ -53,11 +53,8 @@ class TransientError(StreamError):
 
 
 def explain(model: StreamModel, problem: BaseException) -> StreamError:
-    """Explains any exception of a running stream in a sentence.
-
-    Spark wraps an error in a micro-batch several times (the stream, the callback, the job, the task). The author can
-    act on the innermost cause.
-    """
+    """Returns the error with a sentence on any exception of a running stream. Spark wraps an error in a micro-batch several
+    times (the stream, the callback, the job, the task). The author can act on the innermost cause."""
     link = next((each for each in chain(problem) if isinstance(each, StreamError | StorageError)), None)
     if link is not None:
         # A new error, because `link` may be a cause of `problem` and must not become its own cause.
@@ -134,17 +131,17 @@ _TWO_WRITERS = re.compile(
 )
 
 
-_OF_A_MAP = re.compile(
+_USES_MAP = re.compile(
     r"INVALID_ORDERING_TYPE[^\n]*MAP<|HASH_MAP_TYPE|SET_OPERATION_ON_MAP_TYPE|GROUP_BY[^\n]*MAP TYPE",
     re.IGNORECASE,
 )
 _COLLATED = re.compile(
     r"INDETERMINATE_COLLATION|INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRING COLLATE"
 )
-_OTHER_ROWS = re.compile(
+_OTHER_COLUMNS = re.compile(
     r"INCOMPATIBLE_COLUMN_TYPE\]? UNION can only be performed [^\n]*STRUCT<|column \S+ has other fields in it than it had"
 )
-_RAISED = re.compile(
+_PYTHON_ERROR = re.compile(
     r"PythonException:[^\0]{0,300}?Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+"
     r"(?P<said>[A-Za-z_][\w.]*(?::.*)?)"
 )
@@ -176,7 +173,7 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
         return f"Model {model.name}: {why}"
     if unread := refused(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
-    if raised := _RAISED.search(text):
+    if raised := _PYTHON_ERROR.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if other := explain_type(text):
         return f"Model {model.name}: {_source_of_file(model, text)}{other} No row of this micro-batch was ingested."
@@ -194,14 +191,14 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
 
 
 def _why(text: str, file: str) -> str:
-    """Returns the innermost cause of a file that can't be read, in brackets; empty if there is only the file itself."""
+    """Returns why a file can't be read, in brackets; empty if the exceptions only name the file."""
     why = _first_cause(text).rstrip(".")
     return "" if not why or file in why or _UNREADABLE.search(why) else f" ({why})"
 
 
 def _explain_query(model: StreamModel, text: str) -> str | None:
     """Returns the message for a query that Spark or Iceberg can't execute."""
-    if _OF_A_MAP.search(text):
+    if _USES_MAP.search(text):
         return (
             f"Model {model.name}: its query compares or orders MAPs, which Spark can't: in an aggregate such as "
             "max_by(), a key, a join, or an updating input. Take map_entries(…) or to_json(…) of it in the query "
@@ -209,7 +206,7 @@ def _explain_query(model: StreamModel, text: str) -> str | None:
         )
     if _COLLATED.search(text):
         return collation_message(model)
-    if _OTHER_ROWS.search(text):
+    if _OTHER_COLUMNS.search(text):
         return (
             f"Model {model.name}: the rows in its state have other columns than those that arrive now; most likely a "
             "source that the query reads with '*' has gained or lost a column, or a struct of it a field. Name the columns "
@@ -292,7 +289,7 @@ def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
     return (
         f"Model {model.name}: rows of a source were changed or deleted (an Iceberg {kind} snapshot), and a stream "
         "reads only appended rows, from the table's first snapshot on. Rebuild the table from scratch and this model "
-        f"with it ({' or '.join(map(model.make_anew, tables))}).{skip}"
+        f"with it ({' or '.join(map(model.rebuild_command, tables))}).{skip}"
     )
 
 
@@ -316,7 +313,7 @@ def cause(problem: BaseException) -> str:
 
 
 def _first_cause(text: str) -> str:
-    """Returns the most specific message of a chain: that of the innermost exception that isn't a wrapper."""
+    """Returns the message of the innermost exception that isn't a wrapper, from the messages of a chain."""
     best, listed = "", False
     for line in text.splitlines():
         found = _CAUSE.match(line.strip())

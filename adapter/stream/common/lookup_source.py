@@ -56,7 +56,7 @@ SETTINGS = (
     ),
     SettingInfo("retries", count("a whole number", least=0), "how often a failed request is tried again", 3),
 )
-"""Keys of ``meta.lookup`` of a source. A test makes the reference and the schemas for editors from it."""
+"""Keys of a source's ``meta.lookup``. The reference and the schemas for editors are made from them."""
 
 KEYS = names(SETTINGS)
 
@@ -124,7 +124,7 @@ class LookupSource:
             name,
             relation,
             {**profile_connections.with_connection(connection, options), **texts},
-            cache_ttl=_length(name, config.get("cache_ttl")),
+            cache_ttl=_interval(name, config.get("cache_ttl")),
             chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
             retries=_number(name, config, "retries", cls.retries, 0),
         )
@@ -160,7 +160,7 @@ def _number(name: str, config: Mapping[str, Any], key: str, default: int, least:
     return value
 
 
-def _length(name: str, value: Any) -> int | None:
+def _interval(name: str, value: Any) -> int | None:
     if value is None:
         return None
     try:
@@ -175,7 +175,7 @@ def _length(name: str, value: Any) -> int | None:
     return length
 
 
-_known: dict[str, LookupSource] = {}
+_registered: dict[str, LookupSource] = {}
 _lock = threading.Lock()
 
 
@@ -183,15 +183,15 @@ def register(source: LookupSource) -> None:
     """Registers a source in this process."""
     remember(source.options)
     with _lock:
-        _known[source.relation] = source
+        _registered[source.relation] = source
 
 
 def forget_all() -> None:
     """Deletes all registered sources, before another run."""
     with _lock:
-        _known.clear()
+        _registered.clear()
 
 
 def lookup_source(relation: str) -> LookupSource | None:
     """Returns the registered source with a name in SQL, or None."""
-    return _known.get(relation)
+    return _registered.get(relation)

@@ -11,18 +11,18 @@ from .errors import StreamError
 if TYPE_CHECKING:
     from ...environment.storage import Storage
 
-_Noted = TypeVar("_Noted")
+_Content = TypeVar("_Content")
 
 
 def read_metadata(
     storage: Storage,
     place: str,
     version: int,
-    make: Callable[[dict[str, Any]], _Noted],
+    make: Callable[[dict[str, Any]], _Content],
     what: str,
     made: str,
     to_do: str,
-) -> _Noted | None:
+) -> _Content | None:
     """Returns the content of a metadata file, or None if there is no such file.
 
     Args:
@@ -39,12 +39,12 @@ def read_metadata(
     if text is None:
         return None
     try:
-        said: dict[str, Any] = json.loads(text)
-        kind = int(said.pop("format"))
-        if kind == version:
-            return make(said)
+        content: dict[str, Any] = json.loads(text)
+        found = int(content.pop("format"))
+        if found == version:
+            return make(content)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise StreamError(f"{place} can't be read, so nothing is known of {what}. {to_do}") from problem
     raise StreamError(
-        f"{made} by a newer dbt-spark-streaming (its format is {kind}, this one knows {version}). Update the package."
+        f"{made} by a newer dbt-spark-streaming (its format is {found}, this one knows {version}). Update the package."
     )

@@ -17,7 +17,7 @@ from .lookup_source import LookupSource
 STATE = "__state"
 """Suffix of a model's table name for its state."""
 NEW, PREVIOUS = "__deploy_", "__previous_"
-"""Suffixes, followed by a deployment's id, for a model's new version and for its previous one."""
+"""Suffixes of the tables of a model's new and previous version. A deployment's id follows."""
 RESTORING = ".restoring"
 _BESIDE = re.compile(rf"(?:{NEW}|{PREVIOUS})[0-9a-f]{{8}}\Z")
 MIGRATE, FAIL = "migrate", "fail"
@@ -29,10 +29,10 @@ CHANGELOG_RETENTION = 7 * 86_400_000_000
 
 @dataclass(frozen=True)
 class Retention:
-    """Limits for the snapshots and the file size of a table."""
+    """Limits of the snapshots and the file size of a table."""
 
     max_snapshot_age: int = 86_400_000_000
-    """Microseconds. A reader needs the snapshot that was current when it began to read."""
+    """Microseconds. A query needs the snapshot with which it began until it ends."""
     max_snapshots: int = 500
     """Number of newest snapshots to keep, unless they exceed the maximum age."""
     target_file_size: int = 64 << 20
@@ -41,7 +41,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Source of the rows of a `StreamInput`."""
+    """What a `StreamInput` reads: a table, a folder or Kafka topics."""
 
     relation: str
     """Name of the source in `StreamInput.relation`."""
@@ -111,19 +111,19 @@ def file_key(table: str) -> str:
     return f"{safe}-{hashlib.sha256(table.encode()).hexdigest()[:8]}"
 
 
-def may_be_kept(relation: str) -> bool:
+def is_state_or_changelog_name(relation: str) -> bool:
     """Returns whether a relation has the name of a streaming model's state or changelog.
 
-    >>> may_be_kept("shop.`Orders__STATE`"), may_be_kept("shop.states")
+    >>> is_state_or_changelog_name("shop.`Orders__STATE`"), is_state_or_changelog_name("shop.states")
     (True, False)
     """
     return last(relation).lower().endswith((STATE, CHANGES))
 
 
-def is_beside(table: str) -> bool:
+def is_deployment_version(table: str) -> bool:
     """Returns whether a table name, or the file name of a table, is one of a deployment's new or previous version.
 
-    >>> is_beside("shop.orders__previous_0a1b2c3d"), is_beside("shop.orders__deploy")
+    >>> is_deployment_version("shop.orders__previous_0a1b2c3d"), is_deployment_version("shop.orders__deploy")
     (True, False)
     """
     return _BESIDE.search(table) is not None
@@ -143,7 +143,7 @@ class Constraint:
     """A condition that each row has to meet."""
 
     broken: str
-    """SQL over the table's columns, true for a row that violates the constraint."""
+    """SQL condition over the table's columns for rows that violate the constraint."""
     says: str
     """The condition in words, for a message, without a full stop."""
 
@@ -171,13 +171,13 @@ class StreamModel:
     idle_timeout: int | None = None
     """Microseconds without rows after which a source is idle and no longer holds back the watermark; None if never."""
     keep_state: bool = False
-    """Whether the author allows keeping a state that was built from other rows of the same sources."""
+    """Whether the author accepts a state that was built from other rows of the same sources."""
     bootstrap: str | None = None
     """Table whose rows replace the source's history as initial load; None if the source's own history is loaded."""
     on_state_change: str = MIGRATE
     """Treatment of a state whose query was edited: `MIGRATE` it if possible, or `FAIL`."""
     on_new_metric: str = FROM_NOW
-    """First rows of an aggregate that is added to an existing state: `FROM_NOW`, or `BACKFILL` from the sources' history."""
+    """First rows of an aggregate that is added to an existing state: `FROM_NOW` on, or `BACKFILL` of the history."""
     columns: Mapping[str, str] | None = None
     """Columns of the query and their types; None if they are assumed to be the table's."""
     on_schema_change: str = APPEND_NEW
@@ -199,9 +199,9 @@ class StreamModel:
     trigger: str | None = None
     """Interval between micro-batches, as in '10 seconds'. None to ingest the available rows and stop."""
 
-    def make_anew(self, table: str) -> str:
-        """Returns the dbt command that rebuilds a table and all nodes downstream of it. For a table that dbt doesn't
-        write, returns the command for this model and says that the table has to be rebuilt before."""
+    def rebuild_command(self, table: str) -> str:
+        """Returns the dbt command that rebuilds a table and all nodes downstream of it. If dbt doesn't write the table, it
+        rebuilds this model, on condition that the table is rebuilt before."""
         relation = self._upstream_relation(table)
         if self.upstream is None or relation is not None:
             command = "build" if relation in self.seeds else "run"
@@ -214,7 +214,7 @@ class StreamModel:
         return self._upstream_relation(table) in self.seeds
 
     def is_node(self, table: str) -> bool:
-        """Returns whether a table that the model reads is known to be another node's, or its changelog, and no source."""
+        """Returns whether a table that the model reads is another node's table or changelog, not a source."""
         return self._upstream_relation(table) is not None
 
     def _upstream_relation(self, table: str) -> str | None:
@@ -226,7 +226,7 @@ class StreamModel:
 
     @property
     def unique_name(self) -> str:
-        """The model's name that no other model of the project has."""
+        """Name for dbt's `--select` that no other model of the project has."""
         return self.selector or self.name
 
     def at_once(self) -> StreamModel:
@@ -285,37 +285,37 @@ class StreamModel:
         return f"{self.savepoints}/{RESTORING}"
 
     @property
-    def is_beside(self) -> bool:
+    def is_deployment_version(self) -> bool:
         """Whether this is a deployment's new or previous version of another model."""
-        return is_beside(last(self.target))
+        return is_deployment_version(last(self.target))
 
     @property
     def keep_command(self) -> str:
-        """The command that continues with a state that was built from other rows."""
-        if self.is_beside:
+        """The command that accepts a state that was built from other rows."""
+        if self.is_deployment_version:
             return f"`dbt-stream --vars '{{keep_state: true}}' deploy await {self.name}`"
         return f"`dbt run --select {self.unique_name} --vars '{{keep_state: true}}'`"
 
     @property
     def attempt(self) -> str:
-        """Path of the file that names the large micro-batch being ingested."""
+        """Path of the file that names the large micro-batch being ingested, and counts the attempts."""
         return f"{self.storage.progress}/{self.key}.attempt.json"
 
     @property
     def rebuild(self) -> str:
         """The command that rebuilds table and state."""
-        if self.is_beside:
+        if self.is_deployment_version:
             return f"`dbt-stream deploy init --full-refresh {self.name}`"
         return f"`dbt run --full-refresh --select {self.unique_name}`"
 
     @property
-    def build_anew(self) -> str:
-        """A sentence with the commands that build a query whose state can't be kept."""
+    def rebuild_advice(self) -> str:
+        """A sentence with the commands that rebuild a model whose state can't be kept."""
         others = (
             f"; or next to the old version, which stays until the new one has caught up: {self.deploy}; or with a "
             f"table that has the rows so far: `dbt-stream state bootstrap {self.name} --from <table>`"
         )
-        return f"To rebuild it: {self.rebuild}{'' if self.is_beside else others}."
+        return f"To rebuild it: {self.rebuild}{'' if self.is_deployment_version else others}."
 
     @property
     def deploy(self) -> str:

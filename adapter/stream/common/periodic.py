@@ -1,4 +1,4 @@
-"""How often a running stream repeats a check that takes time."""
+"""Limits how often a running stream repeats a check that takes time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAUSE, _SHARE = 60.0, 50
 
 
 class Periodic:
-    """Says when a check is due again: a minute after it began, or 50 times its duration if that is longer.
+    """Schedules a check: it is due again a minute after it began, or 50 times its duration if that is longer.
 
     >>> check = Periodic()
     >>> check.is_due

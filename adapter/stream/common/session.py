@@ -52,11 +52,8 @@ def working_session(spark: SparkSession) -> SparkSession:
 
 
 def prepare(session: SparkSession, session_defaults: SessionDefaults) -> None:
-    """Configures a session for micro-batches.
-
-    Structured Streaming clones the session and applies settings of the checkpoint's first run to the clone, so the clone
-    is configured too.
-    """
+    """Configures a session for micro-batches. Structured Streaming clones the session and applies settings of the
+    checkpoint's first run to the clone, so the clone is configured too."""
     settings = {
         # Without AQE, a query is planned once, not once per shuffle. Measured: 5 jobs instead of 19; AQE takes 1.7 x the
         # time.

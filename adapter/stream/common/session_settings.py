@@ -1,4 +1,4 @@
-"""Session settings that silently change a query's rows, so that a state built under other settings is wrong.
+"""Compares session settings on which a query's rows depend: a state built under other settings is wrong.
 
 The session's time zone determines the instant of a TIMESTAMP_NTZ, and the results of `date(ts)`, `hour(ts)` and casts of
 strings to timestamps. ANSI mode determines the results of failed casts and overflows, and the types of mixed expressions.

@@ -17,16 +17,14 @@ _HERE, _AWAY = 0.5, 10.0
 
 @dataclass(eq=False)
 class StopRequest:
-    """A watched request, possibly from another process, to stop a model."""
+    """Whether a stop of a model is requested, by this process or another one."""
 
     path: str
     is_asked: bool = False
 
 
 class StopRequests:
-    """Watches the folder with stop requests of all models in a separate thread.
-
-    Slow storage delays only this thread.
+    """Watches the folder with stop requests of all models in a separate thread, so that slow storage delays no stream.
 
     Args:
         every: seconds between two checks; None for the default of local or remote storage.

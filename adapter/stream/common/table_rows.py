@@ -1,4 +1,4 @@
-"""Queries whose columns match a table's by name, with its order and types."""
+"""Casts the columns of queries to a table's columns, matched by name."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Columns:
     def __init__(
         self,
         schema: StructType,
-        passes_over: bool = False,
+        drop_unknown: bool = False,
         rebuild: str = "",
         mapping: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Reads the columns of a table.
 
         Args:
-            passes_over: whether to drop columns of a query that the table lacks, instead of an error.
+            drop_unknown: whether to drop columns of a query that the table lacks, instead of an error.
             rebuild: the command that rebuilds the table, for messages.
             mapping: by state table, the table's names of columns that the query names differently.
         """
-        self._passes_over, self._rebuild, self._mapping = passes_over, rebuild, mapping or {}
+        self._passes_over, self._rebuild, self._mapping = drop_unknown, rebuild, mapping or {}
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
         self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
@@ -107,15 +107,15 @@ class Columns:
 
 
 def converted(found: StructField | None, wanted: StructField) -> str:
-    """Returns a select item: a column with the name and the type of another one, and the fields of its structs in that
-    one's order. NULL without a column."""
+    """Returns a select item that casts a column to another one's name, type and order of struct fields; NULL if `found` is
+    None."""
     kind = type_text(wanted.dataType)
     value = "null" if found is None else by_name(quoted(found.name), type_text(found.dataType), kind)
     return f"cast({value} as {kind}) as {quoted(wanted.name)}"
 
 
 def _fields(type_: DataType) -> list[object]:
-    """Returns the field names of a type at all levels of nesting."""
+    """Returns the field names of a type, nested like its structs."""
     found: list[object] = []
     for name in ("fields", "elementType", "keyType", "valueType"):
         inner = getattr(type_, name, None)

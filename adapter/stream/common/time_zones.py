@@ -10,7 +10,7 @@ from typing import overload
 from ...query.sql.instants import offset, offset_of_clock
 
 _LONGEST_STEP = 3 * 3600 * 1_000_000
-"""Longer than any clock was ever set back."""
+"""Microseconds: longer than any clock was ever set back."""
 
 
 @overload

@@ -18,7 +18,7 @@ _RELATION = re.compile(r"\b__\d+_\d+\.")
 def compare_aggregates(
     found: Evolution, name: str, old: AggregateState, new: AggregateState, same_rows: bool
 ) -> None:
-    """Adds the effect on the aggregates of a window operator or group.
+    """Adds to `found` the effect on the aggregates of a window operator or group.
 
     Args:
         same_rows: whether the input rows are known to be the same.
@@ -36,7 +36,7 @@ def compare_aggregates(
     found.removed += [metric.sql for metric in gone.values()]
     found.new += [metric.sql for metric in come.values()]
     found.new_keys[name] = {*come}
-    found.refused += _requalified(gone, come)
+    found.refused += _requalification_problems(gone, come)
     for key in kept:
         _compare_metric(found, old.metrics[key], new.metrics[key], same_rows)
     if new.retracts:
@@ -118,8 +118,10 @@ def _rename(found: Evolution, before: Sequence[str], after: Sequence[str]) -> No
             found.refused.append(f"how {was} of its state is called")
 
 
-def _requalified(gone: Mapping[str, MetricState], come: Mapping[str, MetricState]) -> Iterator[str]:
-    """Yields the new aggregates that differ from a removed one only in the qualification of columns, in words."""
+def _requalification_problems(
+    gone: Mapping[str, MetricState], come: Mapping[str, MetricState]
+) -> Iterator[str]:
+    """Yields sentences on new aggregates that differ from a removed one only in the qualification of columns."""
     plain = {_RELATION.sub("", key): metric.sql for key, metric in gone.items()}
     for key, metric in come.items():
         if (was := plain.get(_RELATION.sub("", key))) is not None:

@@ -43,9 +43,9 @@ def _compare_signatures(old: Signature, new: Signature, same_rows: bool) -> Evol
         return found
     if trees := trees_of(old, new, same_rows):
         compare_operators(found, trees)
-    found.refused += _other_times(old.event_times, new.event_times)
+    found.refused += _event_time_changes(old.event_times, new.event_times)
     if not same_rows or trees:
-        found.refused += _other_tables(old.lookups, new.lookups)
+        found.refused += _lookup_table_changes(old.lookups, new.lookups)
     of_sources = {*found.refused}
     if old.results != new.results:
         found.refused.append(RESULTS)
@@ -78,10 +78,12 @@ def _compare_all_windows(
             found.new_columns_in |= {part: found.new_columns.get(name, set()) for part in parts}
 
 
-def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _lookup_table_changes(
+    old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     """Yields lookup tables that replace others, in words.
 
-    >>> list(_other_tables({"lookup_d_by_id": ["crm", "d"]}, {"lookup_d_by_id": ["erp", "d"]}))
+    >>> list(_lookup_table_changes({"lookup_d_by_id": ["crm", "d"]}, {"lookup_d_by_id": ["erp", "d"]}))
     ['the lookup table erp.d, in the place of crm.d']
     """
     for view in new:
@@ -89,10 +91,10 @@ def _other_tables(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[s
             yield f"the lookup table {'.'.join(new[view])}, in the place of {'.'.join(old[view])}"
 
 
-def _other_times(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _event_time_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     """Yields streams whose event-time column has changed, in words: their watermark is of the old column.
 
-    >>> list(_other_times({"bids": "ts", "asks": "ts"}, {"bids": "seen_at"}))
+    >>> list(_event_time_changes({"bids": "ts", "asks": "ts"}, {"bids": "seen_at"}))
     ['the event time of bids is seen_at and was ts']
     """
     for relation, column in new.items():

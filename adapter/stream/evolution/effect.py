@@ -23,7 +23,7 @@ RESULTS = "when results of its windows are complete and their state goes: comple
 NOW_ROWS = "it keeps the rows of its windows, and kept aggregates of them"
 NOW_AGGREGATES = "it keeps aggregates of its windows, and kept their rows"
 VAGUE = (OPERATORS, SOURCE, RANKED_ROWS, RANKING, BELOW, NOW_ROWS, NOW_AGGREGATES)
-"""Reasons that need the edited clauses to be understood."""
+"""Reasons that are shown with the edited clauses, without which they say too little."""
 MORE_ROWS = "the ranking is of {} rows and was of {}, and no others are kept, so those that move up are lost"
 
 
@@ -42,7 +42,7 @@ class Evolution:
     refused: list[str] = field(default_factory=list)
     """Reasons why the state can't be used by the new query; empty if it can."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """New names of the state columns that are kept, by their old names."""
+    """Old name → new name of the state columns that are kept."""
     kept_columns: set[str] = field(default_factory=set)
     """New names of the columns of kept aggregates."""
     dropped_columns: dict[str, set[str]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Evolution:
     dropped_parts: list[str] = field(default_factory=list)
     """State tables whose rows are deleted."""
     rebuilt: list[str] = field(default_factory=list)
-    """Parts of the result that are rebuilt from the rest of the state, in words."""
+    """Operators that are rebuilt from the rest of the state, in words."""
     limited_rankings: list[str] = field(default_factory=list)
     """Rankings that keep fewer rows than before, in words."""
     changed_output: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Evolution:
         return "; ".join(told)
 
     def limit_ranking(self, had: int, has: int, may_have_expired: bool) -> None:
-        """Adds the effect of another N on a ranking's rows.
+        """Adds the effect of an edit of N on a ranking's rows.
 
         >>> found = Evolution()
         >>> found.limit_ranking(had=5, has=3, may_have_expired=False)

@@ -112,7 +112,7 @@ def renamed_windows(
     found: dict[str, str] = {}
 
     def pair(is_same: Callable[[WindowOperatorState, WindowOperatorState], object]) -> None:
-        """Pairs the remaining operators for which `is_same` holds, those with the most aggregates in common first."""
+        """Pairs each remaining operator with the one, for which `is_same` holds, that has most aggregates in common."""
         for each in has:
             name, left = each.name, [other for other in by_name if other not in found.values()]
             if name not in found:

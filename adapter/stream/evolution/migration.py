@@ -1,4 +1,4 @@
-"""Plans the changes of a model's state for an edited query: its columns, and state tables whose rows are deleted."""
+"""Plans the migration of a model's state to an edited query: changes of columns, and state tables to empty."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Migration:
     promote: Mapping[str, str] = field(default_factory=dict)
     """New, wider types (`is_promotion`) of columns, by path. Existing values stay the same."""
     new_parts: tuple[str, ...] = ()
-    """State tables to add. If one existed earlier, its old rows are stale."""
+    """State tables to add. If one existed earlier, its stale rows are deleted."""
 
     @property
     def emptied_tables(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ promote={'a': 'bigint'}, new_parts=())
     problems = []
     begun = set(wants) - {*kept} if found.drops_other_parts else set().union(*found.new_columns.values())
     rename = {was: now for was, now in found.renamed.items() if was != now}
-    # A column is dropped unless a kept entry uses it, such as a key or an aggregate of another operator.
+    # A column is dropped unless a key or an aggregate of another operator uses it.
     stays = {
         name
         for name in has

@@ -15,7 +15,7 @@ from .match_parts import has_same_single, same_parts
 from .trees import Trees, operator_of, operators_below
 
 _WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
-"""How the names of operators begin whose labels are sentences."""
+"""Prefixes of the names of operators whose labels are sentences."""
 
 
 def compare_operators(found: Evolution, trees: Trees) -> None:
@@ -29,10 +29,10 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
         _compare_final_ranking(found, trees, is_same=True)
         return
     if _structure(was) == _structure(now):
-        of_same = trees.groups_of_same_rows()
+        same_row_groups = trees.groups_of_same_rows()
         for name in trees.groups:
             had, has = was.groups[name].aggregates, now.groups[name].aggregates
-            found.refused += group_effect(had, has, name, name in of_same).differences
+            found.refused += group_effect(had, has, name, name in same_row_groups).differences
         return
     if _compare_final_ranking(found, trees, is_same=_is_same_but_rankings(was, now)):
         return
@@ -140,12 +140,12 @@ def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
     is_reshaped = meanings[0] != meanings[1] and bool(outputs)
     if is_reshaped and not _has_same_row_key(trees):
         return False
-    of_same = trees.groups_of_same_rows()
+    same_row_groups = trees.groups_of_same_rows()
     before = {name: trees.with_distinct_keys(name) for name in was.groups}
-    if not all(_may_keep_group(trees, name, before[name], name in of_same) for name in before):
+    if not all(_may_keep_group(trees, name, before[name], name in same_row_groups) for name in before):
         return False
     for name, had in before.items():
-        compare_aggregates(found, name, had, now.groups[name].aggregates, name in of_same)
+        compare_aggregates(found, name, had, now.groups[name].aggregates, name in same_row_groups)
     if is_reshaped:
         found.changed_output.append("its output")
         for part in sorted(outputs):
@@ -194,10 +194,12 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
     made_of = [*(["groups"] if of_groups else []), *(["rankings"] if starts - of_groups else [])]
     found.rebuilt_from = sorted(starts)
     found.rebuilt.append(f"what is computed of its {' and '.join(made_of)}")
-    of_same = trees.groups_of_same_rows()
+    same_row_groups = trees.groups_of_same_rows()
     for name in sorted(of_groups):
         has = trees.now.groups[name]
-        compare_aggregates(found, name, trees.with_distinct_keys(name), has.aggregates, name in of_same)
+        compare_aggregates(
+            found, name, trees.with_distinct_keys(name), has.aggregates, name in same_row_groups
+        )
         found.new_columns_in |= {part: found.new_columns[name] for part in trees.now.parts[has.operator]}
     lost, made = (_metrics_of_one(trees, tree) for tree in (trees.was, trees.now))
     found.removed += [text for text in lost if text not in made]
@@ -209,12 +211,12 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
 
 def _problems(trees: Trees) -> dict[str, list[str]]:
     """Returns the groups and rankings whose state is complete, and what prevents the use of each, in words."""
-    of_same, found = trees.groups_of_same_rows(), {}
+    same_row_groups, found = trees.groups_of_same_rows(), {}
     for name in trees.groups:
         group = trees.now.groups[name]
         if trees.is_complete(name) and trees.is_same_below(group.operator):
             had = trees.with_distinct_keys(name)
-            refused = group_effect(had, group.aggregates, name, name in of_same).refused
+            refused = group_effect(had, group.aggregates, name, name in same_row_groups).refused
             found[name] = [*refused, *trees.changed_values(name)]
     return found | {
         part: []

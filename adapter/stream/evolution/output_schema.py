@@ -33,7 +33,7 @@ def check_columns(
     check_key(model, program, gives)
     there = {name.lower() for name in has or ()}
     # A NULL without a type fits in an existing column of any type.
-    check_held(model, {name: kind for name, kind in gives.items() if name.lower() not in there})
+    check_storable(model, {name: kind for name, kind in gives.items() if name.lower() not in there})
     if has is not None:
         check_table(model, gives, has)
     if model.changelog:
@@ -46,7 +46,7 @@ def check_columns(
     if program.upsert is None:
         return
     if program.output_steps and not program.flushes_from_state:
-        check_kept(model, gives.values())
+        check_groupable(model, gives.values())
     for name, kind in gives.items():
         if _NOT_COMPARED.search(kind):
             raise StreamError(
@@ -66,7 +66,7 @@ def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) ->
         )
 
 
-def check_held(model: StreamModel, gives: Mapping[str, str]) -> None:
+def check_storable(model: StreamModel, gives: Mapping[str, str]) -> None:
     """Raises unless an Iceberg table can store a query's columns."""
     if (reserved := reserved_name(gives)) is not None:
         raise StreamError(f"Model {model.name}: {reserved}")
@@ -92,8 +92,8 @@ def holds_interval(kind: str) -> bool:
     return _INTERVAL.search(kind.lower()) is not None
 
 
-def check_kept(model: StreamModel, kinds: Iterable[str]) -> None:
-    """Raises if Spark would change values of updated rows when it groups by all of their columns."""
+def check_groupable(model: StreamModel, kinds: Iterable[str]) -> None:
+    """Raises if grouping by a column of these types, as for rows that may change, would change NULLs in it."""
     for kind in kinds:
         found = _LOSES_NULLS.search(kind.lower())
         if found:

@@ -51,7 +51,7 @@ class Trees:
         ]
 
     def with_distinct_keys(self, name: str) -> AggregateState:
-        """Returns the state's aggregates of a group, with keys for `changed_inputs` that don't match the new ones."""
+        """Returns the state's aggregates of a group. Those of `changed_inputs` get keys that match no new aggregate."""
         changed, aggregates = self.changed_inputs(name), self.was.groups[name].aggregates
         keys = {key: f"{key} as it was" if key in changed else key for key in aggregates.metrics}
         return replace(aggregates, metrics={keys[key]: each for key, each in aggregates.metrics.items()})
@@ -66,7 +66,7 @@ class Trees:
         return {name for name in self.now.groups if name in now and was.get(name) == now[name]}
 
     def is_reworded(self, name: str) -> bool:
-        """Returns whether an aggregate of a group may be an old one with another text. It restarts, so the operators above
+        """Returns whether a new aggregate of a group may be an old one with another text. It restarts, so operators above
         have to be rebuilt: otherwise the values that they have ingested would never be retracted."""
         assert self.fingerprints is not None
         had, has = (each.metrics.get(name, {}) for each in self.fingerprints)
@@ -134,11 +134,11 @@ def trees_of(old: Signature, new: Signature, same_rows: bool) -> Trees | None:
     """Returns the trees of a state and of a query; None if one of them has none."""
     if old.tree is None or new.tree is None:
         return None
-    return Trees(old, new, _as_needed(old.tree, new.tree), new.tree, same_rows)
+    return Trees(old, new, _without_unused_outputs(old.tree, new.tree), new.tree, same_rows)
 
 
 def with_single_of(old: Signature, new: Signature) -> Signature:
-    """Returns `new` with the state's name in `old`, if `has_same_single`."""
+    """Returns `new` with the name that its stateful operator has in `old`, if `has_same_single`."""
     if not has_same_single(old, new):
         return new
     assert old.single is not None and new.single is not None
@@ -168,7 +168,7 @@ def _rankings(tree: TreeState) -> dict[str, str]:
     return {part: name for name in tree.rankings for part in tree.parts.get(name, ())}
 
 
-def _as_needed(was: TreeState, now: TreeState) -> TreeState:
+def _without_unused_outputs(was: TreeState, now: TreeState) -> TreeState:
     """Returns a state's tree without tables of last emitted rows that its groups no longer need."""
     kept = {name for name, group in now.groups.items() if group.last_output is None}
     needless = {group.last_output for name, group in was.groups.items() if name in kept} - {None}

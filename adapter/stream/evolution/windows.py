@@ -1,4 +1,4 @@
-"""Compares a window operator of a state with that of an edited query. State can't be regrouped by other windows."""
+"""Compares a window operator of a state with that of an edited query. Its state can't be regrouped by other windows."""
 
 from __future__ import annotations
 
@@ -73,18 +73,20 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
 
 def _have_inputs_changed(old: WindowOperatorState, new: WindowOperatorState) -> bool:
     """Returns whether the results of other windows that an operator reads have changed."""
-    renewed = _renewed(old, new)
+    changed_names = _changed_names(old, new)
     is_by_name = all(each.columns is not None for each in new.below.values())
     if old.below.keys() != new.below.keys() or not is_by_name:
-        return old.below != new.below or bool(renewed)
+        return old.below != new.below or bool(changed_names)
     # An aggregate over * needs all columns.
     metrics = () if new.aggregates is None else new.aggregates.metrics
     needs_all = any("*" in text.removeprefix("COUNT(*)") for text in metrics)
-    return not all(_may_follow(old.below[name], new.below[name], needs_all, renewed) for name in new.below)
+    return not all(
+        _has_same_output(old.below[name], new.below[name], needs_all, changed_names) for name in new.below
+    )
 
 
-def _renewed(old: WindowOperatorState, new: WindowOperatorState) -> set[str]:
-    """Returns the state names, in the operators that this one reads, whose meaning has changed."""
+def _changed_names(old: WindowOperatorState, new: WindowOperatorState) -> set[str]:
+    """Returns the names, in the state of the operators that this one reads, whose meaning has changed."""
     was, now = old.reads, new.reads
     return {
         name
@@ -94,11 +96,13 @@ def _renewed(old: WindowOperatorState, new: WindowOperatorState) -> set[str]:
     }
 
 
-def _may_follow(was: WindowOutput, now: WindowOutput, needs_all: bool, renewed: Collection[str]) -> bool:
-    """Returns whether the rows, and the columns that both outputs have, are the same."""
+def _has_same_output(
+    was: WindowOutput, now: WindowOutput, needs_all: bool, changed_names: Collection[str]
+) -> bool:
+    """Returns whether two outputs have the same rows, and the columns that both have are the same."""
 
     def same(one: str, other: str) -> bool:
-        return one == other and not any(re.search(rf"\b{re.escape(name)}\b", one) for name in renewed)
+        return one == other and not any(re.search(rf"\b{re.escape(name)}\b", one) for name in changed_names)
 
     if was.columns is None or now.columns is None:
         return was.text == now.text

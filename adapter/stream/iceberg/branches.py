@@ -112,8 +112,8 @@ def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
 def _changed_metadata(
     spark: SparkSession, table: IcebergTable, snapshot: int | None
 ) -> Iterator[tuple[Any, Any]]:
-    """Makes a snapshot the current one (None for a table without rows), with the changes of the block, in one commit.
-    Yields the table's metadata, and the builder of the new ones."""
+    """Makes a snapshot the current one (None: the table has no rows), and the changes of the block, in one commit. Yields
+    the current metadata and the builder of the new metadata."""
     operations = table.java.operations()
     now = operations.current()
     builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
@@ -129,7 +129,7 @@ def _changed_metadata(
 
 
 def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
-    """Returns the data files of a snapshot that somebody has deleted. `Py4JJavaError`: its manifests are deleted, too."""
+    """Returns the data files of a snapshot that somebody has deleted. Raises if its manifests are deleted, too."""
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
     # Listing the folder is faster than checking each file. Files outside of it are checked one by one.

@@ -27,7 +27,7 @@ from ..evolution.migration import Migration
 from ..progress import query_metrics
 from . import position_deletes
 from .ownership import foreign_error, name_of, owned_table
-from .ownership import properties as made_as
+from .ownership import properties as ownership_properties
 from .table import (
     COMMIT,
     REPLACE,
@@ -77,7 +77,7 @@ def create(
     typed = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
     listed = ", ".join(
         f"{literal(key)} = {literal(value)}"
-        for key, value in {**settings, **made_as(role, model.target)}.items()
+        for key, value in {**settings, **ownership_properties(role, model.target)}.items()
     )
     with around(point, model.name):
         try:
@@ -211,10 +211,8 @@ class Files(NamedTuple):
 
 @contextmanager
 def files_up_to(spark: SparkSession, table: IcebergTable, column: str, value: int) -> Iterator[Files]:
-    """Yields the files of the known snapshot that may have rows with at most `value` in a column.
-
-    Their rows can only be read inside the block. The table must not have delete files.
-    """
+    """Yields the files of the known snapshot that may have rows with at most `value` in a column. Their rows can only be
+    read inside the block. The table must not have delete files."""
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     wanted = expressions.lessThanOrEqual(column, value)
     scan = table.java.newScan().useSnapshot(table.known).filter(wanted).planFiles()
@@ -312,7 +310,7 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
         StreamError: another run of the model has written the table, or a refused writer has changed rows.
     """
     table.refresh()
-    if not Unmoved(table.known, by_anyone).holds(table.snapshots()):
+    if not CommitCondition(table.known, by_anyone).holds(table.snapshots()):
         raise StreamError(_other_run_message(model, table.name))
     known, table.known = table.known, table.snapshot_id
     return table.known != known
@@ -320,7 +318,7 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
 
 def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
     """Rebases on a commit that Spark has just made for this run. Raises if another run has committed just before."""
-    before = Unmoved(table.known)
+    before = CommitCondition(table.known)
     if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
@@ -328,8 +326,8 @@ def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
         )
 
 
-class Unmoved:
-    """Validates before a commit that nobody has committed to the table since a snapshot.
+class CommitCondition:
+    """The condition of a commit: nobody else has committed to the table since a snapshot.
 
     Args:
         known: the snapshot that the commit is based on, or None if the table had none.
@@ -357,16 +355,16 @@ class Unmoved:
         return self._known is None and not moved
 
     def validate(self, ancestors: Any) -> bool:
-        """Iceberg's callback, with the table's snapshots right before the commit."""
+        """Checks the condition. Iceberg calls it with the table's snapshots right before the commit."""
         self.refused = not self.holds(each_of(ancestors.iterator()))
         return not self.refused
 
     def errorMessage(self) -> str:
-        """Iceberg's callback for the text that it adds to its own message."""
+        """Returns the text that Iceberg adds to its own message."""
         return "another run has committed"
 
     class Java:
-        """The Java interface that py4j makes of this class."""
+        """Names the Java interface that py4j implements with this class."""
 
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
 
@@ -383,7 +381,7 @@ def _commit(
     name = str(uuid.uuid4())
     for key, value in {**properties, COMMIT: name}.items():
         update.set(key, value)
-    condition = Unmoved(table.known, by_anyone, name)
+    condition = CommitCondition(table.known, by_anyone, name)
     update.validateWith(condition)
     if model.storage.is_local:
         # Iceberg's worker threads poll every 10 ms, some five times per commit. On a local disk the few manifests are
@@ -415,13 +413,11 @@ def _delete(table: IcebergTable, files: Sequence[Any]) -> None:
 
 
 def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
-    """Returns whether another run has committed, and this run's commit `name` has not.
-
-    Iceberg doesn't retry a transaction with schema changes, so it doesn't validate the condition again.
-    """
+    """Returns whether another run has committed, and the commit `name` of this run is not in the table. Iceberg doesn't
+    retry a transaction with schema changes, so it doesn't validate the condition again."""
     try:
         table.refresh()
-        return not Unmoved(table.known, by_anyone, name).holds(table.snapshots())
+        return not CommitCondition(table.known, by_anyone, name).holds(table.snapshots())
     except Exception:
         return False  # the first error says more, or the commit succeeded
 

@@ -25,7 +25,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
 from ..common.failpoints import FailPointError, around
-from ..common.model import is_beside
+from ..common.model import is_deployment_version
 from ..progress.position import COMPACTED
 from .snapshot_retention import RequiredSnapshots, required_snapshots
 from .table import DELETE_FILES, DELETED, FILES, RECORDS, IcebergTable, Snapshot, starting_snapshot
@@ -60,7 +60,7 @@ def kept_snapshots(
     lineage: Sequence[Snapshot],
     retention: Retention,
     now: int,
-    left: RequiredSnapshots,
+    required: RequiredSnapshots,
     age: int | None = None,
     at_least: int = 1,
 ) -> int:
@@ -71,7 +71,7 @@ def kept_snapshots(
         age: milliseconds for which the table's properties retain every snapshot, or None.
         at_least: the number of snapshots that the table's properties retain.
     """
-    if left.whole:
+    if required.whole:
         return len(lineage)
 
     begins = starting_snapshot(lineage)
@@ -85,7 +85,7 @@ def kept_snapshots(
         0 if age is None else young(age),
         next((place for place, each in enumerate(lineage, 1) if each.is_step), 0),
         min(0 if begins is None else begins[0], _MANY * retention.max_snapshots),
-        max((place for place, each in enumerate(lineage, 1) if each.id in left.after), default=0),
+        max((place for place, each in enumerate(lineage, 1) if each.id in required.after), default=0),
     ]
     return min(len(lineage), max(needed))
 
@@ -105,6 +105,7 @@ class Maintenance:
         kind: the kind of table, for fail points.
         build_on: rebases the run on a compaction, which Spark commits without a condition. None if the table is compacted
             elsewhere.
+        is_read: whether streams may read the table, so that it retains what they need.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Maintenance:
         self._is_old = is_read and self._oldest_is_old()
 
     def look_again(self) -> None:
-        """Makes the next commit check for snapshots to expire, because files were replaced."""
+        """Makes the next `after_commit` check for snapshots to expire, because files were replaced."""
         self._is_old = True
 
     def after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
@@ -192,20 +193,20 @@ class Maintenance:
         self._is_old = False
         self._table.refresh()
         lineage = self._table.lineage()
-        left = RequiredSnapshots()
+        required = RequiredSnapshots()
         if self._is_read:
-            left = required_snapshots(self._model.storage, self._table.name)
+            required = required_snapshots(self._model.storage, self._table.name)
         age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
         kept = kept_snapshots(
             lineage=lineage,
             retention=self._retention,
             now=int(time.time() * 1000),
-            left=left,
+            required=required,
             age=None if age is None else int(age),
             at_least=number,
         )
         if kept > _MANY * self._retention.max_snapshots:
-            self._log_retaining_streams(lineage[kept - 1], kept, left)
+            self._log_retaining_streams(lineage[kept - 1], kept, required)
         # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
         replaced = self._table.times_of_others(lineage) if lineage else []
         young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
@@ -227,15 +228,15 @@ class Maintenance:
         oldest = self._table.oldest_time()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
-    def _log_retaining_streams(self, oldest: Snapshot, kept: int, left: RequiredSnapshots) -> None:
-        holder = left.whole or left.after.get(oldest.id)
+    def _log_retaining_streams(self, oldest: Snapshot, kept: int, required: RequiredSnapshots) -> None:
+        holder = required.whole or required.after.get(oldest.id)
         if holder is not None and "/" in holder:
             _, name = holder.split("/")
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the savepoint {holder} "
                 f"would read them again. `dbt-stream state savepoint … --delete {name}` releases them."
             )
-        elif holder is not None and is_beside(holder):
+        elif holder is not None and is_deployment_version(holder):
             logger.warning(
                 f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for {holder}, a version "
                 "of a model next to it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream deploy "
@@ -262,11 +263,11 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
     before = int(time.time() * 1000) - age
     if oldest is None or oldest >= before or table.property("gc.enabled") == "false":
         return False
-    left = required_snapshots(storage, table.name)
-    if left.whole is not None:
+    required = required_snapshots(storage, table.name)
+    if required.whole is not None:
         return False
     lineage = table.lineage()
-    needed = [each.made for each in lineage if each.id in left.after]
+    needed = [each.made for each in lineage if each.id in required.after]
     begins = starting_snapshot(lineage)
     if begins is not None:
         needed.append(begins[1].made)

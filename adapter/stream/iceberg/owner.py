@@ -144,10 +144,8 @@ def check(spark: SparkSession, model: StreamModel) -> None:
 
 
 def problem(model: StreamModel) -> str | None:
-    """Returns a sentence if, by the target's settings, the files of a model belong to a table of another catalog, else None.
-
-    This needs no Spark, so it also returns a sentence if only the settings of the same catalog have changed.
-    """
+    """Returns a sentence if a model's files belong to a table of another catalog than the target's settings name, else
+    None. This needs no Spark, so it also returns a sentence if only the settings of the same catalog have changed."""
     if model.catalog is None or (noted := read(model.storage, model.key)) is None:
         return None
     here = model.catalog

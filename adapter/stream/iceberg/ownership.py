@@ -1,4 +1,4 @@
-"""Identifies the tables that this package created by two properties: a table's role, and the model's table it was made for.
+"""Identifies the tables that this package created, by two properties: a table's role, and the model's table that it is for.
 
 A name proves nothing: any table's name may end in ``__state``. A table without these properties is foreign. It is never
 dropped, replaced or written, whatever its name.
@@ -130,11 +130,8 @@ def _describe(table: IcebergTable | None) -> str:
 
 
 def may_delete_files(table: IcebergTable) -> bool:
-    """Returns whether dropping a table may delete its files.
-
-    All files have to be in its folder, no branch or tag of a user may retain a snapshot, and ``gc.enabled`` must not be
-    false.
-    """
+    """Returns whether dropping a table may delete its files. All files have to be in its folder, no branch or tag of a user
+    may retain a snapshot, and ``gc.enabled`` must not be false."""
     refs = (str(name) for name in each_of(table.java.refs().keySet().iterator()))
     is_kept = any(name != "main" and not name.startswith(BRANCH) for name in refs)
     return not is_kept and table.property("gc.enabled") != "false" and table.has_only_its_own()

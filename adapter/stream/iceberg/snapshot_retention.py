@@ -20,10 +20,10 @@ class RequiredSnapshots:
     """The snapshots that a table has to retain for the streams that read it."""
 
     after: Mapping[int, str] = field(default_factory=dict)
-    """The next snapshot of each stream, of any table, with the stream's name. It and all later ones are needed. For a
-    savepoint the name is as in ``orders/before-deploy``."""
+    """The snapshot, of any table, at which a stream continues → the stream's name, or ``orders/before-deploy`` for a
+    savepoint. That snapshot and all later ones of its table are needed."""
     whole: str | None = None
-    """A stream that has started and not read the table yet, so that it needs all snapshots, or None."""
+    """Name of a stream that has not read the table yet, so that all snapshots are needed; None if there is none."""
 
 
 def required_snapshots(storage: Storage, table: str) -> RequiredSnapshots:

@@ -132,9 +132,7 @@ class IcebergTable:
 
     def operations_between(self, start: int, end: int) -> list[str] | None:
         """Returns the operations (`APPEND`, `REPLACE` …) of the snapshots after `start` up to `end`, the newest first.
-
-        Returns None if `start` isn't an ancestor of `end`, or snapshots between them have expired.
-        """
+        Returns None if `start` isn't an ancestor of `end`, or snapshots between them have expired."""
         if start == end:
             return []
         found = []
@@ -153,10 +151,8 @@ class IcebergTable:
         return any(int(each.snapshotId()) in now for each in self._back_from(self.java.snapshot(snapshot)))
 
     def past_operations(self) -> Iterator[str]:
-        """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first.
-
-        The last one is `EXPIRED` if the parent of the oldest snapshot has expired.
-        """
+        """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first. The
+        last one is `EXPIRED` if the parent of the oldest snapshot has expired."""
         oldest = None
         for snapshot in self.snapshots():
             yield str(snapshot.operation())
@@ -250,10 +246,8 @@ class IcebergTable:
         return {} if snapshot is None else self._summary(snapshot)
 
     def last_summary(self) -> Mapping[str, str]:
-        """Returns the summary of the stream's last commit; empty if there is none.
-
-        Later snapshots of other writers, such as a compaction, are skipped.
-        """
+        """Returns the summary of the stream's last commit; empty if there is none. Later snapshots of other writers, such
+        as a compaction, are skipped."""
         return next(self.summaries(), {})
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
@@ -266,11 +260,8 @@ class IcebergTable:
         return {name: text for name, text in found.items() if name != "operation"}
 
     def summaries_since(self, snapshot: int | None) -> list[Mapping[str, str]] | None:
-        """Returns the summaries of the snapshots after `snapshot` up to the known one, the newest first.
-
-        If `snapshot` is None it returns all of them. Returns None if `snapshot` is no ancestor of the known one, or has
-        expired.
-        """
+        """Returns the summaries of the snapshots after `snapshot` up to the known one, the newest first. If `snapshot` is
+        None it returns all of them. Returns None if `snapshot` is no ancestor of the known one, or has expired."""
         found: list[Mapping[str, str]] = []
         for each in self._back_from(self._known_snapshot()):
             if int(each.snapshotId()) == snapshot:
@@ -294,8 +285,8 @@ class IcebergTable:
         tasks = partitions.newScan().useSnapshot(self.known).planFiles()
         for task in each_of(tasks.iterator()):
             for row in each_of(task.asDataTask().rows().iterator()):
-                told = [row.get(place[name], anything) for name in _SIZES]
-                found[str(told[0].get(0, anything))] = (int(told[1]), int(told[2]), int(told[3]))
+                values = [row.get(place[name], anything) for name in _SIZES]
+                found[str(values[0].get(0, anything))] = (int(values[1]), int(values[2]), int(values[3]))
         tasks.close()
         return found
 
@@ -306,10 +297,8 @@ class IcebergTable:
         return int(snapshot.snapshotId()), None if before is None else int(before)
 
     def changed_by_others(self) -> int | None:
-        """Returns the newest snapshot in which another writer changed rows that the changelog lacks, or None.
-
-        That is a snapshot after the stream's last commit, or between that commit and the snapshot in its `FOLLOWED`.
-        """
+        """Returns the newest snapshot in which another writer changed rows that the changelog lacks, or None. That is a
+        snapshot after the stream's last commit, or between that commit and the snapshot in its `FOLLOWED`."""
         until = None
         for snapshot in self._back_from(self._known_snapshot()):
             if int(snapshot.snapshotId()) == until:
@@ -483,10 +472,8 @@ class IcebergTable:
         return found
 
     def _check_folder(self, spark: SparkSession) -> None:
-        """Raises if the table's folder has metadata of another table.
-
-        Two catalogs of one warehouse may give tables of the same name the same folder, and neither knows the other's files.
-        """
+        """Raises if the table's folder has metadata of another table. Two catalogs of one warehouse may give tables of the
+        same name the same folder, and neither knows the other's files."""
         java = self.java.operations().current()
         known = {
             str(java.metadataFileLocation()),
@@ -521,7 +508,7 @@ class IcebergTable:
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
     def times_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
-        """Returns when each snapshot outside of the lineage, branches and tags was made, in milliseconds since 1970."""
+        """Returns when each snapshot that is in no lineage, branch or tag was made, in milliseconds since 1970."""
         held = {each.id for each in lineage}
         for ref in self.java.refs().values():
             held |= {int(each.snapshotId()) for each in self._back_from(self.java.snapshot(ref.snapshotId()))}
@@ -714,7 +701,7 @@ def path_below(folder: str, file: str) -> str | None:
 
 
 def _is_icebergs(file: str, folder: str) -> bool:
-    """Returns whether Iceberg names files of a table like this one.
+    """Returns whether a file of a table's folder has a name that Iceberg gives.
 
     >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
     >>> [_is_icebergs(f"file:/in/t/{name}", "file:///in/t") for name in (data, data[5:], f"sub/{data}", "data/mine.csv")]

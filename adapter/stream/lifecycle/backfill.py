@@ -30,9 +30,9 @@ class Windows:
     sql: str
     """Query for their rows."""
     condition: str
-    """Predicate on the rows of the table that they replace."""
+    """SQL condition for the rows of the table that they replace."""
     divided: str | None
-    """Query for the number of the table's files that contain both such rows and others; None if unknown."""
+    """Query that counts the table's files with both rows that meet the condition and others; None if there is none."""
     notes: Mapping[str, str]
     """Properties for the summary of the snapshot."""
 

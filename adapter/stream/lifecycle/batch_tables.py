@@ -75,13 +75,13 @@ def mark_made_table(spark: SparkSession, was: Before) -> IcebergTable | None:
     node's table, or None if there is none or this package didn't make it."""
     model = was.model
     table = find(spark, model.target)
-    ends = was.is_stream and was.is_replaced(table)
-    if ends:
+    replaces_stream = was.is_stream and was.is_replaced(table)
+    if replaces_stream:
         runner.reset(spark, model)
         logger.info(
             f"Model {model.name} was a stream: what was left of it (state, changelog, checkpoint, savepoints) was dropped."
         )
-    if table is not None and (ends or table.uuid != was.uuid):
+    if table is not None and (replaces_stream or table.uuid != was.uuid):
         of_stream = {name: None for name in table.property_names() if name.startswith(PREFIX)}
         limits = {name: value for name, value in PROPERTIES.items() if table.property(name) is None}
         table.set_properties({**of_stream, **limits, **properties(BATCH, model.target)})

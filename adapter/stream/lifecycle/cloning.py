@@ -147,8 +147,8 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
 
 @contextmanager
 def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
-    """Yields the current state of a model, whose lock is held in the block, or one of its savepoints. Raises if a part of
-    it is missing."""
+    """Yields one of a model's savepoints, or without a name its current state, and holds its lock during the block. Raises
+    if a part of it is missing."""
     with ExitStack() as stack:
         if name is None:
             stack.enter_context(locked(spark, model))

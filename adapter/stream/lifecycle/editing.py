@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PARTS = re.compile(
+_EDITABLE_PARTS = re.compile(
     r"stage_(?:x_)*\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
 )
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
-_LIFE = "since"
+_SINCE = "since"
 ROWS = "new_rows"
 """Name of the view with rows from the user's file or table."""
 _CHANGES, _TIMES, _ONE = "changed_state", "__times", "__one"
@@ -148,7 +148,7 @@ def _check_program(model: StreamModel, program: Program) -> None:
     if not program.keeps_state:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for part in program.parts]
-    other = [name for name in parts if not _PARTS.fullmatch(name)]
+    other = [name for name in parts if not _EDITABLE_PARTS.fullmatch(name)]
     in_a_tree = program.signature.has_several_operators
     if other or in_a_tree or program.cascade:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
@@ -234,7 +234,7 @@ class _Edit:
         self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
     def _typed(self, query: str, is_whole: bool) -> str:
-        """Returns a query with the columns and types of the state, all of them with `is_whole`. Raises if it has others."""
+        """Returns a query cast to the columns of the state. Raises if it has others or, with `is_whole`, lacks one."""
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
         if unknown := sorted(given.keys() - has.keys()):
@@ -263,7 +263,7 @@ class _Edit:
             f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
         )
 
-    # Invariants of a state. Each method yields violations, in words.
+    # Invariants of a state. Each method yields sentences on violations.
 
     def _problems(self) -> Iterator[str]:
         yield from self._part_problems()
@@ -286,12 +286,12 @@ class _Edit:
             yield f"it has no part {row[0]}; its parts are {', '.join(self._own)}."
 
     def _column_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
-        """Rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
+        """Checks that rows of a state table have NULL in columns of other state tables, and no NULL in window columns."""
         for name in self._names:
             if name != "part" and name.lower() not in own:
                 if self._first_row(f"select 1 from {added} where {quoted(name)} is not null limit 1"):
                     yield f"a row of {part} would have {name}, which is a column of other parts."
-        for name in (self._physical_name(part, each) for each in (*_WINDOW, _LIFE)):
+        for name in (self._physical_name(part, each) for each in (*_WINDOW, _SINCE)):
             if name in own:
                 here = f"select 1 from state where part = {literal(part)} and {quoted(name)} is null limit 1"
                 come = f"select 1 from {added} where {quoted(name)} is null limit 1"
@@ -299,7 +299,7 @@ class _Edit:
                     yield f"a row of {part} would have no {name}."
 
     def _window_problems(self, part: str, own: set[str], added: str) -> Iterator[str]:
-        """Added rows belong to windows that the state has."""
+        """Checks that added rows belong to windows that the state has."""
         called = [self._physical_name(part, name) for name in _WINDOW]
         bounds = [name for name in called if name in own and name in self._names]
         if not bounds:
@@ -318,14 +318,14 @@ class _Edit:
             )
 
     def _step_problems(self, own: set[str], added: str) -> Iterator[str]:
-        for name in (STEP, _LIFE):
+        for name in (STEP, _SINCE):
             if name in own and name in self._names:
                 row = self._first_row(f"select {name} from {added} where {name} > {self._last} limit 1")
                 if row is not None:
                     yield f"a row would have the step {row[0]}, and the last step is {self._last}."
 
     def _count_problems(self) -> Iterator[str]:
-        """The COUNT of a group is not negative."""
+        """Checks that the COUNT of a group is not negative."""
         for name, aggregates in self._aggregates().items():
             values, metrics = self._values(aggregates), aggregates.metrics.values()
             for column in (each.columns[0] for each in metrics if each.sql.upper().startswith("COUNT(")):
@@ -336,7 +336,7 @@ class _Edit:
     def _column_count_problems(
         self, part: str, own: set[str], column: str, values: set[str]
     ) -> Iterator[str]:
-        by = [name for name in self._names if name.lower() in own - values - {STEP, _LIFE}]
+        by = [name for name in self._names if name.lower() in own - values - {STEP, _SINCE}]
         by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         row = self._first_row(
@@ -346,7 +346,7 @@ class _Edit:
             yield f"{column} of {part} would be less than 0."
 
     def _distinct_problems(self) -> Iterator[str]:
-        """A COUNT(DISTINCT) equals the number of distinct values in the state."""
+        """Checks that a COUNT(DISTINCT) equals the number of distinct values in the state."""
         for aggregates in self._aggregates().values():
             for metric in aggregates.metrics.values():
                 if metric.distinct_set is None:
@@ -362,9 +362,9 @@ class _Edit:
     def _distinct_set_problems(
         self, part: str, column: str, flag: str, of_set: DistinctState, values: set[str]
     ) -> Iterator[str]:
-        """Counts and values differ only where they differed before: values of expired windows may be deleted already."""
+        """Checks that count and values differ only where they did before: values of expired windows may be deleted."""
         other = of_set.part
-        common = (self._own[part] & self._own[other]) - values - {STEP, _LIFE}
+        common = (self._own[part] & self._own[other]) - values - {STEP, _SINCE}
         by = [name for name in self._names if name.lower() in common]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         distinct = ", ".join(map(quoted, of_set.columns))

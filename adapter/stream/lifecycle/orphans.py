@@ -15,12 +15,12 @@ from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
 from ..common.identifiers import joined_name, last, parts, with_suffix
 from ..common.model import STATE as STATE_SUFFIX
-from ..common.model import StreamModel, may_be_kept
+from ..common.model import StreamModel, is_state_or_changelog_name
 from ..iceberg import owner
 from ..iceberg.ownership import OF, ROLE, is_same, owned_table
 from ..iceberg.table import SharedFolder, find
 from ..run.lock import locked
-from ..run.saving import left_behind, tables_of
+from ..run.saving import leftovers, tables_of
 from ..storage.deployments import read as deployment_of
 from ..storage.deployments import tables_being_swapped, version
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
@@ -59,7 +59,7 @@ def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool)
         # On local storage the lock excludes writers of the checkpoint, so files of any age are orphans.
         until = None if model.storage.is_local else before
         if model.storage.is_local:
-            found += left_behind(spark, model, remove)
+            found += leftovers(spark, model, remove)
         return Orphans(found + _partial(model.storage, model.checkpoint, until, remove), left_alone)
 
 
@@ -109,7 +109,7 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
     Args:
         schemas: full names of the schemas whose tables are examined.
     """
-    between = tables_being_swapped(storage)
+    swapping = tables_being_swapped(storage)
     targets: set[str] = set()
     folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
     for key in sorted(folders | {*owner.keys(storage)}):
@@ -140,10 +140,10 @@ def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> It
             of = _owning_model(spark, joined_name([*parts(schema), name]))
             if of is not None and is_same(of, target := joined_name([*parts(schema), last(of)])):
                 targets.add(target)
-    for target in sorted(targets - between):
-        unseen = _why_unknown(spark, target)
-        if unseen is not None:
-            yield f"{target}: {unseen} What is kept of it was left alone."
+    for target in sorted(targets - swapping):
+        why_unknown = _why_unknown(spark, target)
+        if why_unknown is not None:
+            yield f"{target}: {why_unknown} What is kept of it was left alone."
         elif not spark.catalog.tableExists(target):
             yield _leftovers_of(spark, storage, target)
 
@@ -157,7 +157,7 @@ def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> Dropped
 
 
 def _why_unknown(spark: SparkSession, table: str) -> str | None:
-    """Returns the reason why a catalog can't be asked whether it has a table; None if it can."""
+    """Returns the reason why it is unknown whether a catalog has a table; None if it is known."""
     from pyspark.errors import PySparkException
 
     schema = joined_name(parts(table)[:-1])
@@ -173,7 +173,7 @@ def _why_unknown(spark: SparkSession, table: str) -> str | None:
 
 def _owning_model(spark: SparkSession, name: str) -> str | None:
     """Returns the model's table if a table is its state or changelog; None if it is neither."""
-    if not may_be_kept(name):
+    if not is_state_or_changelog_name(name):
         return None  # saves loading the table: states and changelogs have these names
     table = find(spark, name)
     return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None

@@ -235,7 +235,7 @@ def _drop(spark: SparkSession, beside: StreamModel) -> None:
 def _locked_deployment(
     spark: SparkSession, model: StreamModel, lock: bool = False
 ) -> Iterator[Deployment | None]:
-    """Yields the deployment of a model, or None. With `lock`, holds the locks of the model and its versions meanwhile."""
+    """Yields the deployment of a model, or None. With `lock`, holds the locks of the model and its versions in the block."""
     with sentences(model), ExitStack() as stack:
         if lock:
             stack.enter_context(locked(spark, model))

@@ -158,7 +158,7 @@ def _snapshots_to_restore(
 def missing_part(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: TableSnapshot
 ) -> str | None:
-    """Returns the missing part of a table's snapshot in words; None if it is complete."""
+    """Returns what a table lacks of its snapshot in a savepoint, in words; None if nothing."""
     if not has_schema(table, was.schema):
         return "the columns that it had are no longer known"
     if was.snapshot is None:

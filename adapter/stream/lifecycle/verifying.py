@@ -92,7 +92,7 @@ class Verified:
         return not self.only_in_table and (self.not_due or not self.only_in_batch)
 
 
-def verify(spark: SparkSession, model: StreamModel, program: Program, asked: VerifyRequest) -> Verified:
+def verify(spark: SparkSession, model: StreamModel, program: Program, request: VerifyRequest) -> Verified:
     """Compares a model's table with a batch run of its query."""
     with sentences(model), locked(spark, model):
         check_not_interrupted(model)
@@ -100,21 +100,21 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         session = working_session(spark)
         # Unlike a micro-batch, a verification may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
-        table, position, batch = _at_rest(session, model, program)
+        table, position, batch = _settled_progress(session, model, program)
         _check_edited(spark, model, program)
-        until, not_due = _until_when(session, model, program, position, asked)
+        until, not_due = _compared_until(session, model, program, position, request)
         snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
         ours, theirs, left_out = _same_columns(
-            model, session.sql(rows), session.sql(asked.text(snapshot.views))
+            model, session.sql(rows), session.sql(request.text(snapshot.views))
         )
         notes = [*snapshot.notes, *left_out]
         if until is not None:
-            assert asked.due is not None
-            theirs = _until_then(model, theirs, asked.due, until)
-            if asked.emission.first is not None:
+            assert request.due is not None
+            theirs = _windows_until(model, theirs, request.due, until)
+            if request.emission.first is not None:
                 # With early firing, the table also has results of windows that have not closed.
-                ours = _until_then(model, ours, asked.due, until)
+                ours = _windows_until(model, ours, request.due, until)
             notes.append(
                 f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
             )
@@ -133,7 +133,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, asked: Ver
         if verified.is_equal:
             return verified
         is_edited = position.for_text(program.signature.text).is_edited
-        return replace(verified, hints=list(_hints(table, position, asked, is_edited)))
+        return replace(verified, hints=list(_hints(table, position, request, is_edited)))
 
 
 def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
@@ -141,10 +141,10 @@ def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
     return now is None or now.known != table.known
 
 
-def _at_rest(
+def _settled_progress(
     session: SparkSession, model: StreamModel, program: Program
 ) -> tuple[IcebergTable, Position, int]:
-    """Returns the table, the last epoch and micro-batch. Raises unless all input that was read is in the table."""
+    """Returns the table, its last epoch and its last micro-batch. Raises unless the table has all input that was read."""
     first = f"Run it first: `dbt run --select {model.name}`."
     checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
     if checkpoint is None or checkpoint.done is None or table is None:
@@ -195,24 +195,24 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
         )
 
 
-def _until_when(
-    session: SparkSession, model: StreamModel, program: Program, position: Position, asked: VerifyRequest
+def _compared_until(
+    session: SparkSession, model: StreamModel, program: Program, position: Position, request: VerifyRequest
 ) -> tuple[int | None, bool]:
-    """Returns the values of `Verified.until` and `Verified.not_due`."""
+    """Returns `Verified.until` and `Verified.not_due`. Raises if results that are still to come can't be left out."""
     context = RunContext(
         model, program, StateTable(session, model), AppendSink(session, model), Lookups(model)
     )
     if not program.keeps_state or open_until(session, context, position) is None:
         return None, False
-    if asked.has_windows and asked.due is not None:
+    if request.has_windows and request.due is not None:
         if position.after is None:
             raise StreamError(f"Model {model.name} has no closed windows yet: it has no watermark.")
-        return position.after - asked.emission.complete, False
-    if asked.has_windows or not asked.is_append:
+        return position.after - request.emission.complete, False
+    if request.has_windows or not request.is_append:
         why = (
             "no column of its result says whether the window of a row has closed (as window_end or window_time does in "
             "a query that stays within windows)"
-            if asked.has_windows
+            if request.has_windows
             else "its rows change when those results come"
         )
         raise StreamError(
@@ -244,7 +244,7 @@ def _same_columns(
     )
 
 
-def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
+def _windows_until(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
     """Returns the rows of windows that end at `until` or before. Raises if a row belongs to no window."""
     message = (
         f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), so "
@@ -256,7 +256,7 @@ def _until_then(model: StreamModel, rows: DataFrame, due: Due, until: int) -> Da
     return rows.where(due.condition(until))
 
 
-def _hints(table: IcebergTable, position: Position, asked: VerifyRequest, is_edited: bool) -> Iterator[str]:
+def _hints(table: IcebergTable, position: Position, request: VerifyRequest, is_edited: bool) -> Iterator[str]:
     """Yields possible explanations of a difference."""
     if position.late_rows:
         yield (
@@ -276,15 +276,15 @@ def _hints(table: IcebergTable, position: Position, asked: VerifyRequest, is_edi
             f"{counted(len(others), 'commit')} to the table {agreeing(len(others), 'is', 'are')} not the "
             f"stream's, the last one {others[0].operation} snapshot {others[0].id} (a backfill, or somebody's statement)."
         )
-    if asked.state_ttl:
+    if request.state_ttl:
         yield "With its state_ttl, keys that were idle for so long expire and start again; batch never forgets one."
     if is_edited:
         yield (
             "Its query or its state was edited since the stream began. A stream keeps what it emitted before; batch "
             "computes all rows with the query as it is now."
         )
-    if asked.static:
+    if request.static:
         yield (
-            f"A stream keeps what it emitted before a change of {', '.join(asked.static)}; batch computes all rows from "
-            f"what {agreeing(len(asked.static), 'that table is', 'those tables are')} now."
+            f"A stream keeps what it emitted before a change of {', '.join(request.static)}; batch computes all rows from "
+            f"what {agreeing(len(request.static), 'that table is', 'those tables are')} now."
         )

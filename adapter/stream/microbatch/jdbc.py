@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-_NO_VALUE = ("22P02", "22021", "22007", "22008")
+_INVALID_VALUE = ("22P02", "22021", "22007", "22008")
 """SQLSTATEs: invalid text representation, character not in the encoding, invalid datetime, datetime out of range."""
-_SPEAKS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+_NUMBER_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
 def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) -> str:
-    """Returns the statement that selects the rows of so many keys. Names are quoted already.
+    """Returns the statement that selects the rows of `keys` keys. `columns` and `key` are quoted names.
 
     >>> question("customers", ['"id"', '"name"'], ['"id"'], 3)
     'select "id", "name" from customers where "id" in (?, ?, ?)'
@@ -54,14 +54,14 @@ def chunks(keys: Sequence[tuple[Any, ...]], size: int) -> Iterator[Sequence[tupl
 
 
 def kind(type_: DataType) -> str | None:
-    """Returns the kind of values that a column of this type can be equal to; None if they can't be bound.
+    """Returns the kind of values that are compared with a column of this type; None if it can't be a key.
 
     >>> from pyspark.sql import types
     >>> kind(types.LongType()), kind(types.DecimalType(10, 2)), kind(types.CharType(3)), kind(types.BinaryType())
     ('number', 'number', 'string', None)
     """
     name = re.split(r"[(<]", type_.simpleString())[0]
-    if name in _SPEAKS:
+    if name in _NUMBER_TYPES:
         return "number"
     if name in ("string", "char", "varchar"):
         return "string"
@@ -127,25 +127,26 @@ class Table:
     def ask(
         self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
     ) -> Any:
-        """Requests the rows of some keys, given as by `bound_as`. Returns a Java collection."""
+        """Queries the rows of some keys, whose values have the form of `bound_as`. Returns a Java collection. `more`: SQL to
+        add to the condition."""
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
-        of_key = [fields[name] for name in key]
-        columns, named = ([quote(each.name) for each in some] for some in (self.schema.fields, of_key))
+        key_fields = [fields[name] for name in key]
+        columns, named = ([quote(each.name) for each in some] for some in (self.schema.fields, key_fields))
         text = question(self._text, columns, named, len(keys))
         with _closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
-            self._binding.bind(statement, [kind(field.dataType) for field in of_key], keys)
+            self._binding.bind(statement, [kind(field.dataType) for field in key_fields], keys)
             with _closing(statement.executeQuery()) as answer:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
 
-    def has_no(
+    def refuses_key(
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
-        """Whether a request failed because a value isn't valid for a column, such as a UUID that is text here."""
+        """Returns whether a request failed because a value isn't valid for a column, such as a UUID that is text here."""
         if not is_of_values(problem):
             return False
         try:
@@ -157,13 +158,13 @@ class Table:
 
 
 def is_of_values(problem: Py4JJavaError) -> bool:
-    """Whether a database error says that text in a statement is invalid for its type or encoding."""
+    """Returns whether a database error says that text in a statement is invalid for its type or encoding."""
     from pyspark import SparkContext
 
     found = problem.java_exception
     while found is not None:
         if is_instance_of(SparkContext._gateway, found, "java.sql.SQLException"):
-            return str(found.getSQLState()) in _NO_VALUE
+            return str(found.getSQLState()) in _INVALID_VALUE
         found = found.getCause()
     return False
 
@@ -174,13 +175,13 @@ class _Binding:
     def __init__(self, java: Any) -> None:
         self._java = java
         self._timestamp = java.java.sql.Timestamp
-        self._made: Mapping[str, Callable[[Any], Any]] = {
+        self._converters: Mapping[str, Callable[[Any], Any]] = {
             "timestamp": self._instant,
             "timestamp_ntz": self._timestamp.valueOf,
             "date": java.java.sql.Date.valueOf,
         }
         lang = java.java.lang
-        self._of_two = lang.Class.forName("java.util.function.BiConsumer")
+        self._bi_consumer = lang.Class.forName("java.util.function.BiConsumer")
         place_and_value = lang.invoke.MethodType.fromMethodDescriptorString("(ILjava/lang/Object;)V", None)
         self._set_object = lang.invoke.MethodHandles.publicLookup().findVirtual(
             lang.Class.forName("java.sql.PreparedStatement"), "setObject", place_and_value
@@ -192,12 +193,12 @@ class _Binding:
         placed = self._java.net.razorvine.pickle.Unpickler().loads(pickle.dumps(values, protocol=4))
         for place, value in values.items():
             # Pickle has no equivalent of these types.
-            made = self._made.get(kinds[(place - 1) % len(kinds)] or "")
+            made = self._converters.get(kinds[(place - 1) % len(kinds)] or "")
             if made is not None:
                 placed.put(place, made(value))
         invoke = self._java.java.lang.invoke
         bound = self._set_object.bindTo(statement)
-        placed.forEach(invoke.MethodHandleProxies.asInterfaceInstance(self._of_two, bound))
+        placed.forEach(invoke.MethodHandleProxies.asInterfaceInstance(self._bi_consumer, bound))
 
     def _instant(self, micros: int) -> Any:
         instant = self._timestamp(micros // 1000)
@@ -206,8 +207,8 @@ class _Binding:
 
 
 def bound_as(column: str, type_: DataType) -> str:
-    """SQL that casts a value to a column's type, in the form in which it is bound; NULL if no value of the column
-    equals it.
+    """Returns SQL that casts a value to a column's type, in the form in which it is bound; it gives NULL if no value of the
+    column equals it.
 
     >>> from pyspark.sql import types
     >>> bound_as("key_1", types.IntegerType()), bound_as("key_1", types.TimestampType())

@@ -59,23 +59,23 @@ class Lookups:
             SchemaChanged: the table has other columns than when the run began, and the query reads all of them.
             StreamError: the table doesn't answer, or can't be queried by these columns.
         """
-        asked = self._table_of(spark, lookup)
-        asked.check_columns(spark)
-        keys = asked.keys(spark, lookup)
-        if asked.source.cache_ttl is None:
-            return asked.request(spark, keys, metrics)
-        missing = asked.uncached_keys(keys)
+        lookup_table = self._table_of(spark, lookup)
+        lookup_table.check_columns(spark)
+        keys = lookup_table.keys(spark, lookup)
+        if lookup_table.source.cache_ttl is None:
+            return lookup_table.request(spark, keys, metrics)
+        missing = lookup_table.uncached_keys(keys)
         metrics.lookup_cached += len(keys) - len(missing)
         if missing:
-            asked.remember(missing, asked.request(spark, missing, metrics))
-        rows = asked.cached_rows(spark, keys)
+            lookup_table.remember(missing, lookup_table.request(spark, missing, metrics))
+        rows = lookup_table.cached_rows(spark, keys)
         cache.persist(rows)  # so that their number is known
         return scan_cached(rows)
 
     def empty_answer(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
-        """An empty answer, with its columns."""
-        asked = self._table_of(spark, lookup)
-        return asked.table.rows(spark, asked.table.empty_rows())
+        """Returns an empty answer, with its columns."""
+        lookup_table = self._table_of(spark, lookup)
+        return lookup_table.table.rows(spark, lookup_table.table.empty_rows())
 
     def _table_of(self, spark: SparkSession, lookup: Lookup) -> _LookupTable:
         if lookup.view not in self._tables:
@@ -118,7 +118,7 @@ class _LookupTable:
                 )
 
     def check_columns(self, spark: SparkSession) -> None:
-        """Raises if a query with `*` lacks columns that the table has by now. Asks the database now and then."""
+        """Raises if the table's columns have changed and the query reads all of them. Queries the database now and then."""
         if not self._reads_all or not self._checks.is_due:
             return
         with self._checks.running():
@@ -128,7 +128,7 @@ class _LookupTable:
             raise SchemaChanged(self._model.name, self.source.name, sorted({name for name, _ in had ^ has}))
 
     def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
-        """The distinct keys of the micro-batch that the table may contain."""
+        """Returns the distinct keys of the micro-batch that the table may contain."""
         found = spark.sql(lookup.keys)
         for name, field, type_ in zip(self._key, found.schema.fields, self._types, strict=True):
             if kind(field.dataType) != kind(type_):
@@ -159,7 +159,7 @@ class _LookupTable:
                                 middle = len(waiting[0]) // 2
                                 waiting[:1] = [waiting[0][:middle], waiting[0][middle:]]
                                 continue
-                            if not self.table.has_no(connection, self._key, waiting[0][0], problem):
+                            if not self.table.refuses_key(connection, self._key, waiting[0][0], problem):
                                 raise
                         metrics.lookup_keys += len(waiting.pop(0))
 
@@ -188,13 +188,13 @@ class _LookupTable:
     # The cache.
 
     def uncached_keys(self, keys: Sequence[Key]) -> list[Key]:
-        """Keys that aren't cached. Expired entries are dropped."""
+        """Returns the keys that aren't cached, and drops expired entries."""
         at = now()
         self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
         return [key for key in keys if key not in self._cache]
 
     def remember(self, keys: Sequence[Key], rows: DataFrame) -> None:
-        """Caches the table's rows of the keys. A key may have none."""
+        """Caches the rows that a request returned, by key. A key may have none."""
         until = now() + (self.source.cache_ttl or 0) / 1e6
         found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
         kinds = self._kinds
@@ -210,7 +210,7 @@ class _LookupTable:
         self._cache |= {key: (until, listed) for key, listed in found.items()}
 
     def cached_rows(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
-        """The cached rows of the keys."""
+        """Returns the cached rows of the keys."""
         rows = [row for key in keys for row in self._cache[key][1]]
         none, kinds = self.table.rows(spark, self.table.empty_rows()), self._kinds
         packed = none.selectExpr(*(f"{_packed(name, kind)} as {name}" for name, kind in kinds.items()))
@@ -229,6 +229,6 @@ class _LookupTable:
 
 
 def _packed(name: str, type_: str) -> str:
-    """SQL for a column in a form that Python can hold exactly. A timestamp becomes microseconds: a Python datetime is
-    in the process's time zone, where some local times occur twice."""
+    """Returns SQL for a column in a form that Python can hold exactly. A timestamp becomes microseconds: a Python datetime
+    is in the process's time zone, where some local times occur twice."""
     return f"unix_micros({name})" if type_ == "timestamp" else name

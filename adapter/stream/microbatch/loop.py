@@ -55,17 +55,17 @@ class Batches:
         self.position = begun.for_text(signature.text)
         self.context = context
         self._query_id = query_id
-        self._asked = session.session_defaults(spark)
+        self._session_defaults = session.session_defaults(spark)
         self._prepared = False
         self._meter: StateMeter | None = None
-        asked = any(rows.read_by is not None for rows in context.program.of(Rows))
+        counts_rows = any(rows.read_by is not None for rows in context.program.of(Rows))
         self._splitter = BatchSplitter(
             spark=spark,
             model=context.model,
             inputs=context.program.inputs,
             stateful=context.program.keeps_state,
             cut_short=cut_short,
-            asked=asked,
+            counts_rows=counts_rows,
         )
         relations = [stream.relation for stream in context.program.inputs]
         self._watermark = Watermark(
@@ -83,7 +83,7 @@ class Batches:
 
     @property
     def ingested(self) -> int:
-        """Number of the last micro-batch whose rows are all ingested; -1 if there is none."""
+        """Number of the last micro-batch that is ingested completely; -1 if there is none."""
         return self.position.batch - (self.position.cut is not None)
 
     def take(self, batch: DataFrame, number: int) -> None:
@@ -97,7 +97,7 @@ class Batches:
         check_batch(ordered, number)
         check_present(spark, ordered, number)
         if not self._prepared:
-            session.prepare(spark, self._asked)
+            session.prepare(spark, self._session_defaults)
             self._prepared = True
         # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
         at = max(self.position.last_arrival.values(), default=now()) if unfinished else now()
@@ -140,7 +140,7 @@ class Batches:
         if not self.context.program.keeps_state or not state.exists:
             return False
         known = KnownColumns(state.types(spark), state.mapping, lambda part: ())
-        step = MicroBatch(self.context, spark, self.position, self._asked)
+        step = MicroBatch(self.context, spark, self.position, self._session_defaults)
         try:
             layout = step.layout(spark.createDataFrame([], rows.schema), known)
         except (AnalysisException, ValueError):
@@ -155,16 +155,16 @@ class Batches:
     def begin_without_input(self, spark: SparkSession, no_rows: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows."""
         position = replace(self.position.next(-1), query_id=self._query_id())
-        session.prepare(spark, self._asked)
+        session.prepare(spark, self._session_defaults)
         self._ingest_piece(spark, SubBatch(no_rows, None), position, now())
 
     def finish(self, spark: SparkSession) -> None:
-        """Emits what a crash kept the last micro-batch from emitting."""
+        """Emits the output of the last micro-batch, after a crash between the commits of state and output."""
         with self._with_advice_on_widening(), self._step(spark, self.position) as step:
             step.emit()
 
     def rebuild(self, spark: SparkSession, no_rows: DataFrame) -> None:
-        """Rebuilds results that an edited query needs, in an extra micro-batch without input."""
+        """Rebuilds operators for an edited query, in an extra step without input."""
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
         self._ingest_piece(spark, SubBatch(no_rows, None), self.position.next(self.position.batch), at)
@@ -199,17 +199,17 @@ class Batches:
 
     def _catch_up(self) -> None:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
-        told = read_progress(self.context.model) or {}
-        if (told.get("batch"), told.get("flush")) != (self.position.batch, self.position.flush):
-            told = report(self.position, BatchMetrics(), self._size())
-            write_progress(self.context.model, told, is_of_earlier_process=True)
+        progress = read_progress(self.context.model) or {}
+        if (progress.get("batch"), progress.get("flush")) != (self.position.batch, self.position.flush):
+            progress = report(self.position, BatchMetrics(), self._size())
+            write_progress(self.context.model, progress, is_of_earlier_process=True)
 
     def _size(self) -> dict[str, int] | None:
         return self.context.state.size() if self.context.program.keeps_state else None
 
     @property
     def result(self) -> StreamResult:
-        """The counts of this run so far, and what it read and wrote in the state tables."""
+        """The counts of this run so far, with its reads and writes of each state table."""
         state = () if self._meter is None else self._meter.total
         return replace(self._total, watermark=self.position.after, state=state)
 
@@ -219,7 +219,7 @@ class Batches:
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
         jobs = scheduler.numTotalJobs()
-        step = MicroBatch(self.context, spark, position, self._asked, expected)
+        step = MicroBatch(self.context, spark, position, self._session_defaults, expected)
         if self._meter is None and self.context.program.keeps_state:
             self._meter = StateMeter(spark, self.context.model, self.context.program, self.context.state)
         meter = self._meter
@@ -230,7 +230,7 @@ class Batches:
                 step.release()
                 # Cached rows and session settings don't leak into the next micro-batch or to other users of the
                 # session.
-                session.set_shuffle_partitions(spark, self._asked)
+                session.set_shuffle_partitions(spark, self._session_defaults)
             step.compact()
         self.position = step.position
         metrics = step.metrics
@@ -238,12 +238,12 @@ class Batches:
         counts: dict[str, Any] = {name: getattr(metrics, name) for name in COUNTS}
         self._total = self._total.followed_by(StreamResult(1, **counts, unreadable=metrics.unreadable))
         if meter is not None:
-            meter.measure(plans, step.asked)
+            meter.measure(plans, step.observed_lookups)
         model, state = self.context.model, None if meter is None else meter.report()
         operators = self.context.program.operators
-        told: dict[str, object] = {} if operators is None else {"operators": operators().tree}
-        told |= windows_so_far(model, self.position)
-        write_progress(model, {**report(self.position, metrics, state), **told})
+        entries: dict[str, object] = {} if operators is None else {"operators": operators().tree}
+        entries |= windows_so_far(model, self.position)
+        write_progress(model, {**report(self.position, metrics, state), **entries})
         self._publish(spark, metrics, meter)
 
     def _publish(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
@@ -256,7 +256,7 @@ class Batches:
 
 
 def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:
-    """The watermark at which the last open window of a state closes; None if none is open."""
+    """Returns the watermark at which the last open window of a state closes; None if none is open."""
     zones = {
         part.name: (part.closes, part.time_zone) for part in context.program.parts if part.closes is not None
     }

@@ -34,7 +34,7 @@ from ...util.types import column_types
 from ..common.model import StreamModel
 from ..common.session import SessionDefaults, are_few, register_view, set_shuffle_partitions, sql
 from ..common.time_zones import latest_local_time
-from ..evolution.output_schema import check_collations, check_kept
+from ..evolution.output_schema import check_collations, check_groupable
 from ..iceberg.table import stored_types
 from ..progress import query_metrics
 from ..progress.position import Position
@@ -84,7 +84,7 @@ class MicroBatch:
     Args:
         spark: the session; the views of this micro-batch are created in it.
         position: position of the micro-batch. Its watermark `before` is set; so is `after`, where there is no input.
-        asked: the project's session settings.
+        session_defaults: the project's session settings.
         expected: upper bound of the number of input rows; None if unknown.
     """
 
@@ -93,26 +93,26 @@ class MicroBatch:
         context: RunContext,
         spark: SparkSession,
         position: Position,
-        asked: SessionDefaults,
+        session_defaults: SessionDefaults,
         expected: int | None = None,
     ) -> None:
         self.position = position
         self.metrics = BatchMetrics()
         self._context = context
         self._spark = spark
-        self._asked = asked
+        self._session_defaults = session_defaults
         self._cache = BatchCache()
         self._rows_of: dict[str, int] = {}
         self._expected = expected
-        self._came: int | None = None
-        """Number of rows for which the shuffle partitions were last set."""
+        self._row_count: int | None = None
+        """Number of input rows for which the shuffle partitions were last set; None if unknown."""
         self._early: set[str] = set()
-        """Names of the steps computed before the watermark advances, with the rows that they read."""
+        """Names of the steps that are computed, with the rows that they read, before the watermark advances."""
         self._added: dict[str, str] = {}
         """State table → query of the rows to append to it."""
-        self.asked: dict[str, tuple[Asking, ...]] = {}
-        """Name of the observed metrics → state look-ups that the step makes."""
-        self._made: set[str] | None = None
+        self.observed_lookups: dict[str, tuple[Asking, ...]] = {}
+        """Name of observed metrics → the state look-ups that they count."""
+        self._computed: set[str] | None = None
         """Names of the steps computed before the commit of the state; None if another run made that commit."""
         self._input_schema: StructType | None = None
 
@@ -156,13 +156,13 @@ class MicroBatch:
         if windows == 0:
             return
         if windows is not None:
-            self._set_shuffle_partitions(self._came, windows)
-        made = self._made or ()
+            self._set_shuffle_partitions(self._row_count, windows)
+        made = self._computed or ()
         if left := [step for step in program.output_steps if step.name not in made]:
             self._show_clock()
             with self.metrics.timed("emission"):
                 for step in left:
-                    self._show(self._freshest(step))
+                    self._show(self._with_cached_rows(step))
         if program.skip_if_empty is not None and not self._rows_of.get(program.skip_if_empty, 1):
             return
         self._look_up(program.lookups)
@@ -170,7 +170,7 @@ class MicroBatch:
             self._append_output(few=are_few(self._context.state.rows))
 
     def _closing(self) -> int | None:
-        """Upper bound of the windows that this micro-batch closes; None if unknown: rows may be emitted anyway."""
+        """Returns an upper bound of the windows that this micro-batch closes; None if rows may be emitted without one."""
         boundaries = self._context.program.boundaries
         if boundaries is None:
             return None
@@ -191,29 +191,29 @@ class MicroBatch:
         self._show_clock()
         streams = self._context.program.inputs
         rows_of = split(batch, streams)
-        keeps = bool(self._context.program.lookups) or self._context.program.reads_clock
-        are_kept = self._context.sink.changes is not None
+        caches_rows = bool(self._context.program.lookups) or self._context.program.reads_clock
+        has_changelog = self._context.sink.changes is not None
         meters = []
         for stream in streams:
             rows = counting(rows_of[stream.view], stream)
-            if keeps:
+            if caches_rows:
                 # Also read for look-up keys or for the watermark.
                 self._cache.persist(rows)
                 rows = scan_cached(rows)
-            elif not are_kept:
+            elif not has_changelog:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
             register_view(rows, stream.view)
         self._look_up(self._context.program.lookups)
-        if keeps:
+        if caches_rows:
             counts = [counted(self._cache, each) for each in streams]
             watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
         with self.metrics.timed("emission"):
             self._append_output(few=False)
-        if not keeps:
+        if not caches_rows:
             counts = [each.read() for each in meters]
-            if are_kept:
+            if has_changelog:
                 # Uses the counts observed while the changelog's rows were computed; counts again if none were.
                 counts = [
                     counted(self._cache, each)
@@ -226,10 +226,8 @@ class MicroBatch:
         return watermark
 
     def compact(self) -> None:
-        """Compacts the state, merges small files and expires old snapshots, where it pays.
-
-        Runs only after all output of the micro-batch is in the table: a compacted state can't reproduce it.
-        """
+        """Compacts the state, merges small files and expires old snapshots, where it pays. Runs only after all output of
+        the micro-batch is in the table: a compacted state can't reproduce it."""
         if self._context.program.keeps_state:
             self._fold()
             self._note_end()
@@ -243,8 +241,8 @@ class MicroBatch:
         position = self.position
         if position.flush == 0 or position.cut is not None or position.folded:
             return
-        told = self._context.sink.position()
-        if told is None or told.step < position.step:
+        emitted = self._context.sink.position()
+        if emitted is None or emitted.step < position.step:
             self.position = replace(position, folded=True)
             self._commit({}, few=True)
 
@@ -255,13 +253,13 @@ class MicroBatch:
             return
         with self.metrics.timed("fold"):
             if grown:
-                set_shuffle_partitions(self._spark, self._asked, state.rows, are_few(state.rows))
+                set_shuffle_partitions(self._spark, self._session_defaults, state.rows, are_few(state.rows))
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
-                folds = {part.name: self._read_alone(part, part.fold) for part in parts if part.name in grown}
+                folds = {part.name: self._isolated(part, part.fold) for part in parts if part.name in grown}
                 state.fold(self._spark, folds, self.position)
-                set_shuffle_partitions(self._spark, self._asked)
+                set_shuffle_partitions(self._spark, self._session_defaults)
             else:
                 state.compact(self._spark)
             self.metrics.commits += 1
@@ -304,8 +302,8 @@ class MicroBatch:
             register_view(rows, stream.view)
 
     def _evaluate_before_watermark(self) -> list[FilteredCounts]:
-        """Evaluates the program's items that come before the watermark advances, and steps that are the only reader of their
-        rows, which are counted meanwhile. Returns the counts of the rows."""
+        """Evaluates the items of `program.arrival`, before the watermark advances, and the steps that alone read their rows,
+        which are counted meanwhile. Returns the counts."""
         program, is_empty = self._context.program, self._context.state.rows == 0
         with self.metrics.timed("read"):
             for item in program.arrival:
@@ -328,7 +326,7 @@ class MicroBatch:
         elif isinstance(item, StatePart):
             self._added[item.name] = self._rows_of_part(item, state_is_empty)
         elif item.name not in self._early:
-            self._show(self._as_it_costs_least(item), state_is_empty and not item.sees_changes)
+            self._show(self._cheapest_text(item), state_is_empty and not item.sees_changes)
 
     def _look_up(self, lookups: Sequence[Lookup]) -> None:
         """Queries the external tables for the keys of this micro-batch."""
@@ -362,11 +360,11 @@ class MicroBatch:
                 layout = self._layout()
                 inputs = None if program.flushes_from_state else self._input_schema
                 if program.upsert is not None and not program.flushes_from_state:
-                    check_kept(self._context.model, column_types(layout.schema).values())
+                    check_groupable(self._context.model, column_types(layout.schema).values())
                 state.create(self._spark, layout, program.signature, inputs)
 
     def _newest(self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]) -> dict[str, int | None]:
-        """Returns the newest event time of each stream, and counts their rows."""
+        """Returns the newest event time of each stream, and adds its counts to the metrics."""
         newest: dict[str, int | None] = {}
         names = {source.relation: source.name for source in self._context.model.sources}
         for stream, count in zip(self._context.program.inputs, counts, strict=True):
@@ -390,11 +388,11 @@ class MicroBatch:
         register_view(rows, step.name)
 
     def _has_no_input(self, step: Step) -> bool:
-        """Whether the step that `unless_empty` names has no rows, so that the step's `initial` text applies."""
+        """Returns whether the step that `unless_empty` names has no rows, so that the step's `initial` text applies."""
         return step.unless_empty is not None and not self._rows_of.get(step.unless_empty, 1)
 
     def _rows_of_step(self, step: Step, state_is_empty: bool) -> DataFrame:
-        """The rows of a step as a lazy DataFrame."""
+        """Returns the rows of a step as a lazy DataFrame."""
         if self._context.state.exists:
             names = step.reads if step.sees_changes else ()
             added = {name: self._added[name] for name in names if name in self._added}
@@ -402,17 +400,17 @@ class MicroBatch:
         return self._count_lookups(step, text_of(step, state_is_empty or self._has_no_input(step)))
 
     def _count_lookups(self, step: Step, text: str) -> DataFrame:
-        """The rows of a step, with metrics of its state look-ups."""
+        """Returns the rows of a step, which count its state look-ups while they are computed."""
         rows = sql(self._spark, text)
         if not step.asks or text != step.sql:
             return rows
         name = query_metrics.lookups_of(step.name)
-        self.asked[name] = step.asks
+        self.observed_lookups[name] = step.asks
         return query_metrics.with_observations(rows, name, step.asks)
 
-    def _read_alone(self, part: StatePart, text: str) -> str:
-        """SQL for a state table's rows, which are read while the view of the state has only the state tables that the text
-        reads: a column of another one may have the same name and another type."""
+    def _isolated(self, part: StatePart, text: str) -> str:
+        """Returns SQL for a state table's rows, analysed while the view ``state`` has only columns of the state tables that
+        it reads: a column of another one may have the same name and another type."""
         if not self._context.state.mapping:
             return text
         self._context.state.show(self._spark, part.reads)
@@ -420,21 +418,21 @@ class MicroBatch:
         register_view(sql(self._spark, text), name)
         return f"select * from {name}"
 
-    def _freshest(self, step: Step) -> Step:
-        """Returns the emitting step with its cheaper text, if any, which reads rows cached by this micro-batch."""
-        if step.fresh is None or self._made is None:
+    def _with_cached_rows(self, step: Step) -> Step:
+        """Returns an output step, with its text over the rows that this micro-batch has cached if it has one."""
+        if step.fresh is None or self._computed is None:
             return step
         return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
 
     def _set_shuffle_partitions(self, rows: int | None, windows: int = 1) -> None:
-        """Sets the shuffle partitions. `windows`: number of windows that each state row may be emitted in."""
-        self._came = rows
+        """Sets the shuffle partitions for so many input rows. `windows`: how many windows may emit a state row."""
+        self._row_count = rows
         context = self._context
         # An upsert or a changelog compares the result with the table.
         compared = context.program.upsert is not None or context.sink.changes is not None
         kept = context.state.rows * windows + (context.sink.rows if compared else 0)
         few = rows is not None and not context.program.tables and are_few(rows + kept)
-        set_shuffle_partitions(self._spark, self._asked, rows or 0, few)
+        set_shuffle_partitions(self._spark, self._session_defaults, rows or 0, few)
 
     # Changes, and commits.
 
@@ -466,38 +464,38 @@ class MicroBatch:
                     # Windows may emit more rows than came in.
                     fed += counts.live_rows
         state.show(self._spark)
-        self._made = {each.name for each in (*ingest, *cascade) if isinstance(each, Step)}
+        self._computed = {each.name for each in (*ingest, *cascade) if isinstance(each, Step)}
         self._commit(self._added, few=are_few(max(rows, fed) + (state.rows if cascade else 0)))
 
     def _rows_of_part(self, part: StatePart, is_empty: bool) -> str:
-        """SQL for a state table's new rows. Rows that are read before they are written are computed once."""
+        """Returns SQL for a state table's new rows. Rows that are read before they are written are computed once."""
         rewrite = self._rewrite_of(part)
         text = text_of(part, is_empty) if rewrite is None else rewrite.sql
         if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
-            return self._read_alone(part, text)
+            return self._isolated(part, text)
         name = f"{part.name}__new"
         self._show(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"
 
     def _rewrite_of(self, part: StatePart) -> Rewrite | None:
-        """The rewrite of a state table, if this micro-batch changes most of it; else None."""
+        """Returns the rewrite of a state table, if this micro-batch changes most of it; else None."""
         rewrite = part.rewrite
         if rewrite is None:
             return None
         rows = self._rows_of.get(rewrite.grows_by, 0)
         return rewrite if self._context.state.is_renewed_by(part.name, rows) else None
 
-    def _as_it_costs_least(self, step: Step) -> Step:
-        """Returns the step with the cheapest text for the number of input rows."""
+    def _cheapest_text(self, step: Step) -> Step:
+        """Returns the step with the text that costs least for the number of input rows."""
         whole = step.whole
-        if whole is None or (whole.of_many and are_few(self._came or 0)):
+        if whole is None or (whole.of_many and are_few(self._row_count or 0)):
             return step
         if whole.part in self._rewritten():
             return replace(step, sql=whole.sql, persist=True)
         return replace(step, sql=whole.sql) if self._context.state.is_small(whole.part) else step
 
     def _rewritten(self) -> list[str]:
-        """Names of the state tables that are rewritten as a whole."""
+        """Returns the names of the state tables that are rewritten as a whole."""
         return [part.name for part in self._context.program.parts if self._rewrite_of(part) is not None]
 
     def _move_to(self, watermark: Watermark) -> None:
@@ -513,7 +511,7 @@ class MicroBatch:
         )
 
     def _count(self, filtered: Sequence[FilteredCounts]) -> None:
-        """Adds up dropped rows, late and without event time."""
+        """Adds late rows and rows without event time to the metrics and the position."""
         late = sum(rows.late_rows for rows in filtered)
         null_times = sum(rows.null_time_rows for rows in filtered)
         self.metrics.late_rows += late

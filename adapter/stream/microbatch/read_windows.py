@@ -19,7 +19,7 @@ _LOWEST = -(10**17)
 
 
 def read_windows(spark: SparkSession, context: RunContext, position: Position) -> OpenWindowSummary | None:
-    """Returns the open windows of a model; None if it has no windows. Makes the view ``state`` in the session."""
+    """Returns the open windows of a model; None if it has no windows. Registers the view ``state`` in the session."""
     program, state = context.program, context.state
     if not program.open_windows:
         return None
@@ -41,14 +41,16 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
         return OpenWindowSummary(0)
     closes_at = min(closes)
     delay = context.model.watermark_delay + program.behind
-    waits_for = [] if position.after is not None else [_ for _, at in position.newest.items() if at is None]
+    waits_for = (
+        [] if position.after is not None else [name for name, at in position.newest.items() if at is None]
+    )
     return OpenWindowSummary(windows, closes_at, closes_at + delay, tuple(waits_for))
 
 
 def _still_open(
     query: OpenWindowQuery, rows: Iterable[tuple[int, int, int]], watermark: int
 ) -> tuple[int, int | None]:
-    """Returns how many windows end after a watermark, and the first of these ends; None if there are none.
+    """Returns the number of windows that end after a watermark, and the first of these ends; None if there are none.
 
     Args:
         watermark: the watermark, in the windows' time zone.

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 _BYTES_OF_A_ROW, _BYTES_OF_A_VALUE = 256, 64
-"""Bytes of driver memory: one row takes part in several hash tables, sorts and exchanges at a time."""
+"""Bytes of driver memory per row, and per value: a row is in several hash tables, sorts and exchanges at a time."""
 _BYTES_IN_A_FILE = 8
-"""Minimum bytes of a row in a file: Parquet is dense."""
+"""Minimum bytes of a row in a file."""
 _FEWEST = 50_000
 _MANY = 5_000_000
 """Above this number, rows are counted before they are shuffled."""
@@ -69,7 +69,7 @@ class BatchSplitter:
         stateful: whether the model has a state; rows that are only passed on need no memory.
         cut_short: the micro-batch that an earlier run began and didn't finish, perhaps for lack of memory; None if
             there is none.
-        asked: whether pieces carry the expected number of rows.
+        counts_rows: whether pieces carry the expected number of rows.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class BatchSplitter:
         inputs: Sequence[StreamInput],
         stateful: bool,
         cut_short: int | None,
-        asked: bool = False,
+        counts_rows: bool = False,
     ) -> None:
-        self._asked = asked
+        self._counts_rows = counts_rows
         self._spark, self._model, self._inputs, self._cut_short = spark, model, inputs, cut_short
         # A changelog is in order of its micro-batches, not of event time.
-        self._cuts = stateful and all(each.event_time is not None and not each.feed for each in inputs)
-        self._by = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
+        self._can_split = stateful and all(each.event_time is not None and not each.feed for each in inputs)
+        self._time_names = tuple(f"{each.relation}.{each.event_time}".lower() for each in inputs)
         self._fit: int | None = None
         self._tables: dict[str, IcebergTable] = {}
         self._memory = driver_memory(spark)
@@ -104,13 +104,13 @@ class BatchSplitter:
         Raises:
             StreamError: the event time has changed, so the rows that are left are unknown.
         """
-        if since is not None and (not self._cuts or sorted(since.by) != sorted(self._by)):
+        if since is not None and (not self._can_split or sorted(since.by) != sorted(self._time_names)):
             raise StreamError(
                 f"Model {self._model.name}: its last micro-batch is partly ingested, in order of "
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        if not self._cuts or not self._time_columns(batch):
+        if not self._can_split or not self._time_columns(batch):
             yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
             return
         tries = self._failed_attempts(number)
@@ -126,15 +126,15 @@ class BatchSplitter:
             # event time.
             batch.persist(StorageLevel.DISK_ONLY)
             try:
-                yield self._cut(batch, number, since, most, _MOST_STEPS - steps)
+                yield self._split(batch, number, since, most, _MOST_STEPS - steps)
             finally:
                 batch.unpersist()
 
-    def _cut(
+    def _split(
         self, batch: DataFrame, number: int, since: SplitPoint | None, most: int, pieces: int
     ) -> Iterator[SubBatch]:
         """Yields pieces of at most about `most` rows, and at most `pieces` of them."""
-        cuts = self._cuts_of(batch, since, most, min(pieces, _MOST_PIECES))
+        cuts = self._bounds_of(batch, since, most, min(pieces, _MOST_PIECES))
         if cuts:
             logger.info(
                 f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
@@ -144,10 +144,10 @@ class BatchSplitter:
         for start, end in pairwise(bounds):
             is_all = start is None and end is None
             rows = batch if is_all else batch.where(self._is_in_piece(batch, start, end))
-            yield SubBatch(rows, None if end is None else SplitPoint(end, self._by))
+            yield SubBatch(rows, None if end is None else SplitPoint(end, self._time_names))
 
-    def _cuts_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
-        """Event times at which the second and later pieces begin."""
+    def _bounds_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
+        """Returns the event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
         time = self._over_all_streams(
@@ -165,7 +165,7 @@ class BatchSplitter:
         return [time for time in dict.fromkeys(found) if time > first]
 
     def _is_in_piece(self, batch: DataFrame, start: int | None, end: int | None) -> str:
-        """SQL condition for the rows of a piece. The first piece also has the rows without a usable event time."""
+        """Returns the SQL condition for a piece's rows. The first piece also has the rows without a usable event time."""
 
         def condition(time: str, is_instant: bool) -> str:
             # Compares a timestamp column directly, so that Spark can skip blocks by its minimum and maximum.
@@ -177,7 +177,8 @@ class BatchSplitter:
         return self._over_all_streams(batch, condition)
 
     def _over_all_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
-        """SQL over a row's event time, of any stream. `made` gets the event time and whether it is an instant."""
+        """Returns SQL over the event time of a row of any stream. `made`: returns it for an event time and whether that is
+        an instant."""
         columns = self._time_columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])
@@ -185,7 +186,7 @@ class BatchSplitter:
         return f"case {' '.join(cases)} end"
 
     def _time_columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
-        """View, event time, and whether that is an instant, of each stream; empty if any stream has no event time."""
+        """Returns (view, event time, is an instant) of each stream; empty if a stream has no event time."""
         from pyspark.sql.types import StructType, TimestampType
 
         alone = len(self._inputs) == 1
@@ -193,9 +194,9 @@ class BatchSplitter:
         for each in self._inputs:
             schema: Any = batch.schema if alone else batch.schema[each.view].dataType
             assert isinstance(schema, StructType)
-            if (told := time_of(each, schema)) is None:
+            if (event_time := time_of(each, schema)) is None:
                 return []
-            time, kind = told
+            time, kind = event_time
             time = time if alone else f"{quoted(each.view)}.{time}"
             found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
@@ -213,12 +214,12 @@ class BatchSplitter:
         return self._fit
 
     def _number_of_rows(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
-        expected = self._expected(batch, number, ordered) if self._asked else 0
+        expected = self._expected(batch, number, ordered) if self._counts_rows else 0
         # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None
 
     def _expected(self, batch: DataFrame, number: int, model: StreamModel) -> int:
-        """Upper bound of the number of rows, known without reading one."""
+        """Returns an upper bound of the number of rows, without reading any; 0 if it is unknown."""
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
         if len(ends) != len(model.sources):
@@ -239,7 +240,7 @@ class BatchSplitter:
         return total
 
     def _appended(self, name: str, start: str | None, end: str) -> int:
-        """Number of rows appended to a table between two offsets."""
+        """Returns the number of rows appended to a table between two offsets."""
         last = last_snapshot(end)
         if last is None:
             return 0
@@ -252,7 +253,7 @@ class BatchSplitter:
     # Attempts at the micro-batch.
 
     def _failed_attempts(self, number: int) -> int:
-        """Number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
+        """Returns the number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
         if number != self._cut_short:
             return 0
         before = self._model.storage.read_json(self._model.attempt)
@@ -260,7 +261,7 @@ class BatchSplitter:
 
     @contextmanager
     def _noting_attempt(self, number: int, tries: int) -> Iterator[None]:
-        """Records that a micro-batch is being ingested, until it ends."""
+        """Records in a file that a micro-batch is being ingested, and deletes it at the end."""
         storage, path = self._model.storage, self._model.attempt
         storage.write_text(path, json.dumps({"batch": number, "tries": tries}))
         try:
@@ -274,7 +275,7 @@ class BatchSplitter:
 
 
 def _messages(offset: str | None) -> int:
-    """Number of messages read up to a Kafka offset.
+    """Returns the number of messages read up to a Kafka offset.
 
     >>> _messages('{"bids":{"0":23,"1":19}}'), _messages(None), _messages("-")
     (42, 0, 0)

@@ -24,9 +24,9 @@ class StateMeter:
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
         self._state, self._reader = state, reader(spark)
         self._query = digest(program.signature)
-        told = read_progress(model)
-        self._sizes, self._snapshot = sizes_in(told, state.snapshot), state.snapshot
-        operators = operators_in(told, self._query)
+        progress = read_progress(model)
+        self._sizes, self._snapshot = sizes_in(progress, state.snapshot), state.snapshot
+        operators = operators_in(progress, self._query)
         if operators is None:
             operators = dict(program.operators().of_parts) if program.operators else {}
         self._operators = operators
@@ -35,7 +35,7 @@ class StateMeter:
         self._total: dict[str, PartFigures] = {}
 
     def measure(self, plans: Iterable[Any], asked: Mapping[str, tuple[Asking, ...]]) -> None:
-        """Adds the figures of a finished micro-batch. `asked`: name of the observed metrics → state look-ups."""
+        """Adds the figures of a finished micro-batch. `asked`: name of observed metrics → the state look-ups they count."""
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, asked)
         written = state.written_since(self._snapshot)
@@ -62,7 +62,7 @@ class StateMeter:
         return self._metrics(self._total)
 
     def report(self) -> dict[str, object]:
-        """The state's figures for the progress report, as plain JSON."""
+        """Returns the state's figures for the progress report, as plain JSON."""
         return {
             **self._state.size(),
             "snapshot": self._snapshot,

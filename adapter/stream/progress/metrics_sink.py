@@ -38,7 +38,7 @@ class _Source:
         return self._registry
 
     class Java:
-        """The Java interface that py4j makes of this class."""
+        """Names the Java interface that py4j implements with this class."""
 
         implements = ("org.apache.spark.metrics.source.Source",)
 

@@ -1,4 +1,4 @@
-"""The windows of a model that are open, in words: how many, when the next one closes, and what closes it."""
+"""Describes a model's open windows: how many there are, when the next one closes, and what closes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .watermark import from_text, to_text
 
 @dataclass(frozen=True)
 class OpenWindowSummary:
-    """The windows that have rows and are still to fire on time. Times are in microseconds since 1970 (UTC).
+    """Windows that have rows and have not fired on time yet. Times are in microseconds since 1970 (UTC).
 
     >>> some = OpenWindowSummary(2, closes_at=600_000_000, after_event=900_000_000)
     >>> some.described()
@@ -26,11 +26,11 @@ class OpenWindowSummary:
 
     windows: int
     closes_at: int | None = None
-    """The watermark at which the next result comes."""
+    """The watermark at which the next window fires; None if no window is open."""
     after_event: int | None = None
-    """The event time that moves the watermark there."""
+    """The event time of a row that advances the watermark to `closes_at`."""
     waits_for: Sequence[str] = ()
-    """Streams without rows so far, without which there is no watermark."""
+    """Streams that had no row yet, so that there is no watermark."""
 
     def described(self) -> str:
         """Returns the number of windows and the next end as a phrase; empty if none is open."""
@@ -39,7 +39,7 @@ class OpenWindowSummary:
         return f"{counted(self.windows, 'window')} open, the next closes at {time_text(self.closes_at)}"
 
     def advice(self, model: str) -> str:
-        """Returns the sentence that says when the next window closes, and what closes it now."""
+        """Returns a sentence on when the next window closes, and on the command that closes all now."""
         flush = f"`dbt-stream flush {model}` closes {agreeing(self.windows, 'it', 'all')} now"
         until = f"The next one closes at {time_text(self.closes_at)} (UTC)"
         if self.waits_for:
@@ -52,7 +52,7 @@ class OpenWindowSummary:
         return f"{until}, when a row {event} comes; {flush}."
 
     def as_json(self) -> dict[str, object]:
-        """Returns it as in `dbt-stream status --json`."""
+        """Returns the summary as in `dbt-stream status --json`."""
         times = {"closes_at": to_text(self.closes_at), "after_event": to_text(self.after_event)}
         return {"open": self.windows, **times, "waits_for": list(self.waits_for)}
 

@@ -1,4 +1,4 @@
-"""The position of a model, which both commits of a micro-batch carry in their snapshot's summary."""
+"""The position of a model, which the commits of a micro-batch carry in their snapshots' summaries."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ PREFIX = "stream."
 COMPACTED = f"{PREFIX}compacted"
 """Property of a commit that compacts small files."""
 GROWTH = f"{PREFIX}growth"
-"""Property with the `Growth` of each part of the state."""
+"""Property with the `PartGrowth` of each state table."""
 FOLLOWS = f"{PREFIX}table-snapshot"
-"""Property of a commit that adds other writers' changes of the table to the changelog: the table's snapshot."""
+"""Property of a changelog's commit that adds other writers' changes of the table: the table's snapshot."""
 _FLUSHES = 1_000
-"""Distance of two micro-batches in `Position.number`."""
+"""Maximum number of steps of a micro-batch, so that `Position.number` is unique."""
 
 
 @dataclass(frozen=True)
 class PartGrowth:
-    """Growth of a part of the state since its rows were last merged."""
+    """Growth of a state table since it was last compacted."""
 
     folded: int = 0
-    """Rows after the last merge, or 0."""
+    """Rows after the last compaction; 0 if there was none."""
     rows: int = 0
     """Rows added since then."""
     commits: int = 0
     """Micro-batches that added rows since then."""
     loose: int = 0
-    """Small files since the last merge or compaction."""
+    """Small files added since the last compaction, of rows or of files."""
     since: int | None = None
-    """The watermark at the last merge, or when the part was created."""
+    """The watermark at the last compaction, or when the state table got its first rows."""
 
     def is_older(self, micros: int, watermark: int | None) -> bool:
-        """Returns whether the watermark has advanced by at least `micros` microseconds since the last merge."""
+        """Returns whether the watermark has advanced by at least `micros` microseconds since the last compaction."""
         return self.since is not None and watermark is not None and watermark - self.since >= micros
 
 
 @dataclass(frozen=True)
 class SplitPoint:
-    """Progress in a micro-batch that is ingested in several pieces."""
+    """Progress in a micro-batch that is ingested in pieces, in order of event time."""
 
     at: int
     """Rows from this event time on, in microseconds since 1970, are not ingested yet."""
@@ -63,11 +63,11 @@ class Position:
     batch: int
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
-    """Number of steps of the micro-batch after its first: further pieces, and flushes that closed the windows."""
+    """Number of the step in its micro-batch: 0 for the first; then further pieces, flushes, rebuilds and edits."""
     folded: bool = False
-    """Whether all rows of this step are emitted and the state may have been merged since: they can't be emitted again."""
+    """Whether all rows of this step are emitted. The state may be compacted since, and can't emit them again."""
     cut: SplitPoint | None = None
-    """Where the micro-batch continues if only some of its pieces are ingested, else None."""
+    """Where the next piece of the micro-batch begins; None if all pieces are ingested."""
     before: int | None = None
     """The watermark before the step, in microseconds since 1970 (UTC)."""
     after: int | None = None
@@ -87,7 +87,7 @@ class Position:
     rows_out: int = 0
     """Rows emitted. In the state's summary it excludes this step, whose rows are emitted later."""
     lookup_requests: int = 0
-    """Requests to external tables. Excludes this step if they are joined above the state."""
+    """Requests to external tables. The state's summary excludes those that this step makes for its output."""
     lookup_keys: int = 0
     """Keys in these requests."""
     signature: str = ""
@@ -97,20 +97,20 @@ class Position:
     is_edited: bool = False
     """Whether the query or the state was edited since the stream began."""
     needs_rebuild: bool = False
-    """Whether the query was edited since, so that its rankings have to be rebuilt before the next input."""
+    """Whether the query was edited, so that operators have to be rebuilt before the next input."""
     is_rebuild: bool = False
-    """Whether the step rebuilt the rankings."""
+    """Whether the step rebuilds operators."""
     growth: Mapping[str, PartGrowth] = field(default_factory=dict)
-    """Growth of each part of the state, up to the previous commit."""
+    """Growth of each state table up to the previous commit."""
 
     @property
     def step(self) -> tuple[int, int]:
-        """The step, by which positions of one stream are ordered."""
+        """Micro-batch and step, by which positions of a stream are ordered."""
         return self.batch, self.flush
 
     @property
     def number(self) -> int:
-        """The step as one number."""
+        """Micro-batch and step as one number, as state rows store it."""
         return self.batch * _FLUSHES + self.flush
 
     def is_same_step(self, other: Position) -> bool:
@@ -122,7 +122,7 @@ class Position:
         return self.query_id == other.query_id and self.step > other.step
 
     def for_text(self, text: str | None) -> Position:
-        """Returns the position for a query with this digest of its text, which may be another one than before."""
+        """Returns the position with the digest of the query's text, marked as edited if that has changed."""
         other = bool(text and self.text and text != self.text)
         return replace(self, text=text or self.text, is_edited=self.is_edited or other)
 
@@ -213,7 +213,7 @@ def _parse_split(text: str) -> SplitPoint | None:
 
 
 def growth_to_text(growth: Mapping[str, PartGrowth]) -> str:
-    """Returns the growth of the parts as a property of a snapshot."""
+    """Returns the growth of state tables as a property of a snapshot."""
     return json.dumps({part: astuple(of_part) for part, of_part in growth.items()})
 
 

@@ -64,8 +64,8 @@ class Reader:
     def read(
         self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
     ) -> dict[str, PartFigures]:
-        """Returns the reads of a state and the lookups in it, by part. Scans of several parts are under "". `asked`:
-        the lookups of each step, by `lookups_of` the step."""
+        """Returns the reads of a state and the lookups in it, by state table; scans of several ones are under "". `asked`:
+        the lookups of each step, by the name that `lookups_of` returns for it."""
         found: dict[str, PartFigures] = {}
         observed: dict[str, Any] = {}
         for plan in plans:
@@ -99,7 +99,7 @@ def reader(spark: SparkSession) -> Reader:
 
 
 def with_observations(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
-    """Returns rows that count lookups in the state while they are computed."""
+    """Returns rows that count their lookups in the state, under a name, while they are computed."""
     from pyspark.sql import functions as F
 
     counts = []
@@ -109,12 +109,12 @@ def with_observations(rows: DataFrame, name: str, asks: Iterable[Asking]) -> Dat
 
 
 def lookups_of(step: str) -> str:
-    """Returns the name of a step's counts."""
+    """Returns the name under which a step's lookups are counted."""
     return f"lookups of {step}"
 
 
 def part_of(scan: str, parts: Iterable[str]) -> str:
-    """Returns the part of the state that a scan reads, from Iceberg's description; empty if it reads several or all parts.
+    """Returns the state table that a scan reads, from Iceberg's description; empty if it reads several or all of them.
 
     >>> part_of("IcebergScan(table=db.m__state, filters=part = 'stage_1_groups')", ["stage_1", "stage_1_groups"])
     'stage_1_groups'
@@ -150,10 +150,8 @@ def _class(spark: SparkSession, name: str) -> Any:
 
 
 def _instances_of(spark: SparkSession, name: str) -> Any:
-    """Returns a Scala function that tests for instances of a class.
-
-    It filters plan nodes in Java, because transferring one node to Python takes as long as testing a hundred in Java.
-    """
+    """Returns a Scala function that tests for instances of a class. It filters plan nodes in Java, because transferring one
+    node to Python takes as long as testing a hundred in Java."""
     types = java_class(spark, f"{_INVOKE}.MethodType")
     signature = types.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     lookup = java_class(spark, f"{_INVOKE}.MethodHandles").publicLookup()

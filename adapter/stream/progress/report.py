@@ -101,20 +101,20 @@ def report(
 
 
 def with_row_counts(model: StreamModel, position: Position) -> Position:
-    """Completes a position from the progress file of the same step: the table's commit was made before rows were counted."""
-    told: Any = read_progress(model) or {}
-    step = (told.get("query_id"), told.get("batch"), told.get("flush"))
+    """Completes a position by the progress file of its step: the table is committed before its rows are counted."""
+    progress: Any = read_progress(model) or {}
+    step = (progress.get("query_id"), progress.get("batch"), progress.get("flush"))
     if step != (position.query_id, position.batch, position.flush):
         return position
-    after = from_text(told["watermark"])
-    unreadable = from_json((told.get("unreadable") or {}).get("total", {}))
-    return replace(position, rows_in=told["total"]["rows_in"], unreadable=unreadable, after=after)
+    after = from_text(progress["watermark"])
+    unreadable = from_json((progress.get("unreadable") or {}).get("total", {}))
+    return replace(position, rows_in=progress["total"]["rows_in"], unreadable=unreadable, after=after)
 
 
 _latest: dict[str, Mapping[str, object]] = {}
 """The last progress that this process has written, by file."""
 _stepped: set[str] = set()
-"""Files whose progress is of a step that this process took."""
+"""Progress files that report a step of this process."""
 
 
 def write_progress(
@@ -129,7 +129,7 @@ def write_progress(
 
 
 def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
-    """Adds the windows that are open to the progress file of a model, if it has one."""
+    """Adds the open windows to the progress file of a model, if it has one."""
     progress = _latest.get(model.progress) or read_progress(model)
     if progress is not None:
         noted = {**progress, "windows": windows.as_json()}
@@ -137,8 +137,8 @@ def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
 
 
 def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, object]:
-    """Returns the windows that this process noted last, as a part of the progress. It is empty once one of them has closed,
-    for then the next one to close is another."""
+    """Returns the open windows that this process noted last, as an entry of the progress. Returns {} once the first of them
+    has closed: then the entry is outdated."""
     noted: Any = _latest.get(model.progress) or {}
     windows, closes_at = noted.get("windows"), from_text((noted.get("windows") or {}).get("closes_at"))
     is_over = closes_at is None or (position.after is not None and closes_at <= position.after)
@@ -146,7 +146,7 @@ def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, objec
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:
-    """Returns the last progress, or None if the model never ran or the file can't be read: nothing depends on it."""
+    """Returns the last progress, or None if the model never ran or the file can't be read. No row depends on it."""
     text = model.storage.read_text(model.progress)
     try:
         return None if text is None else dict(json.loads(text))

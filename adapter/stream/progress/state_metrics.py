@@ -1,4 +1,4 @@
-"""Reads, lookups and writes of micro-batches, by part of the state. Writes are from the summaries of Iceberg's snapshots."""
+"""Counts reads, lookups and writes by state table. Writes come from the summaries of Iceberg's snapshots."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def written(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
     for summary in summaries:
         for part, text in by_part(summary).items():
             numbers = {key: int(number) for key, number in _NUMBER.findall(text)}
-            told = {field: numbers[key] for key, field in _WRITTEN.items() if key in numbers}
-            found.setdefault(part, PartFigures()).add(PartFigures(**told))
+            counts = {field: numbers[key] for key, field in _WRITTEN.items() if key in numbers}
+            found.setdefault(part, PartFigures()).add(PartFigures(**counts))
     return found
 
 
 def by_part(summary: Mapping[str, str]) -> dict[str, str]:
-    """Returns the text of a snapshot's summary on each part."""
+    """Returns the entry of each state table in a snapshot's summary, by name."""
     return {
         unquote_plus(name[len(_PARTITION) :]): text
         for name, text in summary.items()
@@ -142,20 +142,20 @@ def by_part(summary: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def sizes_in(told: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
-    """Returns the sizes of parts from the last progress of a model, or None if that is of another snapshot of the state."""
+def sizes_in(progress: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
+    """Returns the sizes of state tables from a model's last progress; None if that reports another snapshot."""
     if snapshot is None:
         return {}
-    state = (told or {}).get("state") or {}
+    state = (progress or {}).get("state") or {}
     if state.get("snapshot") != snapshot or "parts" not in state:
         return None
     return {each["part"] or "": Size(each["rows"], each["bytes"], each["files"]) for each in state["parts"]}
 
 
-def operators_in(told: Mapping[str, Any] | None, query: str) -> dict[str, tuple[str, str]] | None:
-    """Returns the operators of parts, and what their rows are, from the last progress of a model. Returns None if that is of
-    another query, or of a version that didn't note both."""
-    state = (told or {}).get("state") or {}
+def operators_in(progress: Mapping[str, Any] | None, query: str) -> dict[str, tuple[str, str]] | None:
+    """Returns the operator of each state table and the description of its rows, from a model's last progress. Returns None
+    if that reports another query or lacks descriptions."""
+    state = (progress or {}).get("state") or {}
     parts = state.get("parts")
     if state.get("query") != query or parts is None or not all("holds" in each for each in parts):
         return None

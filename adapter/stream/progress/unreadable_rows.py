@@ -1,4 +1,4 @@
-"""Counts of rows with values that couldn't be read: by source and column. The empty column name has all rows of a source."""
+"""Counts rows with values that couldn't be read, by source and column; all such rows of a source under the column ""."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_LIFE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
+_SINCE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
 _CLOCK = "FROM clock).now_before"
 """Part of the SQL that compares a time in the query with the watermark."""
 _EXACT = ("COUNT(", "COUNT_IF(", "SUM(", "AVG(", "MEAN(")
@@ -43,7 +43,7 @@ _ALL_ROWS = "COUNT(*)"
 def check_new_metrics(
     spark: SparkSession, context: RunContext, found: Evolution, had: Signature, position: Position
 ) -> History:
-    """Returns the history from which new aggregates are to be computed. Reads only metadata."""
+    """Returns the history for new aggregates, or raises if they can't be computed from it. Reads only metadata."""
     model = context.model
     if why := _problem(context, found, had, position):
         raise _refusal(model.name, why)
@@ -117,7 +117,7 @@ class _Aggregation:
     """Aggregates of the new signature."""
     new_keys: frozenset[str]
     """Keys of its new aggregates."""
-    goes_on: frozenset[str]
+    complete_keys: frozenset[str]
     """Keys of the kept aggregates that include all rows so far."""
 
     @property
@@ -135,7 +135,7 @@ class _Aggregation:
         return {column.lower() for key in self.new_keys for column in metrics[key].columns} - kept
 
     @property
-    def of_metrics(self) -> set[str]:
+    def metric_columns(self) -> set[str]:
         """Columns of all its aggregates, in lower case."""
         return {column.lower() for metric in self.new.metrics.values() for column in metric.columns}
 
@@ -149,21 +149,21 @@ def _aggregations(context: RunContext, found: Evolution, had: Signature) -> list
             continue
         come, metrics = frozenset(keys), before[name].metrics
         main = [each for each in (f"{name}_{kind}" for kind in KINDS) if each in parts]
-        goes_on = frozenset(
+        complete_keys = frozenset(
             key
             for key in now[name].metrics
             if key not in come and not (key in metrics and metrics[key].from_now)
         )
-        made.append(_Aggregation(name, main[0] if main else "", now[name], come, goes_on))
+        made.append(_Aggregation(name, main[0] if main else "", now[name], come, complete_keys))
     return made
 
 
 def _counts_rows(aggregation: _Aggregation) -> bool:
-    return any(aggregation.new.metrics[key].sql == _ALL_ROWS for key in aggregation.goes_on)
+    return any(aggregation.new.metrics[key].sql == _ALL_ROWS for key in aggregation.complete_keys)
 
 
 class NewMetrics(MicroBatch):
-    """Ingests the history of a model's sources for its new aggregates. The caller releases it after writing its rows.
+    """A micro-batch that ingests the sources' history for new aggregates. The caller releases it after writing its rows.
 
     Args:
         position: the last epoch in the state.
@@ -247,7 +247,7 @@ class NewMetrics(MicroBatch):
                 self._persist(sql(self._spark, text_of(item, True)), f"history_of_{item.name}")
 
     def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """Registers the view of a step, as `MicroBatch._show`. Its rows are computed only when they are read."""
+        """Registers the view of a step. Unlike in `MicroBatch`, its rows are computed only when they are read."""
         rows = sql(self._spark, text_of(step, state_is_empty))
         register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 
@@ -294,7 +294,7 @@ class NewMetrics(MicroBatch):
 
     def _identity(self, aggregation: _Aggregation, part: str) -> list[str]:
         """Returns the columns of a state table that identify the window and group of a row."""
-        others = {"part", STEP, _LIFE, _MERGE_FROM, _SLICE, *aggregation.values}
+        others = {"part", STEP, _SINCE, _MERGE_FROM, _SLICE, *aggregation.values}
         if self._has_steps:
             others.add(EXPIRES_AT)  # here the expiry of a key, not the end of a window
         of_main = self._spark.table(f"past_{aggregation.main}").columns
@@ -312,7 +312,7 @@ class NewMetrics(MicroBatch):
             f"__n{place}": (key, column)
             for place, (key, column) in enumerate(
                 (key, column)
-                for key in sorted(aggregation.goes_on)
+                for key in sorted(aggregation.complete_keys)
                 for metric in [aggregation.new.metrics[key]]
                 if metric.distinct_set is None and metric.sql.upper().startswith(_EXACT)
                 for column in metric.columns
@@ -355,10 +355,10 @@ class NewMetrics(MicroBatch):
     def _addition(self, aggregation: _Aggregation, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
         by, columns = self._identity(aggregation, part), self._spark.table(f"past_{part}").columns
-        of_present = {name.lower() for name in self._spark.table(f"present_{aggregation.main}").columns}
+        present_columns = {name.lower() for name in self._spark.table(f"present_{aggregation.main}").columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
-        carried = {_LIFE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
-        carried = {name: how for name, how in carried.items() if name in of_present}
+        carried = {_SINCE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
+        carried = {name: how for name, how in carried.items() if name in present_columns}
         items = []
         for name in columns:
             if name.lower() == STEP:
@@ -367,7 +367,7 @@ class NewMetrics(MicroBatch):
                 )
             elif name.lower() in carried:
                 items.append(f"own.{quoted(name)}")
-            elif name.lower() not in aggregation.of_metrics - aggregation.new_columns:
+            elif name.lower() not in aggregation.metric_columns - aggregation.new_columns:
                 items.append(f"past.{quoted(name)}")
         listed = [
             *map(quoted, by),
@@ -377,7 +377,7 @@ class NewMetrics(MicroBatch):
         there = f"select {', '.join(listed) or '1 as __there'} from present_{aggregation.main} {grouped}"
         seen = ""
         if part != aggregation.main:
-            of_new = aggregation.new_columns & aggregation.of_metrics
+            of_new = aggregation.new_columns & aggregation.metric_columns
             flags = (f"string({quoted(name)})" for name in columns if name.lower() in of_new)
             seen = f"\nwhere coalesce({', '.join(flags)}) is not null"
         on = _equal_columns(by)

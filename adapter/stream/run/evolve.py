@@ -35,7 +35,7 @@ from ..state.column_mapping import ColumnMapping, TwoTypesError, as_in_table, be
 from ..state.schema import KnownColumns, Layout
 from ..state.table import StateTable, digest, read_signature
 from ..storage.checkpoint import read_checkpoint
-from ..storage.deployments import interrupted_swap as swap_cut_short
+from ..storage.deployments import interrupted_swap as swap_problem
 from ..storage.savepoints import STATE, interrupted_restore, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
@@ -92,15 +92,15 @@ def with_signature(
 
 
 def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
-    """Returns the effect of the next run on a model's state and table. Changes nothing."""
+    """Returns what the next run does to a model's state and table. Changes nothing."""
     session = working_session(spark)
     state = StateTable(session, model)
     position, had = (state.position(), state.signature()) if program.keeps_state else (None, None)
-    asked_for, program = program, with_signature(session, model, program, had)
-    there = session.catalog.tableExists(model.target)
-    has = column_types(session.table(model.target).schema) if there else None
+    requested, program = program, with_signature(session, model, program, had)
+    exists = session.catalog.tableExists(model.target)
+    has = column_types(session.table(model.target).schema) if exists else None
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = swap_cut_short(model) or interrupted_restore(model)
+    refused = swap_problem(model) or interrupted_restore(model)
     try:
         if refused is None and model.columns is not None:
             check_columns(model, program, model.columns, has)
@@ -111,7 +111,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
     found = evolution(had, program.signature, model.keep_state)
     problem = query_problem(model, found, had, program.signature)
     if refused is None and problem is not None:
-        refused = f"{problem} {model.build_anew}"
+        refused = f"{problem} {model.rebuild_advice}"
     change = None
     try:
         if refused is None:
@@ -121,7 +121,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
             change = plan_change(session, context, had, position, open_step, has=has or {})
     except StreamError as error:
         refused = error.without_name(model.name)
-    undo = _usable_savepoint(session, model, asked_for, found) if refused is not None or found.new else None
+    undo = _usable_savepoint(session, model, requested, found) if refused is not None or found.new else None
     history = change.history.size_text if change is not None and change.history is not None else None
     migration = change.migration if change else None
     effect = Verdict(position=position, found=found, change=migration, refused=refused)
@@ -131,7 +131,7 @@ def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdic
 def effect_on(
     spark: SparkSession, model: StreamModel, program: Program, had: Signature
 ) -> tuple[Evolution, str | None]:
-    """Returns the effect of a query on a state with this signature, and why they don't go together; None if they do."""
+    """Returns the effect of a query on a state with this signature, and why it can't use the state; None if it can."""
     signature = with_signature(spark, model, program, had).signature
     found = evolution(had, signature, model.keep_state)
     return found, query_problem(model, found, had, signature)
@@ -147,8 +147,8 @@ def _lacks_last_output(context: RunContext, position: Position) -> bool:
 def _usable_savepoint(
     spark: SparkSession, model: StreamModel, program: Program, found: Evolution
 ) -> str | None:
-    """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state
-    or would start more new aggregates with it."""
+    """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state or
+    would start more new aggregates with the current one."""
     found_all = listed(model.storage, model.savepoints)
     saved = next((each for each in reversed(found_all) if each.is_automatic), None)
     state = saved.tables[STATE] if saved is not None else None
@@ -172,7 +172,7 @@ def plan_change(
     """Plans the change of a state for the program, without changing anything. Returns None if there is nothing to change.
 
     Args:
-        open_step: whether the table lacks the output of that epoch.
+        open_step: whether the table lacks the output of the epoch `position`.
         has: the columns of the model's table and their types.
 
     Raises:
@@ -186,7 +186,7 @@ def plan_change(
     if not found.is_migration:
         # Rows of the state may lack fields that structs in the table get.
         gets_fields = bool(widenings(model, has).fields)
-        return edit.of_rows(signature, gets_fields)
+        return edit.row_changes(signature, gets_fields)
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
@@ -286,9 +286,9 @@ class _Edit:
     position: Position
     """The last epoch in the state."""
 
-    def of_rows(self, new: Signature, gets_fields: bool) -> StateChange | None:
-        """Plans the change of a state that has only stored rows: their types and fields, and the signature. None if
-        nothing changes. `gets_fields`: whether the query reads fields that stored rows lack."""
+    def row_changes(self, new: Signature, gets_fields: bool) -> StateChange | None:
+        """Plans the change of the types and fields of stored rows, and of the signature, if the operators are the same. None
+        if nothing changes. `gets_fields`: whether the query reads fields that stored rows lack."""
         model, signature = self.context.model, migrated_signature(self.had, new, {})
         later = self._added_columns(signature)
         if signature == self.had and not later and not gets_fields:
@@ -307,7 +307,7 @@ class _Edit:
         return StateChange(self.found, None, signature) if signature != self.had else None
 
     def _added_columns(self, signature: Signature) -> dict[str, str]:
-        """Returns columns added to sources since, if stored rows may get them by a `*`: the query's text is unchanged."""
+        """Returns columns added to sources since the last run, if the query's text is unchanged, so that a `*` adds them."""
         model, program = self.context.model, self.context.program
         if self.had.text is None or self.had.text != signature.text:
             return {}

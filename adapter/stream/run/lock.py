@@ -25,7 +25,7 @@ from ..iceberg import owner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Seconds to wait for a JVM to end after its Python process.
+# Seconds to wait for a JVM to end whose Python process has ended.
 _PATIENCE = 15.0
 
 _held: set[str] = set()
@@ -112,7 +112,7 @@ def alive(pid: int) -> bool:
 
 def _locked_error(model: StreamModel, holder: int | None) -> StreamError:
     who = f"process {holder}" if holder else "another process"
-    if model.is_beside:
+    if model.is_deployment_version:
         return StreamError(
             f"Model {model.name}: {model.target}, a version of it, is being written ({who} holds {model.lock}). Wait until "
             "that ends."

@@ -85,7 +85,7 @@ def check(model: StreamModel, stateful: bool, signature: Signature, found: Store
     if problem := _input_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem}")
     if problem := _query_problem(model, signature, found) if stateful else None:
-        raise StreamError(f"Model {model.name}: {problem} {model.build_anew}")
+        raise StreamError(f"Model {model.name}: {problem} {model.rebuild_advice}")
     if problem := (
         _state_problem(model, found) if stateful else _stateless_problem(model, found)
     ) or _changes_problem(model, found, stateful):
@@ -113,7 +113,7 @@ def _input_problem(model: StreamModel, found: StoredProgress) -> str | None:
             return (
                 f"it has read the changes of {source.location} ({changes}), and no streaming model that updates its "
                 f"rows writes that table any more. If {name} is now a table or an incremental model, make it a "
-                f"streaming model again and rebuild both: {model.make_anew(source.location)}; or build this model in "
+                f"streaming model again and rebuild both: {model.rebuild_command(source.location)}; or build this model in "
                 f"batch as well: materialized='table', with ref('{name}') instead of stream(ref('{name}')). If {name} "
                 f"is still a streaming model, rebuild this one: {model.rebuild}."
             )
@@ -153,7 +153,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if found.checkpoint is None and found.target is not None:
         return (
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
-            f"starting again would put every row in twice.{_maybe_elsewhere(model)}"
+            f"starting again would put every row in twice.{_elsewhere_hint(model)}"
         )
     # The snapshots of a stream's own table may have expired. A stream that hasn't begun has not written to the table.
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
@@ -174,7 +174,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     return None
 
 
-def _maybe_elsewhere(model: StreamModel) -> str:
+def _elsewhere_hint(model: StreamModel) -> str:
     """Returns another possible reason for tables without a checkpoint, if the storage is local."""
     if not model.storage.is_local:
         return ""
@@ -190,8 +190,8 @@ def _query_problem(model: StreamModel, signature: Signature, found: StoredProgre
     known = found.signature
     if state is None or known is None or checkpoint is None or state.query_id != checkpoint.query_id:
         return None  # reported by `_state_problem`
-    becomes = evolution(known, signature, model.keep_state)
-    return query_problem(model, becomes, known, signature)
+    effect = evolution(known, signature, model.keep_state)
+    return query_problem(model, effect, known, signature)
 
 
 def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
@@ -205,7 +205,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
-        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_maybe_elsewhere(model)}"
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere_hint(model)}"
     if state.query_id != checkpoint.query_id:
         return _another_stream(model, f"state {model.state}", state, checkpoint)
     if problem := _older_checkpoint(model, f"state {model.state}", state, checkpoint):
@@ -221,7 +221,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"going by its state {model.state}: the table was rolled back."
         )
     if target is None and state.rows_out > 0 and (_was_replaced(found) or unfinished(found)):
-        return _phrase_of_replaced(model)
+        return _replaced_phrase(model)
     return None
 
 
@@ -253,7 +253,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
         )
     if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
-    if found.is_migration and model.is_beside:
+    if found.is_migration and model.is_deployment_version:
         return f"{changed_in(found.differences)}, and the new version of a model that is being deployed is of one query."
     if found.is_migration and model.on_state_change == FAIL:
         return (
@@ -268,13 +268,15 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
     return None
 
 
-def _row_key_problem(model: StreamModel, known: Signature, signature: Signature, anew: bool) -> str | None:
+def _row_key_problem(
+    model: StreamModel, known: Signature, signature: Signature, is_rebuilt: bool
+) -> str | None:
     """Returns the reason why existing rows of the table would not be found by the new row key; None if they would, or if
-    this is unknown. The last argument says that a rebuild compares all rows of the table once."""
+    this is unknown. `is_rebuilt`: whether a rebuild compares all rows of the table once."""
     had, has = known.row_key, signature.row_key
     if had == has:
         return None
-    if anew and had is not None and has is not None:
+    if is_rebuilt and had is not None and has is not None:
         # A rebuild compares all rows of the table by these columns, whatever the query called what is in them.
         before, after = _key_columns(had).keys(), _key_columns(has).keys()
         rebuilds_table = signature.tree is not None and signature.tree.rebuilds_table
@@ -329,14 +331,14 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
     ):
         return problem
     if target is None and planned > 0 and checkpoint.done is None:
-        return _phrase_of_replaced(model)
+        return _replaced_phrase(model)
     if checkpoint.done is None:
         return None
     if target is not None and target.batch < checkpoint.done:
         done = f"checkpoint {model.checkpoint} at {checkpoint.done}"
         return _ahead(f"table {model.target}", target, done, "table")
     if target is None and (_was_replaced(found) or planned > checkpoint.done):
-        return _phrase_of_replaced(model)
+        return _replaced_phrase(model)
     return None
 
 
@@ -361,11 +363,11 @@ def _another_stream(model: StreamModel, one: str, at: Position, checkpoint: Chec
 
 
 def _was_replaced(found: StoredProgress) -> bool:
-    """Returns whether a table without an epoch was certainly replaced: if its snapshots expired, it may have had one."""
+    """Returns whether a table without an epoch was replaced for certain: it may have lost epochs with expired snapshots."""
     return not found.target_written or found.target_has_full_history
 
 
-def _phrase_of_replaced(model: StreamModel) -> str:
+def _replaced_phrase(model: StreamModel) -> str:
     return (
         f"its table {model.target} no longer shows what was put into it (it was replaced, or all of its "
         "snapshots expired), so rows could be missing or come twice."

@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 logger = AdapterLogger("Spark")
 
 _POOL = "spark.scheduler.pool"
-_LOOK = 1.0
+_STOP_CHECK = 1.0
 """Seconds between two checks for a stop request."""
-_SHARE_OF_NOTES = 20
-"""While a stream follows its sources, reading its open windows takes at most one of so many seconds."""
+_NOTE_INTERVAL_FACTOR = 20
+"""Of so many seconds of a running stream, reading its open windows takes one at most."""
 
 
 def run_stream(
@@ -179,9 +179,9 @@ class RunningStream:
     """
 
     _noted: tuple[int, int] | None = None
-    """The step after which open windows were noted last."""
+    """The step after which open windows were last noted in the progress."""
     _next_note = 0.0
-    """The time from which they may be noted again, in seconds of the monotonic clock."""
+    """Earliest time to note them again, in seconds of the monotonic clock."""
 
     def __init__(
         self,
@@ -195,10 +195,10 @@ class RunningStream:
         self._begun = False
         """Whether rows of every source table were read."""
         self._with_all = False
-        """Whether the micro-batch is an initial load: all rows of tables that can't be read from their first snapshot."""
+        """Whether the query ingests the initial load: all rows of tables that can't be read from their first snapshot."""
         self._stopped = False
         self._blank: Sequence[IcebergTable] = ()
-        """Tables that were blank when a query with a trigger interval started: it doesn't see their first rows."""
+        """Tables that were blank when a query with a trigger interval started, so that it would never read their rows."""
         self.busy: tuple[str, float] | None = None
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         self._turn = threading.Lock()
@@ -228,7 +228,7 @@ class RunningStream:
             order = self._batches.order
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             upstream.check_sources(session, ordered, self._batches.ingested)
-            initial_offset.move_along(ordered, self._batches.ingested)
+            initial_offset.advance_offsets(ordered, self._batches.ingested)
             if self._batches.position.batch < 0 and initial_offset.has_to_begin_again(session, ordered):
                 # The previous run failed for this reason.
                 initial_offset.begin_again(model)
@@ -272,7 +272,7 @@ class RunningStream:
     ) -> Any:
         """Ingests the initial load of tables that can't be read snapshot by snapshot, as the stream's first micro-batch,
         in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
-        while initial_offset.begin_with_all(session, model) or initial_offset.begins_with_all(model):
+        while initial_offset.begin_with_all(session, model) or initial_offset.is_initial_load_planned(model):
             self._with_all = True
             query = self._start(session, replace(model.at_once(), trigger=None), inputs)
             try:
@@ -318,14 +318,14 @@ class RunningStream:
         return replace(self._batches.result, stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
-        """Returns the windows that are open, after the query has ended, and notes them in the model's progress."""
+        """Returns the open windows, after the query has ended, and notes them in the model's progress."""
         self._noted = self._batches.position.step
         return _note_windows(self._session, self._batches)
 
     def _note_windows_in_between(self) -> None:
-        """Notes the windows that are open after new micro-batches, if none is being processed and it is time again."""
+        """Notes the open windows after new micro-batches, if none is being processed and `_next_note` has come."""
         is_due = self._started.trigger is not None and time.monotonic() >= self._next_note
-        if not is_due or not self._turn.acquire(timeout=_LOOK / 2):
+        if not is_due or not self._turn.acquire(timeout=_STOP_CHECK / 2):
             return
         try:
             if self._noted != self._batches.position.step:
@@ -333,7 +333,7 @@ class RunningStream:
                 # They are only shown; a stream doesn't end because they can't be read.
                 with suppress(Exception):
                     self.note_windows()
-                self._next_note = began + _SHARE_OF_NOTES * (time.monotonic() - began)
+                self._next_note = began + _NOTE_INTERVAL_FACTOR * (time.monotonic() - began)
         finally:
             self._turn.release()
 
@@ -348,7 +348,7 @@ class RunningStream:
     def _has_stopped(self, query: Any, deadline: float) -> bool:
         """Waits for a query to end. Returns whether it was stopped on request."""
         # Spark counts in milliseconds, and waits for at least one.
-        while (left := min(_LOOK, deadline - time.monotonic())) >= 0.001:
+        while (left := min(_STOP_CHECK, deadline - time.monotonic())) >= 0.001:
             if query.awaitTermination(left):  # accepts fractions of seconds
                 break
             if self._is_asked_to_stop():
@@ -368,7 +368,7 @@ class RunningStream:
         return any(not table.is_blank for table in self._blank)
 
     def stop(self) -> None:
-        """Stops the stream, after the commits of the current micro-batch or without that micro-batch."""
+        """Stops the stream. The current micro-batch is committed entirely or not at all."""
         with sentences(self.model):
             try:
                 # A failed query is stopped too: Spark reports the failure before the query has ended, and until then
@@ -499,7 +499,7 @@ class _SecondBatch(Exception):
 
 
 def _read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
-    """Returns the files that a stream has read, which may be replayed for an edited query."""
+    """Returns the files that a stream has read. Raises if one was rewritten: they may be replayed for an edited query."""
     try:
         ordered = in_first_order(model, program.inputs).model
     except StreamError:
@@ -617,7 +617,7 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
 
 
 def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
-    """Returns the context with the program that rebuilds operators from the groups and rankings that the state names."""
+    """Returns the context with the program that rebuilds operators from groups and rankings, by the state's signature."""
     assert context.program.remake is not None
     signature = context.state.signature()
     rebuilt_from = None if signature is None else signature.rebuilt_from

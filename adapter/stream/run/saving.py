@@ -65,17 +65,17 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
                 f"with `dbt-stream state savepoint {model.name} --delete {name}`."
             )
         session = working_session(spark)
-        left_behind(session, model, remove=True)
+        leftovers(session, model, remove=True)
         return _make_savepoint(session, model, name, None)
 
 
 def save_before(
     spark: SparkSession, model: StreamModel, cause: str, but: Savepoint | None = None
 ) -> Savepoint:
-    """Creates an automatic savepoint before a change that can be undone, and deletes the oldest automatic ones. The caller
-    holds the model's lock."""
-    # Its branch may have the next name.
-    left_behind(spark, model, remove=True)
+    """Creates an automatic savepoint before a change that can be undone, and deletes the oldest automatic ones except `but`.
+    The caller holds the model's lock."""
+    # The branch of an incomplete savepoint may have the next name.
+    leftovers(spark, model, remove=True)
     found = savepoints.listed(model.storage, model.savepoints)
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
     made = _make_savepoint(
@@ -100,10 +100,10 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
         savepoints.forget(model, name)
-    left_behind(spark, model, remove=True)
+    leftovers(spark, model, remove=True)
 
 
-def left_behind(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
+def leftovers(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
     """Returns leftovers of a model's incomplete and deleted savepoints, and removes them if `remove`: their folders, and the
     branches listed in these. Other branches and folders are not touched. The caller holds the model's lock."""
     check_settled(model)
@@ -132,7 +132,7 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
     with around("savepoints.delete", model.name):
         for name in model.storage.list(model.savepoints):
             savepoints.forget(model, name)
-        left_behind(spark, model, remove=True)
+        leftovers(spark, model, remove=True)
         model.storage.delete(model.savepoints)
 
 
@@ -196,7 +196,7 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):
         savepoints.forget(model, name)
-        left_behind(spark, model, remove=True)
+        leftovers(spark, model, remove=True)
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."
@@ -207,7 +207,7 @@ def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: s
 
 
 def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
-    """Returns the branches and tags whose names have the prefix of savepoints, each with the name of its table."""
+    """Returns the branches and tags whose names begin with `BRANCH`, each with the name of its table."""
     return {
         name: table.name
         for table in tables_of(spark, model).values()

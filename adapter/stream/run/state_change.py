@@ -1,4 +1,4 @@
-"""The change of a state for an edited query, as it is planned before anything is written."""
+"""Describes the change of a state for an edited query, which is planned before anything is written."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
 from ..evolution.migration import Migration, widened
-from ..evolution.output_schema import Widening, check_held, check_same
+from ..evolution.output_schema import Widening, check_same, check_storable
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
@@ -40,7 +40,7 @@ class Sink(ABC):
         self._table = load(spark, model.target)
         self._columns: Columns | None = None
         self._followed: int | None = None
-        """The last table snapshot in the changelog, while it lacks later changes of other writers; else None."""
+        """The table's snapshot up to which the changelog is complete, while it lacks changes of other writers; else None."""
         self._maintenance: Maintenance | None = None
         self.changes = changes_of(spark, model, key)
         """The changelog; None if the model keeps none."""
@@ -65,7 +65,7 @@ class Sink(ABC):
 
     @property
     def written(self) -> bool:
-        """Whether the current table was ever written."""
+        """Whether the table has a snapshot."""
         return self._table is not None and self._table.known is not None
 
     @property
@@ -79,7 +79,7 @@ class Sink(ABC):
         return self._table is not None and incremental_runs.have_written(self._table)
 
     def position(self) -> Position | None:
-        """Position of the last micro-batch in the table, including its own rows; None if there is none."""
+        """Returns the position of the last micro-batch in the table, including its own rows; None if there is none."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -89,22 +89,19 @@ class Sink(ABC):
         return replace(found, rows_out=found.rows_out + self.own_rows(summary))
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """Number of rows that a commit added, 0 if its position already counts them."""
+        """Returns the number of rows that a commit added, from its summary; 0 if its position already counts them."""
         return int(summary.get("added-records", 0))
 
     def changes_ahead(self) -> int:
-        """Number of micro-batches that are in the changelog and not in the table."""
+        """Returns the number of micro-batches that are in the changelog and not in the table."""
         position = self.position()
         if self.changes is None or (position is None and self.written):
             return 0
         return self.changes.commits_after(position.step if position is not None else (-1, 0))
 
     def begin(self, spark: SparkSession) -> None:
-        """Reconciles table and changelog before the first micro-batch of a run.
-
-        A micro-batch that a crash left in the changelog only is written to the table, as it was decided then. Other
-        writers' changes of the table are appended to the changelog.
-        """
+        """Reconciles table and changelog before the first micro-batch of a run. The table gets the changes that a crash left
+        in the changelog only, and the changelog gets other writers' changes of the table."""
         incremental_runs.forget(self.table)
         if self.changes is None:
             return
@@ -125,7 +122,7 @@ class Sink(ABC):
         self._followed = None
 
     def catch_up(self, spark: SparkSession) -> None:
-        """Appends to the changelog what other writers changed in the table since the last micro-batch."""
+        """Appends to the changelog other writers' changes of the table since the last micro-batch."""
         if commit.check(self.model, self.table) and self.changes is not None:
             self.changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
 
@@ -157,13 +154,12 @@ class Sink(ABC):
         commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
 
     def _notes(self, position: Position) -> dict[str, str]:
-        """Snapshot properties of a commit to the table."""
+        """Returns the snapshot properties of a commit to the table."""
         followed = {} if self._followed is None else {FOLLOWED: str(self._followed)}
         return {**position.properties(), **followed}
 
     def columns(self, spark: SparkSession, query: str) -> Columns:
-        """The table's columns. Raises if they differ from those of the query; `SchemaChanged` if that has more than when it
-        was planned."""
+        """Returns the table's columns. Raises if the query has others; `SchemaChanged` if it has more than when planned."""
         if self._columns is None:
             found, columns = spark.sql(query).columns, self.columns_of_table(spark)
             planned = None if self.model.columns is None else {name.lower() for name in self.model.columns}
@@ -174,20 +170,20 @@ class Sink(ABC):
         return self._columns
 
     def checked(self, spark: SparkSession, query: str) -> str:
-        """SQL for the rows of a query with the table's columns, checked against the contract's constraints."""
+        """Returns SQL for the rows of a query with the table's columns, checked against the contract's constraints."""
         columns = self.columns(spark, query)
         return checked(self.model, columns.select(spark, query), columns.names)
 
     def columns_of_table(self, spark: SparkSession) -> Columns:
-        """The table's columns, without a comparison to the query's."""
+        """Returns the table's columns, without a comparison to the query's."""
         schema = spark.table(self.model.target).schema
-        return Columns(schema, passes_over=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
+        return Columns(schema, drop_unknown=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
 
     def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
         """Adds and drops columns of the table and its changelog. Existing rows are NULL in new ones."""
         if not add and not drop:
             return
-        check_held(self.model, add)
+        check_storable(self.model, add)
         with around("table.columns", self.model.name):
             self.table.change_columns(Migration(add=add, drop=drop))
         self._columns = None

@@ -1,4 +1,4 @@
-"""``<model>__changes``: every change of a model's table, as append-only rows.
+"""Writes ``<model>__changes``, the changelog: every change of a model's table, as append-only rows.
 
 The changelog is the write-ahead log of the table. A micro-batch appends its changes in one commit before it writes
 the table, so that inserted and deleted rows are still known. That commit decides: after a crash between the two, the
@@ -60,11 +60,11 @@ class Changes:
         return self._table is not None
 
     def position(self) -> Position | None:
-        """Position of its last commit; None if there is none."""
+        """Returns the position of its last commit; None if there is none."""
         return None if self._table is None else read_position(self._table.last_summary())
 
     def commits_after(self, step: tuple[int, int]) -> int:
-        """Number of commits after a micro-batch."""
+        """Returns the number of micro-batches that were committed after a step."""
         count = 0
         for summary in self._table.summaries() if self._table is not None else ():
             position = read_position(summary)
@@ -90,7 +90,7 @@ class Changes:
         commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
     def last(self, spark: SparkSession) -> DataFrame:
-        """The changes of its last micro-batch."""
+        """Returns the changes of its last micro-batch."""
         assert self._table is not None
         snapshot, before = self._table.last_step()
         if before is None:
@@ -133,7 +133,7 @@ class Changes:
         self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
     def follow_columns(self, spark: SparkSession) -> None:
-        """Adds, drops and widens columns as in the model's table."""
+        """Adds, drops and widens columns, so that they match the model's table."""
         if self._table is None:
             return
         table = {field.name.lower(): field for field in spark.table(self._model.target).schema.fields}
@@ -177,8 +177,8 @@ class Changes:
 
 
 def summed(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
-    """Returns a query for the distinct rows of relations with `__stream_times`: how often each is there. `counted` has a
-    relation and the SQL of the number that each of its rows counts."""
+    """Returns a query for the distinct rows of relations, with the number of each as `__stream_times`. `counted`: pairs of a
+    relation and SQL for the number that each of its rows adds."""
     united = "\n  union all\n".join(
         f"  select {columns}, {sign} as __stream_sign from {relation}" for relation, sign in counted
     )

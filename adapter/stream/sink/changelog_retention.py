@@ -4,7 +4,7 @@ An insert remains for each row that the table had then, with the ``_batch_id`` o
 an Iceberg *replace*: streams skip it, and a stream that hasn't read the old changes yet reads them from their own
 snapshots, which the maintenance keeps for it. A new stream reads the net effect, which gives the same table.
 
-A changelog has numbers and no times, so the property `_TIMES` records from time to time its last number.
+A changelog has no times, so the property `_TIMES` records its last ``_batch_id`` from time to time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OldChanges:
         return 1
 
     def _note_time(self, retention: int) -> None:
-        """Records the last number and the time, if the previous record is old enough."""
+        """Records the last ``_batch_id`` and the time, if the previous record is old enough."""
         now = int(time.time() * 1000)
         if self._times and now - self._times[-1][1] < max(_MINUTE, retention // 10_000):
             return
@@ -88,7 +88,7 @@ class OldChanges:
             self._table.set_properties({_TIMES: json.dumps(self._times)})
 
     def _last_batch_before(self, before: int) -> int | None:
-        """The last ``_batch_id`` at a time (milliseconds since 1970); None if it is unknown or there was none."""
+        """Returns the last ``_batch_id`` at a time (milliseconds since 1970); None if it is unknown or there was none."""
         numbers = [number for number, made in self._times if made <= before]
         for snapshot in self._table.snapshots():
             number = snapshot.summary().get(CHANGES_ID)
@@ -99,7 +99,7 @@ class OldChanges:
 
 
 def _is_worthwhile(old: int, live: int, rows: int) -> bool:
-    """Whether compaction removes enough rows: as many as the table has, and a quarter of the changelog."""
+    """Returns whether compaction removes enough rows: as many as the table has, and a quarter of the changelog's."""
     return old - live >= max(maintenance.EVERY, live, rows // 4)
 
 

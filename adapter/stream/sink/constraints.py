@@ -19,35 +19,33 @@ if TYPE_CHECKING:
 
     from ..common.model import Constraint, StreamModel
 
-_ASKED = f"{PREFIX}constraints"
+_CHECKED = f"{PREFIX}constraints"
 """Table property with a digest of the constraints that all its rows meet."""
-_MARK = "breaks its contract: "
+_BREAKS = "breaks its contract: "
 _RAISED = re.compile(
-    rf"(Model [^\n]{{1,300}}?: its query gives a row that {_MARK}.*?)\s*SQLSTATE: P0001", re.DOTALL
+    rf"(Model [^\n]{{1,300}}?: its query gives a row that {_BREAKS}.*?)\s*SQLSTATE: P0001", re.DOTALL
 )
 _SHOWN = 500
 """Maximum characters of a row in a message."""
 
 
 def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
-    """Adds constraint checks to a query. Spark raises an error at a row that breaks one.
-
-    The checks are in the select list, where no optimizer moves them below a join or a filter.
-    """
+    """Adds constraint checks to a query. Spark raises an error at a row that breaks one. The checks are in the select list,
+    where no optimizer moves them below a join or a filter."""
     if not model.constraints:
         return rows
     first, *others = map(quoted, names)
     row = _row_text("struct(*)")
     cases = []
     for each in model.constraints:
-        begin = f"Model {model.name}: its query gives a row that {_MARK}{each.says}. The row is "
+        begin = f"Model {model.name}: its query gives a row that {_BREAKS}{each.says}. The row is "
         end = (
             ". Nothing of this micro-batch is in the table or the state. Leave such rows out in the query, correct "
             "them in their source, or change the contract; the next run continues."
         )
         cases.append(f"when {each.broken} then raise_error(concat({literal(begin)}, {row}, {literal(end)}))")
-    asked = f"case {' '.join(cases)} else {first} end as {first}"
-    return f"select {', '.join([asked, *others])}\nfrom (\n{rows}\n)"
+    checks = f"case {' '.join(cases)} else {first} end as {first}"
+    return f"select {', '.join([checks, *others])}\nfrom (\n{rows}\n)"
 
 
 def violation_error(problem: BaseException) -> StreamError | None:
@@ -60,22 +58,22 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
     """Checks a table's rows if the constraints have changed since its last check, and records the check. `comes`:
     columns to be added to the table, with their types; existing rows are NULL in them."""
     rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))
-    asked = _digest(model.constraints)
-    if rows.get(_ASKED, "") == asked:
+    digest = _digest(model.constraints)
+    if rows.get(_CHECKED, "") == digest:
         return
     more = "".join(f", cast(null as {kind}) as {quoted(name)}" for name, kind in comes.items())
     for each in model.constraints:
         select = f"select {_row_text('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
         if found := sql(spark, select).collect():
             raise StreamError(
-                f"Model {model.name}: its table {model.target} has a row that {_MARK}{each.says}. The row is "
+                f"Model {model.name}: its table {model.target} has a row that {_BREAKS}{each.says}. The row is "
                 f"{found[0][0]}. Correct it in the table, change the contract, or rebuild the table: {model.rebuild}."
             )
-    spark.sql(f"alter table {model.target} set tblproperties ({literal(_ASKED)} = {literal(asked)})")
+    spark.sql(f"alter table {model.target} set tblproperties ({literal(_CHECKED)} = {literal(digest)})")
 
 
 def _digest(constraints: Sequence[Constraint]) -> str:
-    """Digest of the constraints; empty if there are none."""
+    """Returns a digest of the constraints; empty if there are none."""
     listed = sorted(each.broken for each in constraints)
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16] if listed else ""
 

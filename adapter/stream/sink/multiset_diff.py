@@ -76,11 +76,8 @@ def compare(ours: DataFrame, theirs: DataFrame, sample: int) -> Difference:
 
 
 def comparable_column(column: Column, kind: DataType) -> Column:
-    """Returns a column to compare instead of a value.
-
-    Floating-point numbers are compared by their first digits: the last ones of a sum depend on the order of its rows.
-    Types that Spark can't compare are compared as text.
-    """
+    """Returns the column to compare instead of a column of this type. Floating-point numbers are compared by their first
+    digits: the last ones of a sum depend on the order of its rows. Types that Spark can't compare are compared as text."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
@@ -105,7 +102,7 @@ def comparable_column(column: Column, kind: DataType) -> Column:
 
 
 def _has_floats(kind: DataType) -> bool:
-    """Whether values of a type contain floating-point numbers."""
+    """Returns whether values of a type contain floating-point numbers."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
     if isinstance(kind, ArrayType):
@@ -116,7 +113,7 @@ def _has_floats(kind: DataType) -> bool:
 
 
 def _has_text(kind: DataType) -> bool:
-    """Whether values of a type are compared as text."""
+    """Returns whether values of a type are compared as text."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, MapType) or kind.typeName() == "variant":

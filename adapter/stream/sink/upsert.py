@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SMALL = 100_000
 """Maximum rows of a table that is rewritten as a whole: that costs no more than writing delete files."""
 _TINY = 20_000
-"""Maximum rows of a table that the comparing job rewrites, even if no row turns out to change."""
+"""Maximum rows of a table that is rewritten by the job that compares it, before it is known whether a row changes."""
 _LARGE = 5_000_000
 """Maximum rows of a table that a micro-batch rewrites because of earlier deletes; a larger one is compacted."""
 _FIRED, _CHANGED, _COMPARED, _NEW = "fired_windows", "changed_rows", "compared_rows", "new_rows"
@@ -42,7 +42,7 @@ _WORN = 3
 """The table is rewritten when its deleted rows, times this factor, exceed its rows."""
 _LARGE_FILE = 1_000_000
 """Maximum deleted rows that one task writes."""
-_FOUND_IN, _FOUND_AT = "__stream_file", "__stream_place"
+_OLD_FILE, _OLD_POSITION = "__stream_file", "__stream_place"
 """Columns with the file and position of a change's old row. The observed set of file paths has the first name."""
 _TIMES = "__stream_times_of_key"
 """Column with the number of result rows that share a key."""
@@ -80,12 +80,12 @@ class UpsertSink(Sink):
         super().__init__(spark, model, upsert.key)
         self._upsert = upsert
         self._keys = upsert.key or ()
-        self._has_places = False
+        self._deletes_by_position = False
         """Whether this micro-batch deletes old rows by file and position (`position_deletes`)."""
         names = re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
         of_scope = {unquote(name).lower() for name in names}
         self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
-        """Whether rows of unaffected windows (groups, rankings) always have other keys."""
+        """Whether the key includes the columns of the scope, so that rows of unaffected windows have other keys."""
 
     def begin(self, spark: SparkSession) -> None:
         """See `Sink.begin`. Marks the table as updating: a stream that reads it needs the changelog."""
@@ -118,7 +118,7 @@ class UpsertSink(Sink):
             )
 
     def own_rows(self, summary: Mapping[str, str]) -> int:
-        """See `Sink.own_rows`. 0: a merge also rewrites unchanged rows, so the position counts the changed ones."""
+        """Returns 0: a merge also rewrites unchanged rows, so the position itself counts the changed ones."""
         return 0
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
@@ -127,23 +127,23 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             # The query may read the table: from the same snapshot that its result is compared with.
             columns = self._columns or self.columns_of_table(spark)
-            listed = self._as_in_change(spark, columns)
+            listed = self._columns_in_change_order(spark, columns)
             register_view(spark.sql(f"select {listed} from {self._at_known_snapshot(columns)}"), TABLE_BEFORE)
         columns = self.columns(spark, query)
         if self._upsert.key is None:
             return self._replace(spark, query, columns, position, few, cache)
-        self._has_places = are_possible(self.table, columns.names)
-        recent = self._recent(spark, cache)
-        if recent is None:
+        self._deletes_by_position = are_possible(self.table, columns.names)
+        replaceable = self._replaceable(spark, cache)
+        if replaceable is None:
             return 0
-        old = f"select * from {self._at_known_snapshot(columns, with_places=True)} where {recent}"
+        old = f"select * from {self._at_known_snapshot(columns, with_places=True)} where {replaceable}"
         if not self._upsert.is_whole:
             old = self._affected_rows("left semi join", f"({old})")
         new = self.checked(spark, query)
         if self._upsert.certain:
             compared, twice = self._compared(old, new, columns), "false"
         else:
-            elsewhere = self._keys_of_other_rows(columns, recent)
+            elsewhere = self._keys_of_other_rows(columns, replaceable)
             compared = self._compared(old, self._counted(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
         if self.changes is None and 0 < self.rows <= _TINY:
@@ -157,15 +157,15 @@ class UpsertSink(Sink):
             return 0
         if self.changes is not None:
             self.changes.append(spark, _with_retractions(columns.names), position)
-        self._write(found, recent, columns.names, _with_row_count(position, found.total), few)
+        self._write(found, replaceable, columns.names, _with_row_count(position, found.total), few)
         return found.total
 
     @property
     def _is_small(self) -> bool:
         return self.rows <= _SMALL
 
-    def _shuffled(self, alias: str) -> str:
-        """A join hint for the table and a relation. A broadcast takes a job; shuffling a small table costs less."""
+    def _join_hint(self, alias: str) -> str:
+        """Returns the hint for a join with the table. Shuffling a small table costs less than the job of a broadcast."""
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
     def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
@@ -174,9 +174,9 @@ class UpsertSink(Sink):
 
         differences = f"select * from (\n{compared}\n) where {CHANGE_TYPE} is not null or {twice}"
         changed = sql(spark, differences).observe(_CHANGED, *_counts(twice))
-        if self._has_places:
-            path = F.expr(f"collect_set(case when {CHANGE_TYPE} <> '{INSERT}' then {_FOUND_IN} end)")
-            changed = changed.observe(_FOUND_IN, path.alias("paths"))
+        if self._deletes_by_position:
+            path = F.expr(f"collect_set(case when {CHANGE_TYPE} <> '{INSERT}' then {_OLD_FILE} end)")
+            changed = changed.observe(_OLD_FILE, path.alias("paths"))
         cache.persist(changed)
         register_view(scan_cached(changed), _CHANGED)
         *counts, same_key = cache.observed_metrics(_CHANGED)
@@ -184,7 +184,7 @@ class UpsertSink(Sink):
             changed,
             {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count},
             same_key or 0,
-            cache.observed_texts(_FOUND_IN) if self._has_places else (),
+            cache.observed_texts(_OLD_FILE) if self._deletes_by_position else (),
         )
 
     def _rewrite(
@@ -213,8 +213,8 @@ class UpsertSink(Sink):
         return changed
 
     def _affected_rows(self, join: str, rows: str) -> str:
-        """SQL for the table's rows of affected windows (groups, rankings), or of unaffected ones."""
-        hint = self._shuffled("fired") if "=" in self._upsert.scope else ""
+        """Returns SQL for the table's rows of affected windows (groups, rankings), or of unaffected ones."""
+        hint = self._join_hint("fired") if "=" in self._upsert.scope else ""
         return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
 
     def _replace(
@@ -257,10 +257,10 @@ class UpsertSink(Sink):
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _with_row_count(position, total))
             return
-        self._has_places = are_possible(self.table, columns.names)
+        self._deletes_by_position = are_possible(self.table, columns.names)
         with BatchCache() as cache:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
-            if self._has_places:
+            if self._deletes_by_position:
                 decided = f"{self._at_known_snapshot(columns, with_places=True)} as old left semi join {DECIDED} as decided"
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
             found = self._changed(spark, self._compared(old, new, columns), "false", cache)
@@ -271,8 +271,8 @@ class UpsertSink(Sink):
         """Replaces all rows of the table. Fails if another writer has committed since the micro-batch began."""
         commit.overwrite("table.overwrite", self.model, self.table, rows, self._notes(position))
 
-    def _as_in_change(self, spark: SparkSession, columns: Columns) -> str:
-        """Select list of the table's columns in the order of the query's change, with which its rows are combined: an added
+    def _columns_in_change_order(self, spark: SparkSession, columns: Columns) -> str:
+        """Returns the select list of the table's columns in the order of the query's change, for a union of both: an added
         column is the table's last, wherever the query has it."""
         if self._upsert.change is None:
             return "*"
@@ -281,32 +281,32 @@ class UpsertSink(Sink):
         return ", ".join(has[name] for name in names if name in has)
 
     def _at_known_snapshot(self, columns: Columns, with_places: bool = False) -> str:
-        """SQL for the table before the micro-batch, by its snapshot. Rows cached from the table's name would be
-        recomputed by Spark after the commit, and could never be released.
+        """Returns SQL for the table before the micro-batch, by its snapshot. Spark would recompute rows cached from the
+        table's name after the commit, and never release them.
 
         Args:
             with_places: whether to add file and position of each row, if rows are deleted by them.
         """
         snapshot = self.table.known
-        if not with_places or not self._has_places:
+        if not with_places or not self._deletes_by_position:
             return columns.empty_relation() if snapshot is None else self.table.at(snapshot)
         if snapshot is None:
-            nowhere = f"cast(null as string) as {_FOUND_IN}, cast(null as bigint) as {_FOUND_AT}"
+            nowhere = f"cast(null as string) as {_OLD_FILE}, cast(null as bigint) as {_OLD_POSITION}"
             return f"(select *, {nowhere} from {columns.empty_relation()})"
-        return self.table.at(snapshot, f"{FILE} as {_FOUND_IN}, {PLACE} as {_FOUND_AT}")
+        return self.table.at(snapshot, f"{FILE} as {_OLD_FILE}, {PLACE} as {_OLD_POSITION}")
 
     def _counted(self, new: str) -> str:
         """Adds the number of rows with the same key to the result."""
         by = ", ".join(map(quoted, self._keys))
         return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
 
-    def _keys_of_other_rows(self, columns: Columns, recent: str) -> str | None:
-        """SQL for the keys of table rows that aren't replaced; None if no result row can have such a key."""
+    def _keys_of_other_rows(self, columns: Columns, replaceable: str) -> str | None:
+        """Returns SQL for the keys of table rows that aren't replaced; None if no result row can have one of them."""
         if self._key_has_scope:
             return None
         listed = ", ".join(map(quoted, self._keys))
         return (
-            f"select {listed} from (select * from {self._at_known_snapshot(columns)} where {recent}) as old\n"
+            f"select {listed} from (select * from {self._at_known_snapshot(columns)} where {replaceable}) as old\n"
             f"left anti join {_FIRED} as fired on {self._upsert.scope} group by {listed}"
         )
 
@@ -321,7 +321,7 @@ class UpsertSink(Sink):
         )
 
     def _first_key(self, rows: DataFrame, which: str) -> str:
-        """The key of the first row, for a message; `which` is the prefix of its column names."""
+        """Returns the key of the first row, for a message; `which` is the prefix of its column names."""
         if not self._keys:
             return "of all rows"
         kinds = dict(rows.dtypes)
@@ -335,8 +335,8 @@ class UpsertSink(Sink):
         (first,) = rows.selectExpr(*shown).limit(1).collect()
         return ", ".join(f"{name} {value!r}" for name, value in zip(self._keys, first, strict=True))
 
-    def _recent(self, spark: SparkSession, cache: BatchCache) -> str | None:
-        """SQL condition for the table rows that may be replaced; None if no window (group, ranking) is affected."""
+    def _replaceable(self, spark: SparkSession, cache: BatchCache) -> str | None:
+        """Returns the SQL condition for table rows that may be replaced; None if no window (group, ranking) is affected."""
         from pyspark.sql import functions as F
 
         fired = sql(spark, self._upsert.fired)
@@ -364,11 +364,8 @@ class UpsertSink(Sink):
     def _compared(
         self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
     ) -> str:
-        """SQL for one row per key with its old row, its new row and the change type, which is NULL for an unchanged
-        row.
-
-        With `counted`, also has the number of rows with its key, in `new` or `elsewhere`.
-        """
+        """Returns SQL for one row per key with its old row, its new row and the change type, NULL for an unchanged row.
+        With `counted`, it also has the number of rows of its key in `new` and `elsewhere`."""
         names = columns.names
         whole = " and ".join(
             f"{columns.comparable(name, 'old_')} <=> {columns.comparable(name, 'new_')}" for name in names
@@ -383,8 +380,8 @@ class UpsertSink(Sink):
                 others = f"\nleft join (select *, true as __stream_there_too from (\n{elsewhere}\n)) as other_\non "
                 others += self._same_key("other_", "new_")
             column = f",\n  {times} as {_TIMES}"
-        if self._has_places:
-            column += f",\n  old_.{_FOUND_IN}, old_.{_FOUND_AT}"
+        if self._deletes_by_position:
+            column += f",\n  old_.{_OLD_FILE}, old_.{_OLD_POSITION}"
         return (
             f"select case when not coalesce(__stream_old_there, false) then '{INSERT}'\n"
             f"  when not coalesce(__stream_new_there, false) then '{DELETE}' when not ({whole}) then '{AFTER}' end "
@@ -396,7 +393,7 @@ class UpsertSink(Sink):
         )
 
     def _write(
-        self, found: _TableChanges, recent: str, names: list[str], position: Position, few: bool
+        self, found: _TableChanges, replaceable: str, names: list[str], position: Position, few: bool
     ) -> None:
         spark = found.changed.sparkSession
         rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
@@ -404,25 +401,27 @@ class UpsertSink(Sink):
             self._append(sql(spark, one_file(rows) if few else rows), position)
         # MERGE would mistake a column with a reserved name for Iceberg's metadata column.
         elif (
-            self._is_small or has_names_of_iceberg(names) or (self._has_places and self._is_worn(found.gone))
+            self._is_small
+            or has_names_of_iceberg(names)
+            or (self._deletes_by_position and self._is_worn(found.gone))
         ):
             kept = (
-                f"select {self._shuffled('changed') if self._keys else ''}old.*\n"
+                f"select {self._join_hint('changed') if self._keys else ''}old.*\n"
                 f"from {self.model.target} as old left anti join {_CHANGED} as changed\n"
                 f"on {self._is_old_row}"
             )
             all_rows = f"{kept}\nunion all\n{rows}"
             self._overwrite(sql(spark, one_file(all_rows) if self._is_small else all_rows), position)
-        elif self._has_places:
+        elif self._deletes_by_position:
             few = few or are_few(found.total)
             come = sql(spark, one_file(rows) if few else rows) if found.counts.keys() != {DELETE} else None
             self._write_by_position(found, come, position)
         else:
-            self._merge_by_key(found.changed, recent, names, position)
+            self._merge_by_key(found.changed, replaceable, names, position)
 
     def _is_worn(self, gone: int) -> bool:
-        """Whether the table has so many deleted rows, including `gone` new ones, that rewriting it costs no more than
-        they do. For a large table only the new ones count."""
+        """Returns whether the table has so many deleted rows, with `gone` new ones, that rewriting it costs no more than
+        reading past them. For a large table only the new ones count."""
         rows = self.rows
         before = self.table.count(DELETED) if rows <= _LARGE else 0
         return _WORN * (before + gone) > rows
@@ -430,7 +429,7 @@ class UpsertSink(Sink):
     def _write_by_position(self, found: _TableChanges, rows: DataFrame | None, position: Position) -> None:
         """Adds rows and deletes the old ones by file and position."""
         spark = found.changed.sparkSession
-        where = f"select {_FOUND_IN} as {PATH}, {_FOUND_AT} as {POSITION} from {{}}"
+        where = f"select {_OLD_FILE} as {PATH}, {_OLD_POSITION} as {POSITION} from {{}}"
         gone, files = f"{where.format(_CHANGED)} where {CHANGE_TYPE} <> '{INSERT}'", found.files
         together = "coalesce(1)" if found.gone <= _LARGE_FILE else f"repartition({PATH})"
         with BatchCache() as cache:
@@ -462,7 +461,9 @@ class UpsertSink(Sink):
                 paths = sql(spark, f"select distinct {PATH} from {_FOUND_AGAIN}").collect()
                 files = [path for (path,) in paths]
 
-    def _merge_by_key(self, changed: DataFrame, recent: str, names: list[str], position: Position) -> None:
+    def _merge_by_key(
+        self, changed: DataFrame, replaceable: str, names: list[str], position: Position
+    ) -> None:
         """Writes the changes with Spark's MERGE, which finds old rows by key."""
         from pyspark.sql import functions as F
 
@@ -473,7 +474,7 @@ class UpsertSink(Sink):
         ]
         values = {name: F.col(quoted("new " + name)) for name in names}
         # Uses the DataFrame API: Spark 4.1 can't plan a SQL MERGE whose source is a view of a table.
-        recently = recent if recent == "true" else f"{target}.{recent}"
+        recently = replaceable if replaceable == "true" else f"{target}.{replaceable}"
         merge = scan_cached(changed).mergeInto(target, F.expr(" and ".join([*matching, recently])))
         merge = merge.whenMatched(F.expr(f"{CHANGE_TYPE} = '{DELETE}'")).delete()
         merge = merge.whenMatched().update(values)
@@ -496,7 +497,7 @@ def sink_of(spark: SparkSession, model: StreamModel, upsert: Upsert | None) -> S
 
 
 def _counts(twice: str) -> list[Column]:
-    """Metrics: number of changes by type, in the order of `_KINDS`, and of those whose key several rows have."""
+    """Returns metrics: the number of changes by type, in the order of `_KINDS`, and of those whose key several rows have."""
     from pyspark.sql import functions as F
 
     counts = [F.expr(f"count_if({CHANGE_TYPE} = '{kind}')").alias(kind) for kind in _KINDS]
@@ -509,7 +510,7 @@ def _with_row_count(position: Position, rows: int) -> Position:
 
 
 def _from_change(which: str, names: Sequence[str]) -> str:
-    """Select list of the table's columns from a change's ``old`` or ``new`` row.
+    """Returns the select list of the table's columns from a change's ``old`` or ``new`` row.
 
     >>> _from_change("old", ["k", "n"])
     '`old k` as `k`, `old n` as `n`'
@@ -518,7 +519,7 @@ def _from_change(which: str, names: Sequence[str]) -> str:
 
 
 def _with_retractions(names: list[str]) -> str:
-    """SQL for the changes as changelog rows; an update has one row before it and one after it."""
+    """Returns SQL for the changes as changelog rows; an update has one row before it and one after it."""
     old, new = (_from_change(which, names) for which in ("old", "new"))
     return (
         f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"

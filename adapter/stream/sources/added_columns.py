@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def later_columns(
     spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], tables: Sequence[str], batch: int
 ) -> dict[str, str]:
-    """Returns column in lower case → type; the type is empty if sources differ. Omits Kafka sources and files with a
+    """Returns the added columns: name in lower case → type, empty if sources differ. Omits Kafka sources and files with a
     declared schema, whose earlier columns are unknown."""
     order = in_first_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)

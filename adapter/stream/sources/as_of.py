@@ -58,8 +58,8 @@ def snapshot_sources(
     snapshot = SourceSnapshot()
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=True)):
         if source.is_table and source.relation in feeds:
-            rows = _upstream(session, model, source, offset)
-            # All changes have been read.
+            rows = _upstream_rows(session, model, source, offset)
+            # `_upstream_rows` raises unless all changes have been read.
             changes = f"{_VIEW}{place}_changes"
             session.table(source.location).createOrReplaceTempView(changes)
             snapshot.views[with_suffix(source.relation, CHANGES)] = changes
@@ -95,7 +95,7 @@ def source_table(session: SparkSession, model: StreamModel, name: str) -> Iceber
 def _relation_at(
     session: SparkSession, model: StreamModel, source: StreamSource, offset: str, snapshot: SourceSnapshot
 ) -> str:
-    """SQL for the rows that were read of a table."""
+    """Returns SQL for the rows that were read of a table."""
     if source.option(FROM_TIMESTAMP) is not None:
         raise StreamError(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and a batch run "
@@ -128,8 +128,8 @@ def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, o
 
 
 def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
-    """The snapshot up to which a table was fully read; None if it had no rows and has none. Raises `StreamError` if the
-    table or a snapshot wasn't fully read, or the table no longer has the snapshot."""
+    """Returns the snapshot up to which a table was fully read; None if it never had rows. Raises `StreamError` if the table
+    or a snapshot wasn't fully read, or the table no longer has the snapshot."""
     snapshot = last_snapshot(offset)
     if snapshot is None:
         if table.count("total-records"):
@@ -160,7 +160,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
 
 
 def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
-    """The snapshot that a stream's initial full read used, if it is later than the given one; else None."""
+    """Returns the snapshot at which the first micro-batch read a table as a whole, unless it is before `snapshot`."""
     whole = read_whole(model.storage, model.checkpoint)
     for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
         began = whole.get(place)
@@ -170,7 +170,7 @@ def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int |
 
 
 def _unread_rows(table: IcebergTable, at: int | None) -> int:
-    """Number of rows appended to a table after a snapshot; None counts all."""
+    """Returns the number of rows appended to a table after a snapshot; None counts all."""
     rows = 0
     for snapshot in table.snapshots():
         if int(snapshot.snapshotId()) == at:
@@ -180,8 +180,8 @@ def _unread_rows(table: IcebergTable, at: int | None) -> int:
     return rows
 
 
-def _upstream(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
-    """SQL for the upstream table, if its changelog was fully read."""
+def _upstream_rows(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
+    """Returns SQL for the table of a changelog. Raises unless the changelog was fully read and matches the table."""
     feed = source_table(session, model, source.location)
     at = _fully_read(model, source, feed, offset)
     *above, name = parts(source.location)

@@ -1,4 +1,4 @@
-"""Starts a stream with the rows of another table instead of its source's earlier rows."""
+"""Bootstraps a stream: it starts with the rows of another table instead of its source's earlier rows."""
 
 from __future__ import annotations
 

@@ -40,18 +40,18 @@ _STATUS = re.compile(r"path=(.+?); isDirectory=false; length=\d+;.*?modification
 
 
 class ReadFiles:
-    """The files that a model's stream has planned. `model`: the model, its sources in the order of the checkpoint."""
+    """The files that a model's stream has planned to read. `model` has its sources in the order of the checkpoint."""
 
     def __init__(self, spark: SparkSession, model: StreamModel) -> None:
         self._spark, self._model = spark, model
         self._places = [place for place, source in enumerate(model.sources) if source.is_files]
-        self._looks = Periodic()
+        self._checks = Periodic()
         self._changed: dict[int, dict[str, tuple[int, int]]] = {}
         """Place of a source → path of a rewritten file → its offset in the log and its current modification time."""
         self._find_changes()
 
     def _find_changes(self) -> None:
-        with self._looks.running():
+        with self._checks.running():
             noted = _recorded_times(self._model)
             for place in self._places:
                 self._changed[place] = self._find_changed(place, noted.get(place, {}))
@@ -79,12 +79,12 @@ class ReadFiles:
 
     def check_now_and_then(self, batch: int) -> None:
         """Runs `check` again if the last check is long enough ago."""
-        if self._places and self._looks.is_due:
+        if self._places and self._checks.is_due:
             self._find_changes()
             self.check(batch)
 
     def accept(self, batch: int) -> None:
-        """Records the current modification times in the checkpoint. To be called after `check`."""
+        """Records the current modification times of rewritten files in the checkpoint. To be called after `check`."""
         for place in self._places:
             source = self._model.sources[place]
             if again := self._read_and_changed(place, batch):
@@ -108,7 +108,7 @@ class ReadFiles:
         return sorted(unquote(path) for path, (at, _) in changed.items() if last is not None and at <= last)
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
-        """Warns if a folder has only unknown files: another folder may have replaced it."""
+        """Warns if a folder has none of the `read` files that were read, and has others: it may have been replaced."""
         is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning(source) or not now
         # With a pattern or recursive lookup it is unknown here which files Spark reads.
         if is_expected or is_pattern(source.location) or source.option_is("recursiveFileLookup", "true"):

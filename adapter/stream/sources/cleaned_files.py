@@ -33,7 +33,7 @@ def cleaned_folders(model: StreamModel) -> set[str]:
 
 
 def cleaned_by_others(model: StreamModel) -> dict[str, set[str]]:
-    """Returns the same of the storage root's other models, by their keys. A model that was renamed is another one."""
+    """Returns the cleaned folders of the storage root's other models, by key. A renamed model counts as another one."""
     storage, found = model.storage, {}
     for name in storage.list(storage.cleaned):
         key = name.removesuffix(".json")

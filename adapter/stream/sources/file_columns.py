@@ -1,8 +1,7 @@
 """Finds columns that new files add to a source without a declared schema, while a query reads it.
 
 Spark infers the columns when the query starts and ignores columns of later files, whose values would be lost for
-good. For formats whose files store
-a schema it reads only one file's, unless an option merges all.
+good. If files store a schema, Spark reads only one file's, unless an option merges all.
 
 Every micro-batch is checked, so no row that was read had a column that is missing in ``columns.json``.
 """
@@ -37,7 +36,7 @@ logger = AdapterLogger("Spark")
 
 _MERGED = ("parquet", ORC)
 """Formats for which Spark merges the schemas of all files with the option `mergeSchema`."""
-_ONE_BY_ONE = ("avro",)
+_READ_ONE_BY_ONE = ("avro",)
 _OF_RECORDS = ("json", "xml")
 _NOT_A_PATTERN = {"__globPaths__": "false"}
 """Internal Spark option that turns off patterns in file names."""
@@ -60,7 +59,7 @@ class FileColumns:
         self._has: dict[int, set[str]] = {}
         """Place of a source → paths of its columns and nested fields, in lower case."""
         self._wanted = {place: columns_read(inputs, source) for place, source in enumerate(model.sources)}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._kinds: dict[int, dict[str, str]] = {}
         """Place of a source → column → type."""
         self._of_orc: dict[int, list[StructType]] = {}
@@ -132,11 +131,11 @@ class FileColumns:
                 )
 
     def _lacking(self, place: int, files: Sequence[str]) -> list[str]:
-        """The columns of these files that the query lacks."""
+        """Returns the columns of these files that the query lacks."""
         source, wanted = self._model.sources[place], self._wanted[place]
         if not files:
             return []
-        is_alone = source.format in _ONE_BY_ONE or any(map(is_pattern, files))
+        is_alone = source.format in _READ_ONE_BY_ONE or any(map(is_pattern, files))
         options = _NOT_A_PATTERN | ({"mergeSchema": "true"} if source.format in _MERGED else {})
         groups = [[each] for each in files] if is_alone else [[*files]]
         found = {path for group in groups for path in self._columns(source, group, options)}
@@ -144,7 +143,7 @@ class FileColumns:
         return [path for path in new if not any(path.startswith(f"{above}.") for above in new)]
 
     def _columns(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
-        """The columns of these files or folders, without unreadable files: reading them raises their error."""
+        """Returns the columns of these files or folders. Skips unreadable files: reading their rows raises an error."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -172,9 +171,9 @@ class FileColumns:
             raise StreamError(
                 f"{said}, so the values would be lost. Nothing of this micro-batch was ingested. To continue, {remedy}."
             )
-        if not self._told.issuperset(lost):
+        if not self._warned.issuperset(lost):
             # The query may not read these nested fields.
-            self._told.update(lost)
+            self._warned.update(lost)
             logger.warning(f"{said}. To have the values, {remedy}.")
 
 
@@ -183,14 +182,14 @@ def finds_columns(source: StreamSource) -> bool:
     if not source.is_files or source.schema is not None:
         return False
     # In CSV without a header, a line with an extra field is unreadable.
-    return source.format in (*_MERGED, *_ONE_BY_ONE, *_OF_RECORDS) or (
+    return source.format in (*_MERGED, *_READ_ONE_BY_ONE, *_OF_RECORDS) or (
         source.format == "csv" and source.option_is("header", "true")
     )
 
 
 def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]]:
-    """Returns, for each place of a source, its columns in lower case with the types that all of its rows were read with.
-    Omits sources whose files may have had other columns."""
+    """Returns place of a source → column in lower case → the type with which all of its rows were read. Omits sources whose
+    files may have had other columns."""
     return read_by_place(storage, f"{checkpoint}/{_COLUMNS}")
 
 

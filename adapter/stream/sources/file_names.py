@@ -28,11 +28,11 @@ _LETTERS = r"[\*\?\[\]\{\}\\]"
 def check_folder(
     spark: SparkSession, model: StreamModel, source: StreamSource, place: int | None = None
 ) -> None:
-    """Raises if an unread file has such a name, unless each micro-batch reads one file. `place`: the source's place in
-    the model's checkpoint; None if nothing of it was read."""
+    """Raises if Spark takes the name of an unread file for a pattern, unless each micro-batch reads one file. `place`: the
+    source's place in the model's checkpoint; None if nothing of it was read."""
     if source.option("maxFilesPerTrigger") == "1":
         return
-    named = _named(spark, source)
+    named = _pattern_like_files(spark, source)
     odd = {plain_path(path): path for path in named if is_pattern(path)}
     if not odd:
         return
@@ -46,11 +46,9 @@ def check_folder(
         )
 
 
-def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
-    """Yields files whose path below the source's folder has such a character, and maybe others.
-
-    Spark reads the files of a folder and of subfolders that name a partition (``day=1``), or of all subfolders.
-    """
+def _pattern_like_files(spark: SparkSession, source: StreamSource) -> Iterator[str]:
+    """Yields the files whose path below the source's folder has one of `_LETTERS`, and maybe other files. Spark reads the
+    files of a folder and of subfolders that name a partition (``day=1``), or of all subfolders."""
     path_of = jvm(spark).org.apache.hadoop.fs.Path
     system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
 
@@ -78,7 +76,7 @@ def _named(spark: SparkSession, source: StreamSource) -> Iterator[str]:
 
 
 def check_batch(model: StreamModel, number: int) -> None:
-    """Raises if a micro-batch has such a file among several of its source, or a file twice."""
+    """Raises if a micro-batch has a file twice, or several files of a source and Spark takes a name for a pattern."""
     for place, source in enumerate(model.sources):
         if not source.is_files:
             continue

@@ -58,7 +58,7 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
         changed = has_changed_rows(source, table)
         snapshot = table.newest_append() if changed or table.has_lost_rows else None
         if snapshot is not None:
-            _note(model, number, snapshot, position=0)
+            _write_offset(model, number, snapshot, position=0)
             found[number] = table.snapshot_id if changed else None
     if found or model.storage.exists(whole_file(model.checkpoint)):
         model.storage.write_text(whole_file(model.checkpoint), json.dumps(found))
@@ -66,15 +66,15 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
-    """Whether the first micro-batch is planned, wasn't ingested, and lacks rows whose snapshots have expired since."""
+    """Returns whether the first micro-batch is planned, not ingested, and lacks rows whose snapshots have expired."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.done is not None:
         return False
     return lacks_rows(spark, model, 0, with_all=True) is not None
 
 
-def begins_with_all(model: StreamModel) -> bool:
-    """Whether the first micro-batch, which reads tables as a whole, is planned and not finished."""
+def is_initial_load_planned(model: StreamModel) -> bool:
+    """Returns whether the first micro-batch, which reads tables as a whole, is planned and not finished."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
         return False
@@ -87,11 +87,11 @@ class SnapshotRead(NamedTuple):
     table: str
     snapshot: int
     beside: bool = False
-    """Whether its rows are added to those of the micro-batch; else they replace them."""
+    """Whether its rows are added to those of the micro-batch, instead of replacing them."""
 
 
 def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotRead]:
-    """Relation of a stream → table that the first micro-batch reads as a whole."""
+    """Returns the tables that the first micro-batch reads as a whole, by the relation of their streams."""
     if (bootstrap := bootstrapped_from(model)) is not None:
         return {model.sources[0].relation: bootstrap}
     ends = read_offsets(model.storage, model.checkpoint, 0)
@@ -108,17 +108,18 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
 
 
 def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
-    """The table that replaces the source's earlier rows in the first micro-batch; None if there is none."""
-    text = model.storage.read_text(_bootstrap(model))
+    """Returns the table that replaces the source's earlier rows in the first micro-batch; None if there is none."""
+    text = model.storage.read_text(_bootstrap_file(model))
     return None if text is None else SnapshotRead(**json.loads(text))
 
 
 def wait_for_source(model: StreamModel) -> None:
-    """Adds the bootstrap table's rows to its source's first rows, if it has none yet: a micro-batch needs some."""
+    """Records that the bootstrap table's rows are ingested with the source's first rows, if no micro-batch could be planned
+    because the source has none yet."""
     bootstrap = bootstrapped_from(model)
     if bootstrap is None or planned_batch(model.storage, model.checkpoint) is not None:
         return
-    model.storage.write_text(_bootstrap(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
+    model.storage.write_text(_bootstrap_file(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
     logger.warning(
         f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. Those of {bootstrap.table} are "
         "ingested together with its first."
@@ -127,10 +128,10 @@ def wait_for_source(model: StreamModel) -> None:
 
 def note_bootstrap(model: StreamModel, table: str, snapshot: int) -> None:
     """Records the table that a stream begins with. To be called before its first micro-batch is planned."""
-    model.storage.write_text(_bootstrap(model), json.dumps(SnapshotRead(table, snapshot)._asdict()))
+    model.storage.write_text(_bootstrap_file(model), json.dumps(SnapshotRead(table, snapshot)._asdict()))
 
 
-def _bootstrap(model: StreamModel) -> str:
+def _bootstrap_file(model: StreamModel) -> str:
     return f"{model.checkpoint}/bootstrap.json"
 
 
@@ -161,7 +162,7 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     return None
 
 
-def move_along(model: StreamModel, ingested: int = -1) -> None:
+def advance_offsets(model: StreamModel, ingested: int = -1) -> None:
     """Sets the initial offset of each table to the last snapshot that was read.
 
     Args:
@@ -182,14 +183,14 @@ def move_along(model: StreamModel, ingested: int = -1) -> None:
             # Position 0 if Spark will replay the first micro-batch, which begins at the initial offset.
             position = -1 if checkpoint.done is not None else 0
             with around("checkpoint.move", model.name):
-                _note(model, number, snapshot, position)
+                _write_offset(model, number, snapshot, position)
 
 
 def _path_of_offset(model: StreamModel, number: int) -> str:
     return f"{model.checkpoint}/sources/{number}/offsets/0"
 
 
-def _note(model: StreamModel, number: int, snapshot: int, position: int) -> None:
+def _write_offset(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
     place = _path_of_offset(model, number)
     # Hadoop's checksum of the previous file.
@@ -204,11 +205,8 @@ def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:
 
 
 def reading_options(spark: SparkSession, model: StreamModel, source: StreamSource) -> Mapping[str, str]:
-    """Returns the options to read a table as a stream.
-
-    Iceberg fails on a table with a single commit of no rows. So the query starts far in the future, and is restarted
-    once the table has rows.
-    """
+    """Returns the options to read a table as a stream. Iceberg fails on a table with a single commit of no rows. So the
+    query starts far in the future, and is restarted once the table has rows."""
     table = load(spark, source.location)
     if source in model.sources:
         whole = read_whole(model.storage, model.checkpoint)

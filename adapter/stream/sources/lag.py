@@ -45,7 +45,7 @@ class _Read:
 
 
 def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
-    """Returns what the old version of a model has read and the new one has not, of their common sources."""
+    """Returns how much of each common source the old version of a model has read and the new one has not."""
     # The old version's planned micro-batch may be in its table; the new version's planned one has to be repeated.
     had, has = _read(old, "old", planned=True), _read(new, "new", planned=False)
     return [
@@ -60,7 +60,7 @@ def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> lis
 def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None:
-        command = "dbt-stream deploy await" if model.is_beside else "dbt run --select"
+        command = "dbt-stream deploy await" if model.is_deployment_version else "dbt run --select"
         raise StreamError(
             f"Model {model.name}: its {which} version {model.target} has no checkpoint: it was forgotten since "
             f"(`dbt-stream reset {model.name}`), or its first run didn't begin. `{command} {model.name}` has it begin "
@@ -118,7 +118,7 @@ def _lags_of_source(
 
 
 def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
-    """Whether a table belongs to a promoted version of its model, and the snapshot to the version before."""
+    """Returns whether a table belongs to a promoted version of its model, and a snapshot to the previous version."""
     deployed = of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
         return False
@@ -127,7 +127,7 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
 
 
 def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
-    """Number of rows up to a snapshot that are unread at an offset."""
+    """Returns the number of rows up to a snapshot that are unread at an offset."""
     has = last_snapshot(offset)
     if has is None or not table.has_snapshot(has):
         return table.appended(None, had)

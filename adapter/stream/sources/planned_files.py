@@ -41,7 +41,7 @@ def _ignores_missing_files(spark: SparkSession, source: StreamSource) -> bool:
 
 
 def _missing_files(spark: SparkSession, paths: list[str]) -> list[str]:
-    """The files that don't exist. Spark first checks all at once, in threads, and stops at the first missing one."""
+    """Returns the files that don't exist. Spark checks all at once, in threads; only if one is missing, each is checked."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.column import _to_seq
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 _TABLE_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 _ANY_AGE = "100000d"
-"""`maxFileAge` that admits every file. By default Spark silently skips files a week older than the newest one read.
-The checkpoint's log lists all files that were read, so no age limit is needed."""
+"""`maxFileAge` that admits every file. By default Spark silently skips files that are a week older than the newest one."""
 
 
 def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> DataFrame:
@@ -88,7 +87,7 @@ def as_a_whole(
 
 
 def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
-    """Returns rows of another table, of that name, with the columns of a stream. Raises if they don't fit."""
+    """Returns rows of the table `name` with the columns of a stream. Raises if it lacks one, or has one that doesn't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
     for wanted in schema.fields:
@@ -143,7 +142,7 @@ def select_read_columns(stream: StreamInput, rows: DataFrame) -> DataFrame:
 
 
 def _columns_read(stream: StreamInput, columns: Sequence[str]) -> Sequence[str] | None:
-    """The source columns that the query reads of a stream; None for all."""
+    """Returns the source columns that the query reads of a stream; None for all."""
     if stream.columns is None:
         return None
     wanted = {name.lower() for name in stream.columns}
@@ -308,7 +307,7 @@ def _field(stream: StreamInput, schema: StructType) -> StructField | None:
 
 
 def is_time(kind: DataType) -> bool:
-    """Whether a column of this type can be an event time."""
+    """Returns whether a column of this type can be an event time."""
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
     return isinstance(kind, TimestampType | TimestampNTZType)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_WHICH = ("subscribe", "subscribepattern", "assign")
+_TOPIC_OPTIONS = ("subscribe", "subscribepattern", "assign")
 """Options that select topics."""
 
 
@@ -48,7 +48,7 @@ class _Messages(NamedTuple):
 
 @dataclass(frozen=True)
 class _Read:
-    """The input that was read of a source."""
+    """The input that was read of a source: a table up to a snapshot, files or messages."""
 
     source: StreamSource
     stream: StreamInput
@@ -77,13 +77,13 @@ class History:
     @property
     def size_text(self) -> str:
         """Amount of input, in words. Reads no data."""
-        told = []
+        sizes = []
         for each in self.sources:
             of = ".".join(parts(each.source.relation)[-2:])
             kind = "message" if each.messages is not None else "row"
             what = counted(len(each.files), "file") if each.source.is_files else counted(_count(each), kind)
-            told.append(f"{what} of {of}")
-        return " and ".join(told)
+            sizes.append(f"{what} of {of}")
+        return " and ".join(sizes)
 
     @property
     def count(self) -> int | None:
@@ -93,7 +93,7 @@ class History:
         return sum(map(_count, self.sources))
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """The rows, as a micro-batch of the model's stream."""
+        """Returns the rows, as a micro-batch of the model's stream."""
         read = ((each.stream, _rows(spark, self.model, each)) for each in self.sources)
         return as_one([(stream.view, as_rows(stream, *rows, counted=False)) for stream, rows in read])
 
@@ -210,7 +210,7 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
         options = {
             name: value
             for name, value in without_limits(source.options).items()
-            if name.lower() not in _WHICH and not name.lower().startswith(("starting", "ending"))
+            if name.lower() not in _TOPIC_OPTIONS and not name.lower().startswith(("starting", "ending"))
         } | {"assign": json.dumps(partitions), "startingOffsets": first, "endingOffsets": end}
         return of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)

@@ -64,10 +64,8 @@ class BatchCache:
         self._observed: dict[str, Any] = {}
 
     def persist(self, rows: DataFrame) -> int:
-        """Computes and caches rows; returns their number.
-
-        Runs one job without a shuffle. Their size is known afterwards, so that Spark plans joins with them well.
-        """
+        """Computes and caches rows; returns their number. Runs one job without a shuffle. Their size is known afterwards,
+        so that Spark plans joins with them well."""
         rows._jdf.persist()
         self._rows.append(rows)
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
@@ -92,21 +90,21 @@ class BatchCache:
         return scan_cached(rows)
 
     def observed_metrics(self, name: str) -> tuple[int | None, ...]:
-        """The metrics that `DataFrame.observe` collected under a name while rows were computed."""
+        """Returns the metrics that `DataFrame.observe` collected under a name while rows were computed."""
         row = self._observed[name]
         return tuple(None if row.isNullAt(place) else row.getLong(place) for place in range(row.size()))
 
     def observed_by_name(self, name: str) -> dict[str, int | None]:
-        """The same by the names of the metrics."""
+        """Returns the metrics collected under a name, by their own names."""
         return dict(zip(self._observed[name].schema().fieldNames(), self.observed_metrics(name), strict=True))
 
     def observed_texts(self, name: str) -> tuple[str, ...]:
-        """The texts that an array metric collected under a name. A text must not contain a line break."""
+        """Returns the texts that an array metric collected under a name. They must not contain line breaks."""
         found = self._observed[name].getSeq(0).mkString("\n")
         return tuple(found.split("\n")) if found else ()
 
     def has_observed(self, name: str) -> bool:
-        """Whether metrics were collected under a name. Spark doesn't compute rows below a condition that is always
+        """Returns whether metrics were collected under a name. Spark doesn't compute rows below a condition that is always
         false (``where 1 = 0``)."""
         return name in self._observed
 
@@ -129,10 +127,8 @@ def scan_cached(rows: DataFrame) -> DataFrame:
 
 
 def truncate_lineage(rows: DataFrame) -> DataFrame:
-    """Returns a relation over computed, cached rows without any lineage in Spark's plans.
-
-    A `scan_cached` still has the cached plan, which Spark traverses and prints with each query.
-    """
+    """Returns a relation over computed, cached rows without any lineage in Spark's plans. A `scan_cached` still has the
+    cached plan, which Spark traverses and prints with each query."""
     held = scan_cached(rows)
     relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
     # Gets the size of `held`, which is known by now.
@@ -140,7 +136,7 @@ def truncate_lineage(rows: DataFrame) -> DataFrame:
 
 
 def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
-    """Returns a DataFrame with this plan, in the session of some rows."""
+    """Returns a DataFrame with a plan of Spark's, in the session of `rows`."""
     from pyspark.sql import DataFrame
 
     spark = rows.sparkSession
@@ -186,12 +182,12 @@ class Observed:
     def read(self) -> dict[str, Any] | None:
         """Returns the metrics, after the rows were written; None if Spark doesn't report them."""
         assert self._observation._jo is not None
-        told = self._observation._jo.future()
+        result = self._observation._jo.future()
         deadline = time.monotonic() + _PATIENCE
-        while not told.isCompleted() and time.monotonic() < deadline:
+        while not result.isCompleted() and time.monotonic() < deadline:
             time.sleep(0.002)
         # Spark doesn't compute rows below an always-false condition, and drops events if its queue is full.
-        if not told.isCompleted() or self._observation._jo.getRow().size() == 0:
+        if not result.isCompleted() or self._observation._jo.getRow().size() == 0:
             return None
         return dict(self._observation.get)
 
@@ -246,15 +242,15 @@ def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFram
     # Beyond SQL's range a time counts as missing: the window's end would exceed TIMESTAMP.
     no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
     latest = _newest("event_time") if step.timed else "cast(null as bigint)"
-    lives = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
+    is_live = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
     observed = rows.observe(
         step.name,
         F.expr(f"count_if({no_time})"),
         F.expr(f"count_if(not ({no_time}) and {_LATE})"),
-        F.expr(f"count_if({lives})"),
+        F.expr(f"count_if({is_live})"),
         F.expr(latest),
     )
-    live = observed.where(lives).drop(_LATE, "event_time")
+    live = observed.where(is_live).drop(_LATE, "event_time")
     register_view(live, step.name)
     return live
 

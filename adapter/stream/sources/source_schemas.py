@@ -67,24 +67,24 @@ def check_columns(
         )
 
 
-_SAME = 3
-"""How often a query restarts for one change of columns without a micro-batch in between."""
+_MOST = 3
+"""Maximum restarts of a query for one change of columns without a micro-batch in between."""
 
 
 class Restarts:
-    """The restarts of a query for other columns."""
+    """Counts the restarts of a query for changed columns."""
 
     def __init__(self) -> None:
         self._last, self._same = "", 0
 
     def check(self, problem: SchemaChanged) -> None:
-        """Raises if a restart doesn't help: there were `_SAME` for the same columns, and nothing was ingested."""
+        """Raises if a restart doesn't help: there were `_MOST` for the same columns, and nothing was ingested."""
         has_ingested = problem.result is not None and problem.result.batches > 0
         self._same = 0 if has_ingested or problem.restarts != self._last else self._same + 1
         self._last = problem.restarts
-        if self._same == _SAME:
+        if self._same == _MOST:
             raise StreamError(
-                f"{problem.found} It has started again {_SAME} times, and each time found the columns from before. Name "
+                f"{problem.found} It has started again {_MOST} times, and each time found the columns from before. Name "
                 "the columns that it reads, instead of *, and declare the 'schema' of sources that are files, with the "
                 "columns of folder names such as day=2025-01-01."
             ) from problem

@@ -46,7 +46,7 @@ class StaticTables:
         self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
         """Table → the declared source that it is, for tables whose columns Spark infers from files."""
         self._in_files: Mapping[str, Columns] = {}
-        self._looks = Periodic()
+        self._checks = Periodic()
         self._find_columns_in_files()
         for table, found in self._in_files.items():
             # The entry has the columns from when the query was planned, and one for raw records if they are kept.
@@ -57,14 +57,14 @@ class StaticTables:
 
     def _find_columns_in_files(self) -> None:
         """Finds the columns in files."""
-        with self._looks.running():
+        with self._checks.running():
             self._in_files = {table: self._columns_in_files(source) for table, source in self._files.items()}
 
     def check(self) -> None:
         """Raises unless the tables have the columns and types from when the query started."""
         for table, had in self._began.items():
             check_columns(self._model, table, _columns(self._spark, self._model, table), had)
-        if self._files and self._looks.is_due:
+        if self._files and self._checks.is_due:
             before = self._in_files
             self._find_columns_in_files()
             for table, found in self._in_files.items():

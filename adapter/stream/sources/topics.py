@@ -28,7 +28,7 @@ TOPICS = "topics.json"
 """File of a checkpoint: place of a source → topic → id."""
 _ADMIN = "org.apache.kafka.clients.admin.AdminClient"
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-_NOT_TOLD = re.compile(r"UnknownTopicOrPartition|TopicAuthorization|InvalidTopic|UnsupportedVersion")
+_TOPIC_ERRORS = re.compile(r"UnknownTopicOrPartition|TopicAuthorization|InvalidTopic|UnsupportedVersion")
 
 Ids = dict[str, dict[str, str]]
 
@@ -123,5 +123,5 @@ def _topic_ids(java: Any, admin: Any, source: StreamSource) -> Iterator[tuple[st
             yield name, described.get().topicId().toString()
         except Exception as problem:
             # Spark reports why it can't read the topic.
-            if not _NOT_TOLD.search(str(problem)):
+            if not _TOPIC_ERRORS.search(str(problem)):
                 raise

@@ -93,8 +93,7 @@ def check_continues(
 def _check_unchanged(
     model: StreamModel, place: int, table: IcebergTable, end: int | None, past: Sequence[str]
 ) -> None:
-    """Raises unless a table only had appends since it was read, apart from updates that the first micro-batch
-    includes.
+    """Raises unless a table only had appends since it was read, or updates that the first micro-batch includes.
 
     Args:
         end: the last snapshot to read.
@@ -119,12 +118,12 @@ def lost_history_error(model: StreamModel, place: int, table: IcebergTable, snap
 
 
 def can_begin(table: IcebergTable) -> bool:
-    """Whether a stream can begin with the table as it is now."""
+    """Returns whether a stream can begin with the table as it is now."""
     return table.newest_append() is not None or {*table.past_operations()} <= {APPEND, REPLACE}
 
 
 def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
-    """The operations that changed rows of a table, without those that the source's options skip."""
+    """Returns the operations that changed rows of a table, without those that the source's options skip."""
     return [
         kind
         for kind in past
@@ -157,7 +156,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
             raise StreamError(
                 f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
                 "snapshot, as CREATE OR REPLACE TABLE … AS leaves it, and a stream reads only appended rows. "
-                f"{_WHO_APPENDS} To begin with the table made from scratch: {model.make_anew(source.location)}."
+                f"{_WHO_APPENDS} To begin with the table made from scratch: {model.rebuild_command(source.location)}."
             )
         if changes:
             raise StreamError(rows_changed(model, changes[-1], [source.location]))
@@ -170,13 +169,13 @@ def table_from_beginning(spark: SparkSession, source: StreamSource) -> IcebergTa
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
-    """Whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
+    """Returns whether a source is a table that can't be read snapshot by snapshot, because the first ones have expired."""
     table = table_from_beginning(spark, source)
     return table is not None and table.has_lost_rows
 
 
 def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
-    """Whether rows of a source's table were updated or deleted, by snapshots that the source's options don't skip. The table
+    """Returns whether rows of a table were updated or deleted by snapshots that the source's options don't skip. The table
     then can't be read snapshot by snapshot."""
     return bool(_changes(source, table.past_operations()))
 
@@ -233,7 +232,7 @@ def lost_beginning_message(spark: SparkSession, model: StreamModel, source: Stre
         remedy = f"Rebuild this model, and it begins with all rows that the table holds: {model.rebuild}."
     else:
         remedy = (
-            f"Rebuild the table ({model.make_anew(source.location)}), or begin the stream after a time, with its "
+            f"Rebuild the table ({model.rebuild_command(source.location)}), or begin the stream after a time, with its "
             f"option '{FROM_TIMESTAMP}' (in milliseconds since 1970)."
         )
     return (
@@ -256,10 +255,10 @@ def replaced_message(model: StreamModel, table: str, from_scratch: bool) -> str:
     if from_scratch:
         remedy = (
             f"Rebuild this model too: {model.rebuild}; with all models that read the {'seed' if is_seed else 'table'} "
-            f"in turn: {model.make_anew(table)}."
+            f"in turn: {model.rebuild_command(table)}."
         )
     else:
-        remedy = f"Rebuild both, the table from scratch: {model.make_anew(table)}."
+        remedy = f"Rebuild both, the table from scratch: {model.rebuild_command(table)}."
     if is_seed:
         return (
             f"Model {model.name}: the table {table} of the seed that it streams from was recreated, as happens when "

@@ -24,26 +24,26 @@ ColumnMapping: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class TwoTypesError(ValueError):
-    """A name has two types where only one is possible."""
+    """A column name has two types in one text of the program, or would change its type."""
 
 
 _PROTOCOL = {STEP: "bigint", "since": "bigint", EXPIRES_AT: "timestamp"}
-"""Columns with the same physical name in every state."""
+"""Column → type of columns that have the same physical name in every state."""
 _WORD = re.compile(r"[a-z][a-z0-9_(),]{0,30}\Z")
 
 
 def physical_names(
     wants: Mapping[str, Mapping[str, str | None]],
     together: Iterable[Collection[str]] = (),
-    goes_on: ColumnMapping | None = None,
+    continued: ColumnMapping | None = None,
     has: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str]]:
     """Returns the physical names of the columns of state tables.
 
     Args:
         wants: state table → column in lower case → type; the type is None if the column is always NULL.
-        together: groups of state tables that one text reads.
-        goes_on: physical names of the columns that continue from the existing state.
+        together: sets of state tables that one text of the program reads.
+        continued: physical names of the columns that continue from the existing state.
         has: physical column → type of the existing state.
 
     Raises:
@@ -53,12 +53,12 @@ def physical_names(
     {'a': {'k': 'k__date', 'n': 'n'}, 'b': {'k': 'k__timestamp', 'n': 'n'}}
     >>> physical_names({"a": {"_file": "string"}})
     {'a': {'_file': '_file__string'}}
-    >>> physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, goes_on={"a": {"k": "k"}}, has={"k": "date"})
+    >>> physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, continued={"a": {"k": "k"}}, has={"k": "date"})
     {'a': {'k': 'k'}, 'b': {'k': 'k__int'}}
     """
-    types, goes_on = {name.lower(): kind.lower() for name, kind in (has or {}).items()}, goes_on or {}
+    types, continued = {name.lower(): kind.lower() for name, kind in (has or {}).items()}, continued or {}
     found: dict[str, dict[str, str]] = {
-        part: {name: goes_on[part][name] for name in columns if name in goes_on.get(part, {})}
+        part: {name: continued[part][name] for name in columns if name in continued.get(part, {})}
         for part, columns in wants.items()
     }
     taken = {column for columns in found.values() for column in columns.values()}
@@ -71,14 +71,14 @@ def physical_names(
     wanted_kinds = [(n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None]
     for name, kind in [*of_kind, *wanted_kinds]:
         kinds.setdefault(name, set()).add(kind)
-    # Names in use, or reserved.
+    # Names that no column with a type in its name may have.
     taken |= kinds.keys() | {name for columns in wants.values() for name in columns}
     for name in sorted(kinds):
         for kind in sorted(kinds[name]):
             if (name, kind) not in of_kind:
                 is_only = len(kinds[name]) == 1 and name not in METADATA_COLUMNS
                 is_own = is_only or _PROTOCOL.get(name) == kind
-                of_kind[name, kind] = name if is_own else _after_type(name, kind, taken)
+                of_kind[name, kind] = name if is_own else _name_with_type(name, kind, taken)
                 taken.add(of_kind[name, kind])
     for part, listed in wants.items():
         for name, wanted in listed.items():
@@ -93,11 +93,11 @@ def physical_names(
             far = {column for (of, _), column in of_kind.items() if of == name}
             found[part][name] = min(near or far, default=name)
     _check(wants, found, beside)
-    _check_types(wants, goes_on, types)
+    _check_types(wants, continued, types)
     return {part: {name: found[part][name] for name in columns} for part, columns in wants.items()}
 
 
-def _after_type(name: str, kind: str, taken: Collection[str]) -> str:
+def _name_with_type(name: str, kind: str, taken: Collection[str]) -> str:
     digest = hashlib.sha256(f"{name} {kind}".encode()).hexdigest()[:8]
     word = f"{re.split(r'[^a-z]', kind)[0]}_{digest}"
     if _WORD.match(kind):
@@ -126,9 +126,9 @@ def _check(
 
 
 def _check_types(
-    wants: Mapping[str, Mapping[str, str | None]], goes_on: ColumnMapping, has: Mapping[str, str]
+    wants: Mapping[str, Mapping[str, str | None]], continued: ColumnMapping, has: Mapping[str, str]
 ) -> None:
-    for part, columns in goes_on.items():
+    for part, columns in continued.items():
         for name, column in columns.items():
             wanted, there = wants.get(part, {}).get(name), has.get(column.lower())
             if wanted is not None and there is not None and wanted.lower() != there:
@@ -147,7 +147,7 @@ def renamed_columns(columns: ColumnMapping) -> dict[str, dict[str, str]]:
 
 
 def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]) -> list[tuple[str, str]]:
-    """Returns (physical name, visible name) of the columns that a text sees which reads these state tables.
+    """Returns (physical name, visible name) of the columns that a text sees, which reads the state tables `parts`.
 
     A name with several types is hidden unless one of these state tables has it: it would be ambiguous.
 
@@ -171,7 +171,7 @@ def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]
 
 
 def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
-    """Returns a signature whose aggregates, distinct values and, with `keys`, keys use physical column names."""
+    """Returns a signature with physical column names in aggregates, distinct values and, with `keys`, in keys."""
 
     def renamed(operator: str, aggregates: AggregateState) -> AggregateState:
         own = {
@@ -201,5 +201,5 @@ def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False
 
 
 def belongs_to(part: str, operator: str) -> bool:
-    """Whether a state table belongs to a window operator, or to a GROUP BY among operators."""
+    """Returns whether a state table belongs to a window operator, or to a GROUP BY among operators."""
     return part.startswith(f"{operator}_")

@@ -42,7 +42,7 @@ class ColumnOfState:
     name: str
     type: str
     what: str
-    """Its content, as the query writes it."""
+    """Description of its values: the SQL of an aggregate or key, or the meaning of a column of every state."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,15 @@ def inspect(
     types = state.types(session)
     what = _KNOWN | dict(_descriptions(as_in_table(signature, state.mapping, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
-    asked = keys or {}
-    for name in asked:
+    wanted = keys or {}
+    for name in wanted:
         if name not in types:
             raise StreamError(
                 f"Model {model.name}: its state has no column {name}; it has {', '.join(types)}."
             )
     rows: dict[str, list[dict[str, Any]]] = {}
-    if sample or asked:
-        equal = (f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in asked.items())
+    if sample or wanted:
+        equal = (f" and cast({quoted(name)} as string) = {literal(value)}" for name, value in wanted.items())
         where = "".join(equal)
         for part in parts:
             query = f"select * from {model.state} where part = {literal(part)}{where}"

@@ -1,4 +1,4 @@
-"""Derives the columns of the state, which has those of all state tables."""
+"""Derives the columns of a state: one Iceberg table with the columns of all state tables."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class KnownColumns:
     types: Mapping[str, str]
     """Physical column → type."""
     mapping: ColumnMapping
-    """Physical columns that differ from the logical ones, as in `Layout`."""
+    """Physical columns with other names than the logical ones, as `Layout.mapping`."""
     begins: Callable[[str], Collection[str] | None]
     """Returns the new columns of a state table; None if all are new."""
 
-    def goes_on(self, parts: Mapping[str, Collection[str]]) -> ColumnMapping:
-        """Physical names of the columns that continue from the existing state."""
+    def continued(self, parts: Mapping[str, Collection[str]]) -> ColumnMapping:
+        """Returns the physical names of the columns that continue from the existing state."""
         there = {name.lower() for name in self.types}
         found: dict[str, dict[str, str]] = {}
         for part, names in parts.items():
@@ -77,8 +77,8 @@ def layout_of(
         wants = {
             part: {name: in_table.get(kind) for name, kind in own.items()} for part, own in texts.items()
         }
-        goes_on = known.goes_on(names) if known is not None else None
-        names = physical_names(wants, together, goes_on, known.types if known is not None else None)
+        continued = known.continued(names) if known is not None else None
+        names = physical_names(wants, together, continued, known.types if known is not None else None)
     schema = schema_of([_renamed(schema, names[part]) for part, schema in parts.items()])
     spelled = {name.lower(): name for name in schema.names}
     physical = {part: {n: spelled[column] for n, column in own.items()} for part, own in names.items()}
@@ -86,7 +86,7 @@ def layout_of(
 
 
 def is_plain(schemas: Iterable[StructType]) -> bool:
-    """Whether every column name has one type only."""
+    """Returns whether every column name has one type only."""
     known: dict[str, str] = {}
     return all(
         kind is None or known.setdefault(each.name.lower(), kind) == kind

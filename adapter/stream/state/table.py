@@ -69,7 +69,7 @@ _RETENTION = Retention(max_snapshot_age=5 * 60 * 1_000_000, max_snapshots=100, t
 _SIGNATURE = f"{PREFIX}signature"
 _VERSION = f"{PREFIX}version"
 _INPUTS = f"{PREFIX}inputs"
-_APART = f"{PREFIX}columns"
+_MAPPING = f"{PREFIX}columns"
 _METRICS = "write.metadata.metrics.column."
 """Prefix of the properties that say for which columns Iceberg keeps bounds."""
 
@@ -109,7 +109,7 @@ class StateTable:
         self._growth: dict[str, PartGrowth] = {}
         self._shown: tuple[object, ...] | None = None
         self._maintenance: Maintenance | None = None
-        self._folded = False
+        self._is_compacted = False
 
     @property
     def exists(self) -> bool:
@@ -122,7 +122,7 @@ class StateTable:
         return self._table
 
     def position(self) -> Position | None:
-        """The position of the last committed micro-batch. Raises if the table has rows and no snapshot has one."""
+        """Returns the position of the last committed micro-batch. Raises if the table has rows and no snapshot has one."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -137,12 +137,12 @@ class StateTable:
             self._growth = growth_from_text(newest.get(GROWTH, ""))
         elif found is not None:
             self._growth = dict(found.growth)
-            self._grow_by(summary, found)
+            self._add_growth(summary, found)
         return found
 
     def signature(self) -> Signature | None:
-        """The signature that the state was created for; None if there is no state. Raises `StreamError` if another
-        version of this package created the table."""
+        """Returns the signature of the query that the state is of; None if there is no state. Raises `StreamError` if
+        another version of this package created the table."""
         if self._table is None:
             return None
         properties = {name: self._table.property(name) or "" for name in (_VERSION, _SIGNATURE)}
@@ -150,7 +150,7 @@ class StateTable:
 
     @property
     def notes_inputs(self) -> bool:
-        """Whether the state records the input columns, which a micro-batch without input needs."""
+        """Whether the state records the input columns, for micro-batches without input."""
         return self._table is not None and self._table.property(_INPUTS) is not None
 
     def sign(self, signature: Signature, inputs: StructType | None) -> None:
@@ -159,10 +159,10 @@ class StateTable:
         Args:
             inputs: columns of the next micro-batches, if one without input needs them; else None.
         """
-        self.table.set_properties({_SIGNATURE: _text(signature), **self._with_inputs(inputs)})
+        self.table.set_properties({_SIGNATURE: _signature_text(signature), **self._with_inputs(inputs)})
 
     def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
-        """The property that records the input columns, if this state has it."""
+        """Returns the property that records the input columns, if this state has it."""
         return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
 
     def create(
@@ -192,7 +192,7 @@ class StateTable:
         )
         properties = {
             **{f"{_METRICS}{name}": "full" for name in timed},
-            _SIGNATURE: _text(signature),
+            _SIGNATURE: _signature_text(signature),
             _VERSION: str(VERSION),
             **(_property_of_columns(layout.mapping) if layout.mapping else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
@@ -228,12 +228,12 @@ class StateTable:
     def mapping(self) -> ColumnMapping:
         """State table → logical column → physical column, where the names differ because the name has several types."""
         if self._known_mapping is None:
-            noted = None if self._table is None else self._table.property(_APART)
+            noted = None if self._table is None else self._table.property(_MAPPING)
             self._known_mapping = json.loads(noted or "{}")
         return self._known_mapping
 
     def types(self, spark: SparkSession) -> dict[str, str]:
-        """Physical columns of the state and their types, as in CREATE TABLE."""
+        """Returns the physical columns of the state and their types, as in CREATE TABLE."""
         return column_types(spark.table(self._model.state).schema)
 
     def migrate(
@@ -245,12 +245,12 @@ class StateTable:
         mapping: ColumnMapping,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
-        """Migrates the state to another query, in one commit that carries its last position. `added`: returns rows to
-        add, for a table of the new schema; None to add none."""
+        """Migrates the state to another query, in one commit that carries its last position. `added`: returns rows to add,
+        for the new schema; None to add none."""
         self._growth = self._growth_but_of(change.emptied_tables)
         timed = (name for name, kind in change.add.items() if kind.lower().startswith("timestamp"))
         settings = {
-            _SIGNATURE: _text(signature),
+            _SIGNATURE: _signature_text(signature),
             **self._with_inputs(inputs),
             **(_property_of_columns(mapping) if mapping or self.mapping else {}),
             **{f"{_METRICS}{name}": "full" for name in timed},
@@ -259,11 +259,11 @@ class StateTable:
         made = commit.TableChange(change, settings, added)
         commit.migrate("state.migrate", self._model, self.table, made, properties)
         if added is not None:
-            self._grow_by(self.table.last_summary(), position)
+            self._add_growth(self.table.last_summary(), position)
         self._columns = self._shown = self._known_mapping = None
 
     def input_schema(self) -> StructType:
-        """The columns of a micro-batch, as recorded in the table."""
+        """Returns the columns of a micro-batch, as recorded in the table."""
         from pyspark.sql.types import StructType
 
         return StructType.fromJson(json.loads(self.table.property(_INPUTS) or "{}"))
@@ -336,7 +336,7 @@ class StateTable:
         properties = replace(position, growth=self._growth_but_of(parts)).properties()
         commit.overwrite("state.fold", self._model, self.table, rows, properties, list(parts))
         self._note_commit(parts, position)
-        self._folded = True
+        self._is_compacted = True
 
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
         """Replaces all rows of these state tables, in one commit that carries `position`."""
@@ -352,8 +352,8 @@ class StateTable:
         commit.check(self._model, self.table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
-        """The last instant at which a window closes, in microseconds since 1970; None if no window is open. `closing`:
-        state table → column with the closing time, and its time zone."""
+        """Returns the last instant at which a window closes, in microseconds since 1970; None if no window is open.
+        `closing`: state table → column with the closing time, and its time zone."""
         if not closing:
             return None
         # One query per state table: Iceberg answers it from metadata, without reading a row.
@@ -373,11 +373,11 @@ class StateTable:
         self._table = self._columns = self._known_mapping = None
 
     def is_small(self, part: str) -> bool:
-        """Whether reading all rows of a state table costs no more than finding some of them."""
+        """Returns whether reading all rows of a state table costs no more than finding some of them."""
         return self._rows_of(part) <= _ROWS
 
     def is_renewed_by(self, part: str, rows: int) -> bool:
-        """Whether so many new rows affect so much of a state table that rewriting it costs no more than appending."""
+        """Returns whether rewriting a state table costs no more than appending so many rows."""
         return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
 
     def _rows_of(self, part: str) -> int:
@@ -390,7 +390,7 @@ class StateTable:
         return self._count("total-records")
 
     def size(self) -> dict[str, int]:
-        """Number of rows, bytes and files, from the newest snapshot."""
+        """Returns the number of rows, bytes and files, from the newest snapshot."""
         size, files = self._count("total-files-size"), self._count("total-data-files")
         return {"rows": self.rows, "bytes": size, "files": files}
 
@@ -405,19 +405,19 @@ class StateTable:
         return "" if self._table is None else str(self._table.java.name())
 
     def written_since(self, snapshot: int | None) -> dict[str, PartFigures] | None:
-        """Figures of what was written to each state table since a snapshot; None if they are unknown."""
+        """Returns the figures of what was written to each state table since a snapshot; None if they are unknown."""
         if self._table is None:
             return {}
         summaries = self._table.summaries_since(snapshot)
         return None if summaries is None else written(summaries)
 
     def sizes(self) -> dict[str, Size]:
-        """Size of each state table, from Iceberg's metadata."""
+        """Returns the size of each state table, from Iceberg's metadata."""
         sizes = {} if self._table is None else self._table.sizes()
         return {part: Size(*size) for part, size in sizes.items()}
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
-        """Names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
+        """Returns the names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
         found = []
         for part in parts:
             growth = self._growth.get(part.name, PartGrowth())
@@ -429,7 +429,7 @@ class StateTable:
         return found
 
     def is_scattered(self) -> bool:
-        """Whether the table has so many small files that merging them pays."""
+        """Returns whether the table has so many small files that merging them pays."""
         return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
 
     def maintain(self, spark: SparkSession) -> int:
@@ -438,9 +438,9 @@ class StateTable:
             return 0
         if self._maintenance is None:
             self._maintenance = Maintenance("state", self._model, self._table, _RETENTION, is_read=False)
-        if self._folded:
+        if self._is_compacted:
             # The rows from before the compaction are still on disk.
-            self._folded = False
+            self._is_compacted = False
             self._maintenance.look_again()
         return self._maintenance.after_commit(spark)
 
@@ -452,10 +452,10 @@ class StateTable:
             self._record_growth(part, self.table.added_rows(part), position)
 
     def _growth_but_of(self, parts: Collection[str]) -> dict[str, PartGrowth]:
-        """Growth of the state tables, without those that the commit rewrites."""
+        """Returns the growth of the state tables other than `parts`, which a commit rewrites."""
         return {part: growth for part, growth in self._growth.items() if part not in parts}
 
-    def _grow_by(self, summary: Mapping[str, str], position: Position) -> None:
+    def _add_growth(self, summary: Mapping[str, str], position: Position) -> None:
         for part in by_part(summary):
             self._record_growth(part, added_rows(summary, part), position)
 
@@ -482,12 +482,12 @@ class StateTable:
         parts: Mapping[str, str],
         check: Callable[[str, str, str], None] | None = None,
     ) -> list[str]:
-        """SQL for the rows of state tables with the table's columns; `check` is that of `Columns.select`."""
+        """Returns SQL for the rows of state tables with the columns of the Iceberg table. `check`: see `Columns.select`."""
         columns = self._columns_of(spark)
         return [columns.select(spark, query, name, check) for name, query in parts.items()]
 
     def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
-        """SQL for the rows to append to state tables. Raises `Widened` if columns were widened for them."""
+        """Returns SQL for the rows to append to state tables. Raises `Widened` if columns were widened for them."""
         wider: list[Widening] = []
         found = self._texts(spark, parts, partial(self._check_type, wider))
         if not wider:
@@ -516,13 +516,13 @@ class StateTable:
         self._columns = self._shown = None
 
     def note_inputs(self, inputs: StructType) -> None:
-        """Stores the input columns from now on, if this state records them."""
+        """Records the input columns from now on, if this state records them."""
         if self._table is not None and (notes := self._with_inputs(inputs)):
             self._table.set_properties(notes)
 
     def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
-        """Raises unless a column can hold the values, or can once it is `wider`. After a type change in a source,
-        Spark would round them silently."""
+        """Adds to `wider` if a column can hold values of another type once it is widened. Raises if it can't hold them:
+        Spark would round them silently after a type change in a source."""
         more = widening((name,), kind, given)
         if more and not more.fields:
             wider.append(more)
@@ -532,7 +532,7 @@ class StateTable:
                 f"is {kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another "
                 "type than it was. Nothing of this micro-batch was ingested. Convert it where it is read, as in "
                 f"cast({name} as {kind.upper()}) as {name}, and continue the state with that: {self._model.keep_command}. "
-                f"{self._model.build_anew}"
+                f"{self._model.rebuild_advice}"
             )
 
 
@@ -562,11 +562,11 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
 
 
 def _property_of_columns(mapping: ColumnMapping) -> dict[str, str]:
-    """The property that records the physical columns."""
-    return {_APART: json.dumps(mapping, sort_keys=True)}
+    """Returns the property that records the physical columns."""
+    return {_MAPPING: json.dumps(mapping, sort_keys=True)}
 
 
-def _text(signature: Signature) -> str:
+def _signature_text(signature: Signature) -> str:
     return json.dumps(to_json(signature), sort_keys=True)
 
 
@@ -576,4 +576,4 @@ def digest(signature: Signature) -> str:
     >>> digest(Signature(event_times={"a": "t", "b": "u"})) == digest(Signature(event_times={"b": "u", "a": "t"}))
     True
     """
-    return hashlib.sha256(_text(signature).encode()).hexdigest()[:16]
+    return hashlib.sha256(_signature_text(signature).encode()).hexdigest()[:16]

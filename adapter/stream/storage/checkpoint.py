@@ -45,7 +45,7 @@ def read_checkpoint(storage: Storage, path: str) -> Checkpoint | None:
 
 
 def clear_beginning(storage: Storage, path: str) -> None:
-    """Deletes incomplete offset files that a killed process left of the first micro-batch: Spark refuses them."""
+    """Deletes incomplete offset files of the first micro-batch, which a killed process left: Spark refuses them."""
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is None or (checkpoint.planned is None and checkpoint.done is None):
         storage.delete(f"{path}/offsets")
@@ -77,10 +77,8 @@ def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
 
 
 def read_whole(storage: Storage, path: str) -> dict[int, int | None]:
-    """Returns the indexes of the sources that the first micro-batch reads entirely.
-
-    The value of each is the snapshot up to which rows had been changed or deleted, or None if none had.
-    """
+    """Returns the sources that the first micro-batch reads as a whole: index → the newest snapshot if rows had been changed
+    or deleted, else None."""
     return read_by_place(storage, whole_file(path))
 
 
@@ -117,17 +115,17 @@ def copy_checkpoint(storage: Storage, path: str, to: str, but: Collection[str] =
             storage.write_text(f"{to}/{name}", text)
 
 
-def needed_files(log: Iterable[str], sums: int = 2) -> list[str]:
-    """Returns the files of a log that have all of its entries: the last `sums` compacted files and those after the first of
-    them. Spark needs two to derive the interval of compactions.
+def needed_files(log: Iterable[str], compactions: int = 2) -> list[str]:
+    """Returns the files of a log that have all of its entries: the last `compactions` compacted files, and all files after
+    the first of these. Spark derives the interval of compactions from two.
 
     >>> log = ["0", "1", "2.compact", "3", "4", "5.compact", "6", "7", "8.compact", "9", "10", ".9.crc", "offsets"]
-    >>> needed_files(log), needed_files(log, sums=1)
+    >>> needed_files(log), needed_files(log, compactions=1)
     (['5.compact', '6', '7', '8.compact', '9', '10'], ['8.compact', '9', '10'])
     """
     places = {name: int(number) for name in log if (number := name.removesuffix(".compact")).isdigit()}
     compacted = sorted(place for name, place in places.items() if name.endswith(".compact"))
-    first = compacted[-sums:][0] if compacted else 0
+    first = compacted[-compactions:][0] if compacted else 0
     return sorted((name for name, place in places.items() if place >= first), key=places.__getitem__)
 
 
@@ -144,7 +142,7 @@ def file_entries(storage: Storage, path: str, source: int) -> dict[str, FileEntr
     """Returns the entries in the log of a file source, by the files' paths as the log has them; empty for other sources."""
     log = f"{path}/sources/{source}"
     found = {}
-    for name in needed_files(storage.list(log), sums=1):
+    for name in needed_files(storage.list(log), compactions=1):
         for line in (storage.read_text(f"{log}/{name}") or "").splitlines():
             if line.startswith("{") and "path" in (entry := json.loads(line)):
                 found[str(entry["path"])] = FileEntry(int(entry["batchId"]), int(entry["timestamp"]))

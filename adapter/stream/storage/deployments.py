@@ -31,13 +31,13 @@ FORMAT = 1
 STAGED, PROMOTED = "staged", "promoted"
 """Phases: the new version has its own name, or has the model's name."""
 _FILE = "deployment.json"
-_UNDO = {PROMOTED: "rollback", STAGED: "promote"}
-_DOES = {PROMOTED: "promote", STAGED: "rollback"}
+_UNDO_COMMAND = {PROMOTED: "rollback", STAGED: "promote"}
+_COMMAND = {PROMOTED: "promote", STAGED: "rollback"}
 
 
 @dataclass(frozen=True)
 class Swap:
-    """A renaming of tables in progress."""
+    """A swap of two versions' names in progress."""
 
     to: str
     """The phase after it: `PROMOTED` or `STAGED`."""
@@ -84,12 +84,12 @@ class Deployment:
 
 
 def begin(model: StreamModel) -> Deployment:
-    """Returns a new deployment of a model, which isn't written yet."""
+    """Returns a new deployment of a model, without writing its file."""
     return Deployment(uuid.uuid4().hex[:8], model.name, model.target, int(time.time() * 1000))
 
 
 def version(model: StreamModel, table: str) -> StreamModel:
-    """Returns the model with another table."""
+    """Returns a version of a model, whose table has another name."""
     return replace(model, target=table, state=with_suffix(table, STATE))
 
 
@@ -111,9 +111,9 @@ def read(storage: Storage, table: str) -> Deployment | None:
     )
 
 
-def _parse(said: dict[str, Any]) -> Deployment:
-    swap = said.pop("swap")
-    return Deployment(**said, swap=None if swap is None else Swap(**swap))
+def _parse(content: dict[str, Any]) -> Deployment:
+    swap = content.pop("swap")
+    return Deployment(**content, swap=None if swap is None else Swap(**swap))
 
 
 def write(storage: Storage, deployment: Deployment) -> None:
@@ -133,7 +133,7 @@ def interrupted_swap(model: StreamModel) -> str | None:
     found = read(model.storage, model.target)
     if found is None or found.swap is None:
         return None
-    done, undone = _DOES[found.swap.to], _UNDO[found.swap.to]
+    done, undone = _COMMAND[found.swap.to], _UNDO_COMMAND[found.swap.to]
     return (
         f"`dbt-stream deploy {done} {model.name}` was interrupted, so its table, its state and its checkpoint may be of two "
         f"versions. To finish it: `dbt-stream deploy {done} {model.name}`. To undo it: `dbt-stream deploy {undone} "
@@ -142,7 +142,7 @@ def interrupted_swap(model: StreamModel) -> str | None:
 
 
 def check_settled(model: StreamModel) -> None:
-    """Raises if a swap of a model was interrupted. To be called before anything of it is read or dropped."""
+    """Raises if a swap of a model was interrupted. To be called before the model is read or dropped."""
     if (problem := interrupted_swap(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 
@@ -152,9 +152,9 @@ def tables_being_swapped(storage: Storage) -> set[str]:
     found: set[str] = set()
     for name in storage.list(storage.deployments):
         text = storage.read_text(f"{storage.deployments}/{name}/{_FILE}")
-        if text is not None and (said := json.loads(text)).get("swap") is not None:
-            target = str(said["target"])
-            found |= {target, *(with_suffix(target, f"{each}{said['id']}") for each in (NEW, PREVIOUS))}
+        if text is not None and (content := json.loads(text)).get("swap") is not None:
+            target = str(content["target"])
+            found |= {target, *(with_suffix(target, f"{each}{content['id']}") for each in (NEW, PREVIOUS))}
     return found
 
 

@@ -45,7 +45,7 @@ class TableSnapshot:
     schema: int
     """Id of the current schema, which can change without a snapshot."""
     properties: Mapping[str, str]
-    """The properties that belong to the rows and columns."""
+    """The table properties that are restored with the rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def check_name(model: StreamModel, name: str) -> None:
 
 
 def is_asked_for(name: str) -> bool:
-    """Returns whether that is the name of a savepoint that a user takes, not of an automatic one."""
+    """Returns whether a savepoint of this name was taken by a user, not automatically."""
     return _NAME.fullmatch(name) is not None and _AUTOMATIC.fullmatch(name) is None
 
 
@@ -184,7 +184,7 @@ def is_complete(model: StreamModel, name: str) -> bool:
 
 
 def forget(model: StreamModel, name: str) -> None:
-    """Deletes the file of a savepoint, so that it doesn't exist any more. Its branches and copies are removed later."""
+    """Deletes the file of a savepoint, which is incomplete from then on. Its branches and copies are removed later."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")
 
 
@@ -201,11 +201,11 @@ def read(storage: Storage, path: str, name: str) -> Savepoint | None:
     )
 
 
-def _parse(said: dict[str, Any]) -> Savepoint:
+def _parse(content: dict[str, Any]) -> Savepoint:
     tables = {
-        kind: None if each is None else TableSnapshot(**each) for kind, each in said.pop("tables").items()
+        kind: None if each is None else TableSnapshot(**each) for kind, each in content.pop("tables").items()
     }
-    return Savepoint(**said, tables=tables)
+    return Savepoint(**content, tables=tables)
 
 
 def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
@@ -229,7 +229,7 @@ def interrupted_restore(model: StreamModel) -> str | None:
 
 
 def check_not_interrupted(model: StreamModel) -> None:
-    """Raises if a restore or a swap of a model was interrupted. To be called before anything of it is read."""
+    """Raises if a restore or a swap of a model was interrupted. To be called before the model is read."""
     check_settled(model)
     if (problem := interrupted_restore(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")

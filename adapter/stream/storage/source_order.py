@@ -36,8 +36,8 @@ class Order(NamedTuple):
 
 
 def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
-    """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other
-    sources. `checkpoint`: the path of another checkpoint. Default: the model's."""
+    """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other sources.
+    `checkpoint`: path of the checkpoint; default: the model's."""
     noted = _recorded_sources(model, checkpoint or model.checkpoint)
     if noted is None:
         # The stream hasn't started, or the checkpoint has no order.
@@ -72,7 +72,7 @@ def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
 
 
 def snapshots_read(storage: Storage, checkpoint: str) -> list[tuple[str, int | None]]:
-    """Returns the same with the last planned snapshot of each; None where none is planned, or where it isn't a table."""
+    """Returns what a stream reads, as `noted_sources`, each with its last planned snapshot; None if there is none."""
     names, batch = noted_sources(storage, checkpoint), planned_batch(storage, checkpoint)
     offsets = [] if batch is None else read_offsets(storage, checkpoint, batch)
     return [*zip_longest(names, map(last_snapshot, offsets[: len(names)]))]
@@ -116,12 +116,12 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
                 found[at] = same[0]
                 _check_folder(model, model.sources[same[0]], known)
     gone = [known["relation"] for at, known in enumerate(noted) if at not in found]
-    come = [each["relation"] for n, each in enumerate(now) if n not in found.values()]
-    if gone or come:
+    added = [each["relation"] for n, each in enumerate(now) if n not in found.values()]
+    if gone or added:
         changed = [f"no longer reads {', '.join(gone)}"] if gone else []
-        changed += [f"reads {', '.join(come)}, which it didn't when it began"] if come else []
+        changed += [f"reads {', '.join(added)}, which it didn't when it began"] if added else []
         raise StreamError(
             f"Model {model.name}: its query {' and '.join(changed)}, and a stream continues with the sources it began with. "
-            f"{model.build_anew}"
+            f"{model.rebuild_advice}"
         )
     return [found[at] for at in range(len(noted))]

@@ -41,7 +41,7 @@ def test_a_state_of_another_time_zone_is_not_gone_on_with(spark: Any, storage_ro
                 f"Model {s.model.name}: its state was made under other settings of the session ({ZONE} is "
                 "'Europe/Berlin' and was 'UTC'), by which the same query gives other rows. Set them back, in the "
                 "profile's server_side_parameters. "
-                f"{s.model.build_anew}"
+                f"{s.model.rebuild_advice}"
             )
     finally:
         spark.conf.set(ZONE, "UTC")

@@ -69,7 +69,7 @@ def test_branches_of_a_union_may_be_put_in_another_order(
             stream.run()
         assert refusal.value.msg == (
             f"Model {stream.model.name}: its query {said}, and a stream continues with the sources it began with. "
-            f"{stream.model.build_anew}"
+            f"{stream.model.rebuild_advice}"
         )
     assert stream.rows() == rows
 

@@ -20,7 +20,7 @@ MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lamb
 
 def test_what_lies_beside_a_table() -> None:
     assert feed_of(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
-    assert MODEL.make_anew(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+    assert MODEL.rebuild_command(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
 
 
 def test_names_of_files_differ_as_those_of_tables_do() -> None:

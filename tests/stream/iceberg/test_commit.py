@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dbt.adapters.spark_streaming.stream.iceberg.commit import Unmoved
+from dbt.adapters.spark_streaming.stream.iceberg.commit import CommitCondition
 from dbt.adapters.spark_streaming.stream.iceberg.table import APPEND, COMMIT, REPLACE
 
 
@@ -43,7 +43,7 @@ class Summary(dict[str, str]):
 def holds(
     snapshots: Sequence[Snapshot], known: int | None, by_anyone: bool = False, name: str = "mine"
 ) -> bool:
-    return Unmoved(known, by_anyone, name).holds(iter(snapshots))
+    return CommitCondition(known, by_anyone, name).holds(iter(snapshots))
 
 
 FIRST = Snapshot(1, "first")
@@ -80,7 +80,7 @@ def test_a_table_that_was_rolled_back_or_made_anew_is_another() -> None:
 
 
 def test_a_commit_that_was_made_already_isnt_refused() -> None:
-    condition = Unmoved(1, name="mine")
+    condition = CommitCondition(1, name="mine")
     with pytest.raises(RuntimeError, match="made already"):
         condition.holds(iter([Snapshot(3, "another run's"), Snapshot(2, "mine"), FIRST]))
     assert not condition.refused

@@ -61,7 +61,7 @@ def test_other_settings_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
         "its state was made under other settings of the session (spark.sql.session.timeZone is 'UTC' and was "
         "'Europe/Berlin')"
     )
-    assert found.refused.endswith(MODEL.build_anew)
+    assert found.refused.endswith(MODEL.rebuild_advice)
     assert verdict(monkeypatch, MODEL, STATEFUL, has, "UTC").refused is None
 
 

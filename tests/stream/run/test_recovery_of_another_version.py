@@ -117,8 +117,8 @@ def test_what_the_package_changed_is_no_edit(model: StreamModel, noted: str | No
     )
     assert f"with {before} it continues as before" in said
     assert "Put the query back" not in said and "changed in what" not in said
-    assert "`dbt run --full-refresh --select totals`" in model.build_anew
-    assert "`dbt-stream state bootstrap totals --from <table>`" in model.build_anew
+    assert "`dbt run --full-refresh --select totals`" in model.rebuild_advice
+    assert "`dbt-stream state bootstrap totals --from <table>`" in model.rebuild_advice
 
 
 def test_a_reason_in_other_words_is_no_edit(model: StreamModel) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.run.saving import forget_all, left_behind
+from dbt.adapters.spark_streaming.stream.run.saving import forget_all, leftovers
 
 NO_SPARK: Any = None
 
@@ -25,7 +25,7 @@ def test_files_of_others_stay(model: StreamModel) -> None:
     others = [f"{model.savepoints}/{name}" for name in ("README", "mine/savepoint of may.json")]
     for each in others:
         model.storage.write_text(each, "of a user")
-    assert left_behind(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
+    assert leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
     assert all(map(model.storage.exists, others))
     assert model.storage.list(model.savepoints) == ["README", "mine"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.sources.initial_offset import begin_again, move_along
+from dbt.adapters.spark_streaming.stream.sources.initial_offset import advance_offsets, begin_again
 
 
 def offset(snapshot: int) -> str:
@@ -39,24 +39,24 @@ def done(model: StreamModel, batch: int) -> None:
 
 
 def test_before_the_first_micro_batch_is_done_it_stays(model: StreamModel) -> None:
-    move_along(model)
+    advance_offsets(model)
     assert begins(model) == {"snapshot_id": 10, "position": 1}
 
 
 def test_it_is_before_the_last_snapshot_that_was_read(model: StreamModel) -> None:
     done(model, 0)
-    move_along(model)
+    advance_offsets(model)
     assert begins(model) == {"snapshot_id": 11, "position": -1}
     done(model, 1)
-    move_along(model)
+    advance_offsets(model)
     assert begins(model) == {"snapshot_id": 12, "position": -1}
     assert not model.storage.exists(f"{model.checkpoint}/sources/1/offsets/0"), "folders have none"
 
 
 def test_a_micro_batch_that_was_ingested_before_a_crash_counts(model: StreamModel) -> None:
-    move_along(model, ingested=0)
+    advance_offsets(model, ingested=0)
     assert begins(model) == {"snapshot_id": 11, "position": 0}, "Spark replays the first micro-batch"
-    move_along(model, ingested=7)
+    advance_offsets(model, ingested=7)
     assert begins(model)["snapshot_id"] == 12, "no further than is planned"
 
 

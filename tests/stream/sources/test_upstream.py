@@ -21,8 +21,8 @@ MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lamb
 
 def test_advice_names_what_dbt_can_select() -> None:
     model = replace(MODEL, upstream={"pages_v2": "pages"})
-    assert model.make_anew("lake.db.pages_v2__changes") == "`dbt run --full-refresh --select pages+`"
-    of_others = model.make_anew("lake.raw.events")
+    assert model.rebuild_command("lake.db.pages_v2__changes") == "`dbt run --full-refresh --select pages+`"
+    of_others = model.rebuild_command("lake.raw.events")
     assert of_others.startswith(
         f"`dbt run --full-refresh --select {MODEL.name}+`, once who writes that table"
     )
@@ -30,7 +30,7 @@ def test_advice_names_what_dbt_can_select() -> None:
 
 def test_advice_on_a_seed() -> None:
     model = replace(MODEL, upstream={"given_rows": "given", "t": "t"}, seeds=frozenset(["given_rows"]))
-    assert model.make_anew("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
+    assert model.rebuild_command("lake.db.Given_Rows") == "`dbt build --full-refresh --select given+`"
     said = replaced_message(model, "lake.db.given_rows", from_scratch=True)
     assert "the table lake.db.given_rows of the seed that it streams from was recreated" in said
     assert (
@@ -45,10 +45,13 @@ def test_advice_on_a_seed() -> None:
 def test_of_two_tables_with_one_alias_the_right_one_is_named() -> None:
     upstream = {"`eu`.`orders`": "shop_eu.orders", "`us`.`orders`": "orders_us"}
     model = replace(MODEL, upstream=upstream, seeds=frozenset({"`us`.`orders`"}), selector="shop.m")
-    assert model.make_anew("lake.us.orders") == "`dbt build --full-refresh --select orders_us+`"
-    assert model.make_anew("lake.`EU`.orders__changes") == "`dbt run --full-refresh --select shop_eu.orders+`"
+    assert model.rebuild_command("lake.us.orders") == "`dbt build --full-refresh --select orders_us+`"
+    assert (
+        model.rebuild_command("lake.`EU`.orders__changes")
+        == "`dbt run --full-refresh --select shop_eu.orders+`"
+    )
     assert not model.is_seed("lake.eu.orders") and model.is_seed("lake.us.orders")
-    assert "--select shop.m+`, once who writes" in model.make_anew("lake.asia.orders")
+    assert "--select shop.m+`, once who writes" in model.rebuild_command("lake.asia.orders")
 
 
 def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

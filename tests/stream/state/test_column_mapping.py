@@ -52,14 +52,14 @@ def test_the_order_of_parts_is_no_matter() -> None:
 
 def test_what_goes_on_keeps_its_column() -> None:
     has = {"part": "string", "step": "bigint", "k": "timestamp", "n": "bigint"}
-    goes_on = {"a": {"step": "step", "k": "k", "n": "n"}}
-    found = physical_names(_WANTS, goes_on=goes_on, has=has)
+    continued = {"a": {"step": "step", "k": "k", "n": "n"}}
+    found = physical_names(_WANTS, continued=continued, has=has)
     assert found["a"] == {"step": "step", "k": "k", "n": "n"}
     assert found["b"]["k"] == found["c"]["k"] == "k__date"
     # And so does what is the only one left; what comes has the column of its type, or another one than that.
     has = {"part": "string", "step": "bigint", "k__date": "date"}
     wants: dict[str, dict[str, str | None]] = {"b": {"k": "date"}, "d": {"k": "date"}, "e": {"k": "int"}}
-    found = physical_names(wants, goes_on={"b": {"k": "k__date"}}, has=has)
+    found = physical_names(wants, continued={"b": {"k": "k__date"}}, has=has)
     assert found == {"b": {"k": "k__date"}, "d": {"k": "k__date"}, "e": {"k": "k__int"}}
 
 
@@ -70,7 +70,7 @@ def test_a_part_that_wants_another_type_is_refused() -> None:
         with pytest.raises(TwoTypesError, match=r"k of its state \(k of a\) is a DATE and would be a BIGINT"):
             physical_names(
                 {part: wants[part] for part in parts},
-                goes_on={part: {"k": "k"} for part in parts},
+                continued={part: {"k": "k"} for part in parts},
                 has={"k": "date"},
             )
 
@@ -169,10 +169,10 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
         "stage_1_distinct_v": {"k": "int", "v": "int"},
         "stage_2_groups": {"k": "date"},
     }
-    goes_on = known.goes_on(wants)
-    assert goes_on == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
+    continued = known.continued(wants)
+    assert continued == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
     together = [("stage_1_groups", "stage_1_distinct_v")]
-    assert physical_names(wants, together, goes_on, known.types)["stage_1_distinct_v"] == {
+    assert physical_names(wants, together, continued, known.types)["stage_1_distinct_v"] == {
         "k": "k__int",
         "v": "v",
     }

@@ -74,11 +74,15 @@ def test_a_promotion_that_was_cut_short(model: StreamModel, staged: Deployment) 
 
 def test_commands_are_those_of_the_version(model: StreamModel, staged: Deployment) -> None:
     new = version(model, staged.new)
-    assert (model.is_beside, new.is_beside, version(model, staged.previous).is_beside) == (False, True, True)
+    assert (
+        model.is_deployment_version,
+        new.is_deployment_version,
+        version(model, staged.previous).is_deployment_version,
+    ) == (False, True, True)
     assert new.state == f"{staged.new}__state"
     assert new.rebuild == "`dbt-stream deploy init --full-refresh m`"
-    assert new.build_anew == f"To rebuild it: {new.rebuild}."
-    assert model.build_anew == (
+    assert new.rebuild_advice == f"To rebuild it: {new.rebuild}."
+    assert model.rebuild_advice == (
         "To rebuild it: `dbt run --full-refresh --select m`; or next to the old version, which stays until the new one "
         "has caught up: `dbt-stream deploy init m`; or with a table that has the rows so far: `dbt-stream state "
         "bootstrap m --from <table>`."
