@@ -27,13 +27,11 @@ _PANDAS_API = "pyspark.pandas"
 
 @cache
 def _pandas_api_problem() -> ImportError | None:
-    """Imports Spark's pandas API, and returns the error where it doesn't fit the pandas that is installed.
-
-    Later imports then fail at once. A second attempt in another thread would let the first continue with half a module.
-    """
+    """Imports Spark's pandas API. Returns the error if it doesn't support the installed pandas. Later imports then fail at
+    once. A second attempt in another thread would let the first continue with half a module."""
     try:
         with warnings.catch_warnings():
-            # It asks for a variable of the environment, which it then sets itself.
+            # It warns that an environment variable isn't set, and sets it.
             warnings.filterwarnings("ignore", message="'PYARROW_IGNORE_TIMEZONE'")
             importlib.import_module(_PANDAS_API)
     except ImportError as problem:

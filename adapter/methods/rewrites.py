@@ -54,8 +54,7 @@ class RewriteMethods(metaclass=AdapterMeta):
                 raise QueryError(f"Model {model['name']}: {problem}") from problem
 
     def check_rewrite_configs(self, node: Any) -> None:
-        """Raises if a node, or an ephemeral model that it reads, has a rewrite config that would have
-        no effect."""
+        """Raises if a node, or an ephemeral model that it reads, has a rewrite config without effect."""
         with streaming.sentences():
             for each in (node, *self._ephemeral_below(node)):
                 _check(each)

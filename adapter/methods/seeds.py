@@ -19,10 +19,8 @@ _DEFINITION = "dbt_spark_streaming.seed"
 
 
 def stage(table: agate.Table, view: str, session: SparkSession) -> None:
-    """Creates a temporary view of a seed's rows, with STRING columns.
-
-    dbt-spark writes 10,000 rows at a time into a statement, which Spark takes minutes to parse and optimize.
-    """
+    """Creates a temporary view of a seed's rows, with STRING columns. dbt-spark writes 10,000 rows at a time into a
+    statement, which Spark takes minutes to parse and optimize."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = StructType([StructField(str(name), StringType()) for name in table.column_names])
@@ -40,8 +38,8 @@ def record_definition(table: IcebergTable, definition: str) -> None:
 
 
 def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) -> bool:
-    """Returns whether a seed's table was made by a definition and still has its columns, none of a type whose values can't
-    be compared."""
+    """Returns whether a seed's table was created by a definition, still has its columns, and has no VARIANT, which can't be
+    compared."""
     from ..stream.iceberg.table import columns_in_spark
 
     if table.property(_DEFINITION) != _digest(definition):
@@ -53,7 +51,7 @@ def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) 
 
 
 def _digest(definition: str) -> str:
-    """Returns a digest of a text, however its words are spaced.
+    """Returns a digest of a text that doesn't depend on its white space.
 
     >>> _digest("`a` int,  using iceberg") == _digest(" `a` int, using\\niceberg")
     True

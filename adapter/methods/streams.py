@@ -69,7 +69,7 @@ logger = AdapterLogger("Spark")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run of a model: what it does besides reading its input."""
+    """Options of a run of a model."""
 
     flush: bool = False
     """Whether to close all windows afterwards."""
@@ -138,10 +138,10 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: an argument is wrong, or the project doesn't say what the versions are.
         """
         with streaming.sentences():
-            # A unit test's own graph has nothing of what the project says of its sources.
-            whole = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
-            declared = as_of.declared(str(relation), whole)
-            known = streaming.known(graph if declared == str(relation) else whole, node=model)
+            # The graph of a unit test lacks what the project declares of its sources.
+            project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
+            declared = as_of.declared(str(relation), project_graph)
+            known = streaming.known(graph if declared == str(relation) else project_graph, node=model)
             versions = as_of.make(str(relation), time, key, known.get(declared))
             return expansion.expand_as_of(*versions)
 
@@ -153,10 +153,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "")
     def whole_input_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
-        """Returns the text of a view or a test, which runs over whole inputs.
-
-        It omits the steps that `emit='on_change'` omits, and the rows that a stream drops because of their event time.
-        """
+        """Returns the text of a view or a test, which runs over whole inputs. It omits the steps that `emit='on_change'`
+        omits, and the rows that a stream drops because of their event time."""
         return self._planned(streaming.whole_input_text, sql, graph, model)
 
     def _planned(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
@@ -180,7 +178,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def note_clone(self, model: Mapping[str, Any], original: BaseRelation) -> None:
-        """Says that `dbt clone` of a streaming model copies neither its table nor its state."""
+        """Logs that `dbt clone` of a streaming model copies neither its table nor its state."""
         if model["config"]["materialized"] in model_configs.MATERIALIZATIONS:
             name = model["name"]
             logger.info(
@@ -341,11 +339,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: False)
     def stream_begins(self, model: Mapping[str, Any]) -> bool:
-        """Returns whether this run starts a model's stream although its table exists.
-
-        That is so if a run was interrupted after it created the table, before it deleted the state and the checkpoint of an
-        earlier table of that name.
-        """
+        """Returns whether this run starts a model's stream although its table exists. That is so if a run was interrupted
+        after it created the table, before it deleted the state and the checkpoint of an earlier table of that name."""
         with streaming.sentences():
             return owner.is_left_of_another(
                 self.environment.session(), stream_node.model(model, self.environment)
@@ -413,11 +408,11 @@ class StreamingMethods(metaclass=AdapterMeta):
             session = self.environment.session()
             plans = [(streamed, program)]
 
-            def again() -> tuple[StreamModel, Program]:
+            def replan_for_flush() -> tuple[StreamModel, Program]:
                 plans.append(replan())
                 return plans[-1]
 
-            result = runner.run_stream(session, streamed, program, again)
+            result = runner.run_stream(session, streamed, program, replan_for_flush)
         with handle.errors(), streaming.sentences():
             # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
@@ -427,7 +422,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         return streaming.response(result)
 
     def _publishing_failure(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Publishes a failure of the model. The service does so itself for models that it prepares."""
+        """Returns a context that publishes a failure of the model; none in the service, which does so itself."""
         if preparation.is_preparing():
             return nullcontext()
         return health.publishing_failure(stream_node.place(model, self.environment))

@@ -27,7 +27,7 @@ class Failure(Enum):
 
 # Spark's SQLSTATE classes of errors in a query, a value, a constraint or a type, and of errors that the query raises.
 _SQLSTATE = re.compile(r"SQLSTATE: (?P<state>[0-9A-Z]{5})")
-_OF_THE_AUTHOR = ("0A", "21", "22", "23", "42", "44", "P0")
+_AUTHORS_STATES = ("0A", "21", "22", "23", "42", "44", "P0")
 # Error classes for messages that were cut to their first line, so that they have no SQLSTATE.
 _AUTHORS_CLASSES = re.compile(
     r"\[(?:USER_RAISED_EXCEPTION|DIVIDE_BY_ZERO|CAST_\w+|ARITHMETIC_OVERFLOW|NUMERIC_\w+|UNRESOLVED_\w+|"
@@ -50,7 +50,7 @@ _QUOTED = re.compile(
     r"\bfile:/[^:,;\n]*/[^\s:,;]*|For input string: .*|(?:NumberFormat|DateTimeParse)Exception: .*"
 )
 
-_PASSES = re.compile(
+_OUTAGE_TEXT = re.compile(
     "|".join(
         (
             # The network.
@@ -109,10 +109,8 @@ def classify(problem: BaseException) -> Failure:
 
 
 def _is_own_message(link: BaseException) -> bool:
-    """Returns whether the text of an exception was written by this package.
-
-    A `PreparationError` quotes dbt; it counts as ours if the exception that dbt caught is known, as then that one decides.
-    """
+    """Returns whether the text of an exception was written by this package. A `PreparationError` quotes dbt; it counts as
+    ours if the exception that dbt caught is known, as then that one decides."""
     if isinstance(link, PreparationError):
         return link.__cause__ is not None
     return isinstance(link, _OURS) and not isinstance(link, DbtDatabaseError)
@@ -130,8 +128,8 @@ def is_held_elsewhere(text: str) -> bool:
 def classify_text(text: str) -> Failure | None:
     """Classifies the text of an exception and its causes. Returns None if no rule matches."""
     states = {found["state"] for found in _SQLSTATE.finditer(text)}
-    if any(state.startswith(_OF_THE_AUTHOR) for state in states) or _AUTHORS_CLASSES.search(text):
+    if any(state.startswith(_AUTHORS_STATES) for state in states) or _AUTHORS_CLASSES.search(text):
         return Failure.PERMANENT
     if _NOT_INSTALLED.search(text):
         return Failure.PERMANENT
-    return Failure.TRANSIENT if _PASSES.search(_QUOTED.sub(" ", text)) else None
+    return Failure.TRANSIENT if _OUTAGE_TEXT.search(_QUOTED.sub(" ", text)) else None

@@ -1,4 +1,4 @@
-"""Health of a model (state, time, last error), in a small file next to its progress, with a heartbeat."""
+"""Publishes the health of models: state, time and last error, in a file next to the progress, with a heartbeat."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def running_elsewhere(model: StreamModel) -> Health | None:
 
 
 def is_elsewhere(model: StreamModel) -> bool:
-    """Returns whether the files of a model belong to a table of another target's catalog. A note that can't be read is
-    reported by the model's own run."""
+    """Returns whether the files of a model belong to a table of another target's catalog. False if that can't be read: the
+    model's own run reports it."""
     try:
         return owner.problem(model) is not None
     except StreamError:

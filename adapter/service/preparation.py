@@ -1,5 +1,4 @@
-"""Prepares models for the service: `dbt run` plans them and creates their tables, but hands their streams over instead of
-running them."""
+"""Prepares models for the service: `dbt run` plans them, creates their tables, and hands their streams over."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _handed_over: dict[str, Prepared] | None = None
 
 @contextmanager
 def preparing() -> Iterator[Mapping[str, Prepared]]:
-    """Makes dbt hand over the streams that it would run. Yields a mapping that fills up, by the models' unique id."""
+    """Makes dbt hand streams over instead of running them. Yields a mapping, by unique id, to which they are added."""
     global _handed_over
     found: dict[str, Prepared] = {}
     _handed_over = found

@@ -146,14 +146,14 @@ class Supervisor:
         each.attempt = attempt = Attempt()
         each.started = self.elapsed()
 
-        def carry_out() -> None:
+        def run_attempt() -> None:
             try:
                 self.work(each.name, attempt)
             except BaseException as problem:
                 attempt.problem = problem
             attempt.is_over = True
 
-        self.spawn(each.name, carry_out)
+        self.spawn(each.name, run_attempt)
 
     def _follow(self, each: Supervised, attempt: Attempt) -> None:
         """Updates a model's state from its attempt."""
@@ -208,7 +208,7 @@ class Supervisor:
         )
 
     def _give_up_waiting(self) -> None:
-        """Fails the models that wait for a table if all remaining models do: nobody is going to create it."""
+        """Fails the models that wait for a table if all remaining models do, because none of them will create it."""
         left = [each for each in self.models.values() if not each.is_over]
         if left and all(each.lacks_table and each.attempt is None for each in left):
             for each in left:
