@@ -201,7 +201,7 @@ class BatchMethods(metaclass=AdapterMeta):
 
         Args:
             source: a relation, or a query in brackets.
-            divided: a query that counts the table's files of which some rows, not all, meet the condition; None if unknown.
+            divided: a query that counts the table's files that have both rows that meet the condition and others.
         """
         types = _types(columns)
         if (

@@ -112,8 +112,8 @@ def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
 def _changed_metadata(
     spark: SparkSession, table: IcebergTable, snapshot: int | None
 ) -> Iterator[tuple[Any, Any]]:
-    """Makes a snapshot the current one (None: the table has no rows), and the changes of the block, in one commit. Yields
-    the current metadata and the builder of the new metadata."""
+    """Makes a snapshot the current one, or none if it is None, with the changes of the block, in one commit. Yields the
+    current metadata and the builder of the new metadata."""
     operations = table.java.operations()
     now = operations.current()
     builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
