@@ -104,13 +104,14 @@ class BatchSplitter:
         Raises:
             StreamError: the event time has changed, so the rows that are left are unknown.
         """
-        if since is not None and (not self._can_split or sorted(since.by) != sorted(self._time_names)):
+        can_split = self._can_split and bool(self._time_columns(batch))
+        if since is not None and (not can_split or sorted(since.by) != sorted(self._time_names)):
             raise StreamError(
                 f"Model {self._model.name}: its last micro-batch is partly ingested, in order of "
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        if not self._can_split or not self._time_columns(batch):
+        if not can_split:
             yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
             return
         tries = self._failed_attempts(number)

@@ -77,6 +77,17 @@ def test_what_is_left_is_told_by_the_same_event_time(model: StreamModel) -> None
             take(changed, since=SplitPoint(17, ("raw.events.ts",)))
 
 
+def test_a_column_that_is_no_time_any_more_does_not_tell_what_is_left(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole micro-batch would be ingested, with the rows of its first pieces once more."""
+    since = SplitPoint(7, ("raw.events.ts",))
+    monkeypatch.setattr(BatchSplitter, "_time_columns", lambda *_: [])
+    with pytest.raises(StreamError, match=r"in order of raw\.events\.ts, which is no longer its event time"):
+        take(cutter(model), since=since)
+    assert take(cutter(model)) is None
+
+
 def test_where_it_goes_on_is_in_the_position() -> None:
     position = Position("m", "id", 5, cut=SplitPoint(17, ("raw.events.ts", "raw.others.at")))
     assert read_position(position.properties()) == position
