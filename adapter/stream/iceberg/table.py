@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from dataclasses import dataclass
@@ -485,10 +486,29 @@ class IcebergTable:
                 continue
             try:
                 uuid = str(parser.read(self.java.io(), path).uuid())
-            except Exception:  # an incomplete file
-                continue
+            except Exception:
+                # Either a killed process left it, or a newer version of Iceberg wrote it.
+                if not self._is_complete_json(path):
+                    continue
+                uuid = "unknown"
             if uuid != str(self.java.uuid()):
                 raise SharedFolder(self.name, self.folder, uuid)
+
+    def _is_complete_json(self, path: str) -> bool:
+        """Returns whether a file exists and has JSON, maybe compressed by gzip."""
+        file = self.java.io().newInputFile(path)
+        if not file.exists():
+            return False
+        stream = file.newStream()
+        try:
+            content = bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+        try:
+            json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
+        except (ValueError, EOFError, OSError):
+            return False
+        return True
 
     def listed(self, folder: str) -> Iterator[str]:
         """Yields the files below a folder. Nothing if the table's FileIO can't list files, or the folder doesn't exist."""
