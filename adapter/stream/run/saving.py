@@ -89,8 +89,11 @@ def save_before(
 
 
 def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
-    """Deletes a savepoint, or raises if there is none. Maintenance later removes the snapshots that only it kept."""
+    """Deletes a savepoint. Raises if there is none, or an interrupted restore needs it. Maintenance later removes the
+    snapshots that only it retained."""
     with sentences(model), locked(spark, model):
+        if name in (savepoints.being_restored(model) or {}).values():
+            savepoints.check_not_interrupted(model)
         if name not in model.storage.list(model.savepoints):  # an incomplete one is deleted, too
             savepoints.find(model, name)
         remove(working_session(spark), model, name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.run import saving
 from dbt.adapters.spark_streaming.stream.run.saving import forget_all, leftovers
 
 NO_SPARK: Any = None
@@ -35,3 +38,23 @@ def test_a_model_is_reset_after_an_interrupted_restore(model: StreamModel) -> No
     model.storage.write_text(model.restoring, '{"name": "half", "kept_as": null}')
     forget_all(NO_SPARK, model)
     assert not model.storage.exists(model.savepoints)
+
+
+def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without both, neither finishing the restore nor going back is possible."""
+    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "working_session", lambda spark: spark)
+    removed: list[str] = []
+    monkeypatch.setattr(saving, "remove", lambda spark, model, name: removed.append(name))
+    for name in ("kept", "before-restore-1", "other"):
+        model.storage.write_text(f"{model.savepoints}/{name}/savepoint.json", "{}")
+    model.storage.write_text(model.restoring, '{"name": "kept", "kept_as": "before-restore-1"}')
+    for name in ("kept", "before-restore-1"):
+        with pytest.raises(StreamError, match="the restore of its savepoint 'kept' was interrupted"):
+            saving.delete(NO_SPARK, model, name)
+    saving.delete(NO_SPARK, model, "other")
+    model.storage.delete(model.restoring)
+    saving.delete(NO_SPARK, model, "kept")
+    assert removed == ["other", "kept"]
