@@ -59,23 +59,23 @@ class Partials:
         self.spec = spec
         self.metrics = [MetricColumns(metric) for metric in spec.metrics]
         self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
-        self.kept_metrics = self.metrics
+        self.stored_metrics = self.metrics
         self.group_keys = [quote(key.name) for key in spec.keys]
         self.keys = [*self.group_keys, GROUPING_ID] if spec.grouping_sets is not None else self.group_keys
         self.rows = f"{spec.name}_rows"
         # Whether distinct sets are kept for the finest grouping set only; the other sets are computed from it.
-        self.kept_for_finest = False
+        self.stores_finest = False
         # Suffix of the flag columns (see `FLAGS`).
-        self.flags_say = SEEN
+        self.flag_suffix = SEEN
 
     def state_columns(self) -> dict[str, list[str]]:
         """Maps each metric's identity to its state columns, including those in its distinct set."""
         found = {}
         for metric in self.metrics:
-            columns = metric.columns() if metric in self.kept_metrics else []
+            columns = metric.columns() if metric in self.stored_metrics else []
             for members in self.spec.distinct_sets:
                 if members.name == metric.metric.distinct_set:
-                    flags = flag_columns(self.spec, members, self.flags_say)
+                    flags = flag_columns(self.spec, members, self.flag_suffix)
                     size, place = len(flags) // len(members.flags), members.place(metric.metric)
                     columns = [*columns, *flags[place * size : (place + 1) * size]]
             found[metric.metric.identity] = columns
@@ -113,7 +113,7 @@ class Partials:
 
     def _set_keys(self) -> list[str]:
         """Keys of a distinct set's rows: all but enumerated keys, which have columns."""
-        if self.kept_for_finest:
+        if self.stores_finest:
             return self.group_keys
         enumerated = self.spec.enumerated
         few = [] if enumerated is None else [quote(name) for name in enumerated.keys]
@@ -130,7 +130,7 @@ class Partials:
     def _stored_set_keys(self, fixed: Sequence[str]) -> tuple[list[str], str]:
         """Returns the keys to select, and the GROUP BY over `fixed` columns and keys, for reading a distinct set from the
         state."""
-        if self.kept_for_finest:
+        if self.stores_finest:
             return self._selected_keys(), self._group_by(fixed)
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
 
@@ -225,7 +225,7 @@ class Partials:
 
     def _stored_columns(self) -> list[str]:
         """State columns of a slice. Metrics over distinct values that are counted when a window closes have none."""
-        return [name for metric in self.kept_metrics for name in metric.columns()]
+        return [name for metric in self.stored_metrics for name in metric.columns()]
 
     def _lifted(
         self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
@@ -253,7 +253,7 @@ class Partials:
         """Returns a query that merges state rows with equal keys. `also` maps other output columns to their
         aggregates."""
         if metrics is None:
-            metrics = self.kept_metrics
+            metrics = self.stored_metrics
         also = also or {}
         lifted = self._lifted(relation, keys, metrics)
         made = [f"{text} as {name}" for name, text in also.items()]

@@ -170,7 +170,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
         windows = [(each, each.parts()) for each in listed]
         lookups = lookup_keys.required_lookups([each.spec.rows for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.spec.streams)
-        items += [step for each, own in windows for step in reading(each.known(), own)]
+        items += [step for each, own in windows for step in reading(each.open_sessions(), own)]
         items += lookups
         items += [
             Rows(

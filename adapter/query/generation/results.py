@@ -115,7 +115,7 @@ def result_of_operator(made: Generator) -> Program:
 
 def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step], replaces: bool) -> Program:
     """Returns the result of windows, read from the state after the commit."""
-    boundaries = [each.closing.boundaries for each in made.window_steps]
+    boundaries = [each.trigger.boundaries for each in made.window_steps]
     return Program(
         (),
         (),

@@ -167,12 +167,12 @@ def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
         replace(group.spec, name=name),
         group.expires_after(ttl),
         group.name,
-        takes_back=needs_retractions(flow, group),
+        retracts_exactly=needs_retractions(flow, group),
     )
     return GroupState(
         operator=group.name,
         aggregates=_aggregates(pieces),
-        last_output=pieces.given_part if pieces.keeps_given else None,
+        last_output=pieces.emitted_part if pieces.stores_output else None,
     )
 
 

@@ -45,7 +45,7 @@ class Changelog:
 
 @dataclass(frozen=True)
 class Computing:
-    """How an operator updates its result."""
+    """The way in which an operator updates its result."""
 
     how: str = FROM_CHANGES
     """`FROM_CHANGES`, `PARTITIONS` or `EVERYTHING`."""

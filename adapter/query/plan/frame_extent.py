@@ -31,7 +31,7 @@ _OF_WHOLE_PARTITIONS = (
 
 @dataclass(frozen=True)
 class FrameExtent:
-    """How far before a row its frames reach: the maximum of all fields."""
+    """The rows before a row that are in its frames: those within the largest of these extents."""
 
     rows: int = 0
     """Number of preceding rows."""

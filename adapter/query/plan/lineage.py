@@ -19,9 +19,8 @@ from sqlglot import exp
 from ..frontend.source_text import without_names
 from ..sql.names import digest
 
-WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 STAR = "*"
-"""Stands for all columns that aren't known by name; it has a place since set operations match columns by position."""
+"""Represents all columns that aren't known by name; it has a place since set operations match columns by position."""
 
 
 class UnknownLineage(Exception):

@@ -318,7 +318,7 @@ class Wiring(ABC):
     """The operator that is the result, so that its output is computed from the state after the commit; None if the
     result is computed before it."""
     result_steps: ResultSteps | None
-    """How `result` is computed after the commit; None until that operator adds it."""
+    """Steps that compute `result` after the commit; None until that operator adds them."""
     rows: list[Rows]
     """Rows of streams that are compared with the watermark."""
     steps: list[Step | Lookup]

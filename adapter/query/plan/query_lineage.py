@@ -179,7 +179,7 @@ class Input:
     sides: Mapping[str, str]
     """Alias → text that distinguishes its columns from those of other relations; empty if there is one relation."""
     operators: Collection[str]
-    """Names of tables that stand for operators' rows."""
+    """Names of the tables that are operators' rows."""
 
     def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
         """Returns digests of conditions that are combined by AND."""

@@ -133,7 +133,7 @@ def _reads_input(node: exp.Expr) -> bool:
 
 
 def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns the streams and tables that a query reads, without an operator's inputs, of which `inputs` names some.
+    """Returns the streams and tables that a query reads, without an operator's inputs and relations in `inputs`.
 
     >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
     ('lake.dims',)

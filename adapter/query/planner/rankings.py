@@ -223,7 +223,7 @@ def _numbered_columns(prefix: str, size: int) -> tuple[str, ...]:
 def _has_emitted_rows(group: GroupAggregate) -> bool:
     """Whether the state has the groups' rows as they were emitted, until they change."""
     counts_values = group.spec.signed and bool(group.spec.distinct_sets)
-    return not counts_values and not group.ends and group.relation.repeatable
+    return not counts_values and not group.ends
 
 
 def _result_columns(template: exp.Select) -> tuple[str, ...] | None:

@@ -141,7 +141,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     windowed = RowsInWindows(window, below.relation, changes)
     open_for = windowed.open_for
     if windowed.expires_in_time or open_for is not None:
-        text = generations.countable(f"({text})", "own.window_end", open_for or 0)
+        text = generations.within_ttl(f"({text})", "own.window_end", open_for or 0)
     name = f"windows_{digest(below.name, window.hint())}"
     if window.merges:
         return _recomputed_windows(planner, below, window, name=name, text=text)
@@ -191,7 +191,7 @@ def _without_expired(planner: Planner, operator: Operator, until: str) -> Operat
     ttl = ttl_over(operator, planner.ttl)
     if ttl is None:
         return operator
-    text = generations.countable(input_name(0), until, ttl)
+    text = generations.within_ttl(input_name(0), until, ttl)
     return planner.add(
         Project(
             name=f"project_{digest(operator.name, text)}",

@@ -104,7 +104,7 @@ class GroupAggregate(ExpiringOperator):
             rows = Step(groups.rows, groups.rows_text(), persist=again)
             steps = [rows, *groups.ingest()]
             wiring.result_steps = ResultSteps(
-                groups.emit(whole=name in wiring.replayed),
+                groups.emit(all_keys=name in wiring.replayed),
                 f"(select *, 1L as {WEIGHT} from {name})",
                 groups.touched,
                 tuple(map(quote, identity_columns(spec))),
@@ -112,7 +112,9 @@ class GroupAggregate(ExpiringOperator):
         else:
             replayed, again = name in wiring.replayed, not wiring.is_only_ranked(self)
             retracts = wiring.retracts(self)
-            changes = GroupChanges(spec, ttl, self.name, replayed, takes_back=retracts, read_again=again)
+            changes = GroupChanges(
+                spec, ttl, self.name, replayed, retracts_exactly=retracts, read_again=again
+            )
             groups, steps = changes, changes.steps()
         timed = wiring.event_time(self) is not None
         if timed or wiring.is_only_reader(self):

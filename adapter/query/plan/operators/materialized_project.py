@@ -18,7 +18,7 @@ from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed, summed
-from ..state.generations import NO_STEP, SINCE, is_not_reached, of_keys
+from ..state.generations import GENERATION, NO_STEP, SINCE, is_not_reached, of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class StoredOutputs:
         inserted = f"select {ROW}, {TIMES} from {self.changed} where {TIMES} > 0"
         not_stored = f"({inserted}) as own\nleft anti join {self.known} as known on own.{ROW} <=> known.{ROW}"
         stored = (
-            f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{generations.LIFE}, false as {_IS_NEW}\n"
+            f"select own.{ROW}, own.{TIMES}, known.{_GIVEN}, known.{GENERATION}, false as {_IS_NEW}\n"
             f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
         )
         return [
@@ -113,15 +113,13 @@ class StoredOutputs:
     def _stored_output(self) -> str:
         """Returns the stored outputs of changed rows."""
         rows = of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
-        return (
-            f"select {ROW}, {_GIVEN}, {generations.LIFE} from (\n{self._summed(rows, 'watermark_before')}\n)"
-        )
+        return f"select {ROW}, {_GIVEN}, {GENERATION} from (\n{self._summed(rows, 'watermark_before')}\n)"
 
     def _stored_rows(self) -> str:
         until = "" if self.ttl is None else f", {EXPIRES_AT} as {generations.UNTIL}"
         return (
             f"select {self.row} as {ROW}, {self.given} as {_GIVEN}, {self.times} as {TIMES}, "
-            f"{SINCE} as {generations.LIFE}{until} "
+            f"{SINCE} as {GENERATION}{until} "
             f"from state where part = '{self.part}'"
         )
 
@@ -133,7 +131,7 @@ class StoredOutputs:
             alive = f" and {is_not_reached(f'max({generations.UNTIL})', watermark)}"
         return (
             f"select {ROW}, max_by({_GIVEN}, {_GIVEN} is not null) as {_GIVEN}, sum({TIMES}) as {TIMES}, "
-            f"{generations.LIFE}{until}\nfrom (\n{rows}\n) group by {ROW}, {generations.LIFE} having sum({TIMES}) > 0{alive}"
+            f"{GENERATION}{until}\nfrom (\n{rows}\n) group by {ROW}, {GENERATION} having sum({TIMES}) > 0{alive}"
         )
 
     def _computed(self) -> str:
@@ -144,7 +142,7 @@ class StoredOutputs:
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
         )
         return (
-            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {generations.LIFE}, true as {_IS_NEW}\n"
+            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {GENERATION}, true as {_IS_NEW}\n"
             f"from {self.new} as own left join (\n{computed}\n) as found on own.{ROW} <=> found.{ROW}"
         )
 
@@ -157,7 +155,9 @@ class StoredOutputs:
 
     def state(self) -> StatePart:
         """Returns the state table."""
-        items = f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {generations.LIFE} as {SINCE}"
+        items = (
+            f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {GENERATION} as {SINCE}"
+        )
         until, expires = "", ""
         if self.ttl is not None:
             ends = self.operator.ends
@@ -166,7 +166,9 @@ class StoredOutputs:
                 f", {generations.expiry_of_row(self.ttl, busy)}",
                 f", {generations.UNTIL} as {EXPIRES_AT}",
             )
-        changes = f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {generations.LIFE} from {self.all}"
+        changes = (
+            f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {GENERATION} from {self.all}"
+        )
         merged = self._summed(self._stored_rows(), "watermark_after")
         return StatePart(
             self.part,

@@ -130,7 +130,7 @@ class OrderedRows:
         self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
 
     def rows(self) -> list[Rows]:
-        """Returns the input, of which late rows are dropped; empty if rows arrive in order, so that none is late."""
+        """Returns the input, without its late rows; empty if rows arrive in order, so that none is late."""
         if not self.operator.waits:
             return []
         time = f"own.{quote(self.operator.time)}"

@@ -147,7 +147,7 @@ class RowCounts:
                 f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
             )
         rows = (
-            f"select {STEP} as {generations.CAME_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
+            f"select {STEP} as {generations.ADDED_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
         return generations.with_multiplicity(
             of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
@@ -212,8 +212,8 @@ class RowCounts:
             held=bool(self._holding),
         )
         merged = generations.with_multiplicity(
-            rows, [self.row, generations.LIFE, generations.UNTIL], [self.left, self.right]
+            rows, [self.row, generations.GENERATION, generations.UNTIL], [self.left, self.right]
         )
-        until = f"{generations.LIFE} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"
+        until = f"{generations.GENERATION} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"
         fold = f"select {NO_STEP}, {counts}, {until} from (\n{merged}\n)"
         return StatePart(self.part, append, fold, closes=None, forgets=self.ttl or None)

@@ -93,7 +93,7 @@ class TopN(TopNFields):
         wiring.store(ranked.state(), self)
         if wiring.result is self:
             by = tuple(ranked.keys)
-            wiring.result_steps = ResultSteps(ranked.emit(), ranked.put_out, ranked.touched, by)
+            wiring.result_steps = ResultSteps(ranked.emit(), ranked.output, ranked.touched, by)
         else:
             wiring.steps.append(ranked.change())
 

@@ -13,6 +13,7 @@ from ...frontend.source_text import with_sorted_conjuncts, without_names
 from ...sql.dialect import parse
 from ...sql.names import digest, windows_renamed
 from ...windows.emission import FINAL, Emission
+from ...windows.expansion import WINDOW_COLUMNS
 from ..author_text import (
     clauses,
     expressions_of,
@@ -23,7 +24,7 @@ from ..author_text import (
     written_spec,
 )
 from ..explanation import UPSERT, Changelog, Context, Explanation, kept_metrics
-from ..lineage import WINDOW_COLUMNS, Lineage
+from ..lineage import Lineage
 from ..state.sessions import SessionWindows
 from ..state.sliced import SlicedWindows
 from ..window_operator import WindowOperator

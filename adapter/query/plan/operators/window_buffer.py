@@ -68,7 +68,7 @@ class BufferedWindows(WindowSteps):
     def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
         self.spec = spec
         self.window = spec.window
-        self.closing = WindowTrigger(spec.window, emission)
+        self.trigger = WindowTrigger(spec.window, emission)
         self.part = f"{spec.name}_rows"
         self.windows_step = spec.name
         # Rows of other windows may have other columns.
@@ -79,7 +79,7 @@ class BufferedWindows(WindowSteps):
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.part}"
-        from_state = f"from state where part = '{self.part}' and {self.closing.is_needed()}"
+        from_state = f"from state where part = '{self.part}' and {self.trigger.is_needed()}"
         append, initial = f"select {into_state} from {self.part}", None
         fold = f"select {stored} {from_state}"
         if self.spec.top is not None:
@@ -108,7 +108,7 @@ class BufferedWindows(WindowSteps):
         relation = self.part
         if clock:
             relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
-        closing = self.closing.windows(relation, "`row`", clock)
+        closing = self.trigger.windows(relation, "`row`", clock)
         start = self.window.start("(end_micros - 1)") if self.window.grows else None
         return self._emitting_step(closing, start or f"end_micros - {self.window.size}")
 
@@ -122,7 +122,7 @@ class SessionBuffer(InSessions, BufferedWindows):
 
     def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
         super().__init__(spec, emission)
-        self.sessions = Sessions(spec, self.part, self.closing)
+        self.sessions = Sessions(spec, self.part, self.trigger)
         self.slice_columns = [SLICE_END] if self.window.grows else []
 
     def parts(self) -> list[StatePart]:
@@ -152,7 +152,7 @@ class SessionBuffer(InSessions, BufferedWindows):
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:
             first = f"unix_micros({SLICE_END})"
-            closing = self.closing.per_firing_end(f"(\n{rows}\n)", items, first, last, clock, last)
+            closing = self.trigger.per_firing_end(f"(\n{rows}\n)", items, first, last, clock, last)
         else:
             closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
         return self._emitting_step(closing, "start_micros")

@@ -26,7 +26,7 @@ from .window_results import WindowResults
 @dataclass(frozen=True, kw_only=True)
 class WindowChanges(Operator):
     """Windows that fire several times: a new result of a window retracts the rows of the previous one. Keeps
-    the last result of each open window."""
+    the latest rows of each open window."""
 
     end: str
     """Column with the window's end."""

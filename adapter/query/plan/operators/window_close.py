@@ -118,7 +118,7 @@ class OpenWindows:
 
     def change(self) -> tuple[str, str]:
         """Returns the changes that a micro-batch emits, and the same for an empty state."""
-        step = f"{now(STEP)} as {generations.CAME_IN}"
+        step = f"{now(STEP)} as {generations.ADDED_IN}"
         new = f"select {ROW}, {TIMES}, {step} from (\n{packed(self.below)}\n)\nwhere {self.is_emitted}"
         stored = f"{self._stored_columns()}\nwhere {self.is_emitted}"
         if self.emission.changes:
@@ -136,7 +136,7 @@ class OpenWindows:
         if self.emission.changes:
             items = self._items(f"{_micros(now('now_after'))} as {self.stored_at}, ")
             step, kept = (
-                f"{generations.CAME_IN} as {STEP}",
+                f"{generations.ADDED_IN} as {STEP}",
                 self._items(f"{_STORED_AT} as {self.stored_at}, "),
             )
             after = self._was_emitted("now_after")
@@ -158,12 +158,12 @@ class OpenWindows:
         return f"coalesce({passed} > {_STORED_AT}, {_STORED_AT} is null and {passed} is not null)"
 
     def _stored_changes(self) -> str:
-        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.CAME_IN}"
+        columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.ADDED_IN}"
         columns += f", {self.stored_at} as {_STORED_AT}" if self.emission.changes else ""
         return f"select {columns} from state where part = '{self.part}'"
 
     def _stored_columns(self) -> str:
-        return f"select {ROW}, {TIMES}, {generations.CAME_IN} from (\n{self._stored_changes()}\n)"
+        return f"select {ROW}, {TIMES}, {generations.ADDED_IN} from (\n{self._stored_changes()}\n)"
 
     def _summed(self, rows: str) -> str:
         """Returns rows with their multiplicity, over all stored changes."""

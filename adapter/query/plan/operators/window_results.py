@@ -21,7 +21,7 @@ from ..operator import Operator, Wiring, in_order, ttl_over
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
-from ..state.generations import countable
+from ..state.generations import within_ttl
 from ..state.window_steps import WindowSpec
 from ..window_operator import WindowOperator
 from .window_aggregate import WindowAggregate
@@ -210,4 +210,4 @@ def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> s
     idle = ttl_over(operator, ttl)
     if idle is None or relation.open_until is None or relation.open_for is not None:
         return rows
-    return countable(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)
+    return within_ttl(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)

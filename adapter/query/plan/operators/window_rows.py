@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from ....util.quoting import path_of
 from ...sql.names import digest
+from ...windows.expansion import WINDOW_COLUMNS
 from ...windows.windows import Window
 from ..explanation import Context, Explanation
-from ..lineage import WINDOW_COLUMNS, Lineage
+from ..lineage import Lineage
 from ..operator import Operator, Wiring, with_inputs
 from ..relation import Relation
 from ..relations.windowed import RowsInWindows

@@ -71,7 +71,7 @@ class JoinedRelations:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The columns that identify a row: the keys of all sides, without sides of which each row has at most one row."""
+        """The columns that identify a row: the keys of all sides but those with at most one row per row of others."""
         if conditions.multiplies(self.select):
             return ()
         found: set[str] = set()

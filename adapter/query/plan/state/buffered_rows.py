@@ -1,6 +1,6 @@
-"""SQL of a relation's rows that an operator stores, each with its multiplicity.
+"""SQL of input rows that an operator stores, each with its multiplicity.
 
-A micro-batch adds its change. The state without the change is the relation before, with it the relation after.
+A micro-batch appends the input's change: the stored rows are the input before it, and with the change the input after it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ROW, TIMES = "__row", "__times"
 
 @dataclass(frozen=True)
 class Partitions:
-    """Partitions by which an operator's inputs are stored. With a TTL, a partition expires as a whole, over all
-    inputs.
+    """Partitions by which an operator's inputs are stored. Under a TTL a partition expires as a whole, over all inputs.
 
     Args:
-        size: number of key columns. With 0 there is one partition.
-        ttl: microseconds of event time after which an idle partition expires. None for never.
+        owner: name of the operator, which the names of steps begin with.
+        size: number of key columns; 0 for a single partition.
+        ttl: microseconds of event time after which an idle partition expires; None for never.
         held: whether some rows prevent their partitions from expiring (`BufferedRows.holds`).
     """
 
@@ -56,7 +56,7 @@ class Partitions:
 
         Args:
             touched: SQL of their keys, without duplicates.
-            kept: all rows that are stored by them.
+            kept: all rows that are stored by these partitions.
         """
         found = [Step(self.touched, touched, persist=True)]
         if self.ttl is not None:
@@ -76,19 +76,19 @@ class Partitions:
 
 @dataclass(frozen=True)
 class BufferedRows:
-    """The stored rows of an operator's result.
+    """Rows of an operator's result that an operator above it stores.
 
     Args:
-        ttl: microseconds of event time after which idle state expires. None for never.
-        partitions: partitions of the rows. With None and a TTL, each row expires on its own.
-        keys: the partition's columns, over `alias`.
-        alias: name of the relation in `keys`.
-        top: limits the rows to the first N. None for all rows.
-        busy: see `Recompute`.
-        ends: column with the end of the window that clears a row. None without one.
-        lasts: see `StatePart`.
-        alone: whether each row expires on its own, whatever the partitions are.
-        stays: whether rows count until they are retracted, even in an expired partition.
+        ttl: microseconds of event time after which idle state expires; None for never.
+        partitions: partitions of the rows. Without any, each row expires on its own under a TTL.
+        keys: SQL of the partition's columns, over `alias`.
+        alias: alias of the rows.
+        top: limits the rows to the first N; None for all rows.
+        busy: see `Recompute.busy`.
+        ends: column with the end of the window with which a row expires; None without one.
+        lasts: see `StatePart.lasts`.
+        alone: whether each row expires on its own, even if there are partitions.
+        stays: whether rows are read until they are retracted, even if their partition has expired.
         holds: whether these rows prevent their partition from expiring.
     """
 
@@ -108,12 +108,12 @@ class BufferedRows:
     @property
     def part(self) -> str:
         """Name of the state table."""
-        own = [] if self._expiring_partitions is None else [self._expiring_partitions.owner, *self.keys]
-        own += [] if self.ends is None else ["until", self.ends]
+        identity = [] if self._expiring_partitions is None else [self._expiring_partitions.owner, *self.keys]
+        identity += [] if self.ends is None else ["until", self.ends]
         if self._expiring_partitions is None and self.busy is not None and self.ttl is not None:
-            own += ["until", self.busy]
-        ranked = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
-        return f"rows_{digest(self.operator.name, *own, '/', *ranked)}"
+            identity += ["until", self.busy]
+        ranking = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
+        return f"rows_{digest(self.operator.name, *identity, '/', *ranking)}"
 
     @property
     def row(self) -> str:
@@ -134,25 +134,27 @@ class BufferedRows:
         return None if self.ttl is None or self.alone else self.partitions
 
     def change(self) -> str:
-        """Returns the rows of the micro-batch's change, packed."""
+        """Returns the micro-batch's change, packed."""
         return packed(self.operator)
 
     def _stored_rows(self) -> str:
         """Returns all stored rows with the keys of their partitions."""
-        own = [] if self.ttl is None else generations.generation_items(self._expiring_partitions is not None)
-        columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *own])
+        items = (
+            [] if self.ttl is None else generations.generation_items(self._expiring_partitions is not None)
+        )
+        columns = ", ".join([f"{self.row} as {ROW}", f"{self.times} as {TIMES}", *items])
         return self._with_keys(
-            f"select {columns} from state where part = '{self.part}'", [item.split()[-1] for item in own]
+            f"select {columns} from state where part = '{self.part}'", [item.split()[-1] for item in items]
         )
 
     def _with_keys(self, rows: str, also: Sequence[str] = ()) -> str:
         if self.partitions is None or not self.keys:
             return rows
         keys = [f"{key} as {name}" for key, name in zip(self.keys, self.partitions.names, strict=True)]
-        own = ", ".join([ROW, TIMES, *also])
+        columns = ", ".join([ROW, TIMES, *also])
         return (
-            f"select {own}, {', '.join(keys)}\n"
-            f"from (\nselect {ROW}.*, {own} from (\n{rows}\n)\n) as {quote(self.alias)}"
+            f"select {columns}, {', '.join(keys)}\n"
+            f"from (\nselect {ROW}.*, {columns} from (\n{rows}\n)\n) as {quote(self.alias)}"
         )
 
     def touched_rows(self) -> str:
@@ -161,16 +163,16 @@ class BufferedRows:
         return of_keys(f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched)
 
     def generations_of_partitions(self) -> str:
-        """Returns the generations of the touched partitions, each with its expiry according to these rows."""
+        """Returns the generations of the touched partitions that these rows have, with their expiry."""
         assert self.partitions is not None
         until = generations.UNTIL
         if self.partitions.held:
             until = f"if({generations.HELD}, {generations.FOR_EVER}, {until})"
-        listed = [*self.partitions.names, f"{generations.LIFE} as {SINCE}", f"{until} as {EXPIRES_AT}"]
+        listed = [*self.partitions.names, f"{generations.GENERATION} as {SINCE}", f"{until} as {EXPIRES_AT}"]
         return f"select {', '.join(listed)} from (\n{self._with_rows_that_hold(self.touched_rows())}\n)"
 
     def _with_rows_that_hold(self, rows: str) -> str:
-        """Adds `HELD` to stored rows if some rows prevent their partitions from expiring."""
+        """Adds the column `HELD` to stored rows, if some rows prevent their partitions from expiring."""
         if self._expiring_partitions is None or not self._expiring_partitions.held:
             return rows
         holds = "false"
@@ -179,7 +181,7 @@ class BufferedRows:
         return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
 
     def keys_of_step(self) -> str:
-        """Returns the keys of partitions whose stored rows were added in this step."""
+        """Returns the keys of the partitions for which this step stored rows."""
         assert self.partitions is not None
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
         rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {now(STEP)}"
@@ -187,19 +189,19 @@ class BufferedRows:
         return f"select distinct {listed} from (\n{self._with_keys(rows)}\n)"
 
     def current_rows(self, touched: str) -> str:
-        """Returns the current rows of the partitions in another relation. Rows may be split over several changes."""
+        """Returns the current rows of the partitions in the relation `touched`; a row may be split over several changes."""
         assert self.partitions is not None
         names = self.partitions.names
         rows = of_keys(f"(\n{self._stored_rows()}\n)", names, touched)
         if self._expiring_partitions is not None:
             by = f"partition by {', '.join(names)}" if names else ""
-            last = f"select *, max({generations.LIFE}) over ({by}) as __last from (\n{rows}\n)"
-            rows = f"select * except (__last) from (\n{last}\n) where {generations.LIFE} = __last"
+            last = f"select *, max({generations.GENERATION}) over ({by}) as __last from (\n{rows}\n)"
+            rows = f"select * except (__last) from (\n{last}\n) where {generations.GENERATION} = __last"
             rows = self._net_rows(rows, [ROW]) if self._may_retract else rows
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def rows_before(self) -> str:
-        """Returns the rows before the micro-batch, of the touched partitions. Rows may be split over several changes."""
+        """Returns the rows of the touched partitions before the micro-batch; a row may be split over several changes."""
         if self.partitions is None:
             return self.all_before()
         if self.alone:
@@ -212,41 +214,41 @@ class BufferedRows:
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
     def _in_current_generation(self) -> str:
-        """Returns the stored rows of the touched partitions' current generations."""
+        """Returns the stored rows of the current generations of the touched partitions."""
         assert self._expiring_partitions is not None
         on = equal_keys("own", "generations", self._expiring_partitions.names)
         rows = (
             f"select own.* from (\n{self._stored_rows()}\n) as own\n"
             f"left semi join {self._expiring_partitions.generations} as generations\n"
-            f"on {on} and own.{generations.LIFE} = generations.{SINCE}"
+            f"on {on} and own.{generations.GENERATION} = generations.{SINCE}"
         )
         return self._net_rows(rows, [ROW]) if self._may_retract else rows
 
     @property
     def _key(self) -> list[str] | None:
-        """SQL of the key columns if rows may be replaced without a retraction. Empty for a single row. None if rows have
-        no key or are always retracted."""
+        """SQL of the key's columns, if rows may be replaced without a retraction; empty for a single row. None if rows
+        have no key, or are always retracted."""
         key = self.operator.relation.key
         if self._expiring_partitions is None or self.stays or not self._may_retract or key is None:
             return None
         return [f"{ROW}.{quote(column)}" for column in sorted(key)]
 
     def _net_rows(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
-        """Returns the multiplicity of rows that were inserted and retracted under a TTL."""
+        """Returns rows with their multiplicities, from insertions and retractions under a TTL."""
         if self._key is not None:
             return generations.newest(rows, by, TIMES, [*also_by, *self._key])
         return generations.with_multiplicity(rows, by, [TIMES])
 
     def rows_after(self) -> str:
-        """Returns the rows after the micro-batch, of the touched partitions."""
+        """Returns the rows of the touched partitions after the micro-batch."""
         both = f"{self.rows_before()}\nunion all\n{self.change()}"
         if self._key is None:
             return both
-        told = "\nunion all\n".join(
-            f"select {ROW}, {TIMES}, {n} as {generations.CAME_IN} from (\n{rows}\n)"
+        changes = "\nunion all\n".join(
+            f"select {ROW}, {TIMES}, {n} as {generations.ADDED_IN} from (\n{rows}\n)"
             for n, rows in enumerate((self.rows_before(), self.change()))
         )
-        return f"select {ROW}, {TIMES} from (\n{self._net_rows(told, [ROW])}\n)"
+        return f"select {ROW}, {TIMES} from (\n{self._net_rows(changes, [ROW])}\n)"
 
     def all_before(self) -> str:
         """Returns the rows before the micro-batch of all partitions that haven't expired."""
@@ -263,7 +265,7 @@ class BufferedRows:
         if not self._may_retract:
             return rows
         assert self._expiring_partitions is not None
-        of_generation = [*self._expiring_partitions.names, generations.LIFE]
+        of_generation = [*self._expiring_partitions.names, generations.GENERATION]
         return self._net_rows(rows, [ROW, *of_generation, generations.UNTIL], of_generation)
 
     def state(self, of_same_partitions: Sequence[BufferedRows] = ()) -> StatePart:
@@ -304,13 +306,13 @@ class BufferedRows:
 
     @property
     def _active_until(self) -> str | None:
-        """SQL of the time until which a row keeps its partition from being idle; None for its arrival."""
+        """SQL of the time until which a row's partition isn't idle; None for the row's arrival."""
         if self.ends is not None:
             return f"own.{ROW}.{quote(self.ends)}"
         return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
 
     def _first(self, rows: str, also: str) -> str:
-        """Filters append-only rows to those that can still be among the first N. `also`: other columns to return."""
+        """Returns the append-only rows that can still be among the first N, with the columns `also`."""
         assert self.top is not None
         where = f"\nwhere {self.top.where}" if self.top.where else ""
         listed = ", ".join(filter(None, [ROW, TIMES, also]))
@@ -324,17 +326,17 @@ class BufferedRows:
         others = [each for each in of_same_partitions if each.part != self.part]
         times, by = TIMES, ""
         rows = self._stored_rows() if self.stays else self._unexpired_rows("watermark_after", others)
-        own = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
+        expiry = {} if self.ttl is None else {generations.UNTIL: EXPIRES_AT}
         if self._expiring_partitions is not None:
-            own[generations.LIFE] = SINCE
+            expiry[generations.GENERATION] = SINCE
         if self.stays and self._may_retract:
-            # The last of them says until when their partition isn't idle.
-            own = {f"max({name})": column for name, column in own.items()}
+            # Changes of a row are merged: the last one counts for the expiry of its partition.
+            expiry = {f"max({name})": column for name, column in expiry.items()}
         if self.top is not None:
-            rows = self._first(rows, ", ".join(own))
+            rows = self._first(rows, ", ".join(expiry))
         elif self._may_retract and (self.ttl is None or self.stays):
             times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
-        also = "".join(f", {name} as {column}" for name, column in own.items())
+        also = "".join(f", {name} as {column}" for name, column in expiry.items())
         return f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{also} from (\n{rows}\n){by}"
 
 
@@ -344,14 +346,14 @@ def packed(operator: Operator) -> str:
 
 
 def packed_rows(relation: str, changes: bool) -> str:
-    """Returns rows, which have weights if they may be retracted, each as a struct."""
+    """Returns the rows of a relation, each as a struct. With `changes` they have weights."""
     if changes:
         return f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} as {TIMES} from {relation}"
     return f"select struct(*) as {ROW}, 1L as {TIMES} from {relation}"
 
 
 def added_up(rows: str, changes: bool) -> str:
-    """Returns rows with their total multiplicity. Without retractions they are returned unchanged.
+    """Returns rows with their total multiplicities if there are `changes`; unchanged otherwise.
 
     >>> print(added_up("select * from rows", changes=True))
     select __row, sum(__times) as __times from (
@@ -369,7 +371,7 @@ def summed(rows: str, having: str = "<> 0") -> str:
 
 
 def netted(rows: str) -> str:
-    """Returns the net change of rows, with weights, as operators return it."""
+    """Returns the net change of rows, with their columns and weights, as operators return it."""
     summed = (
         f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
     )
@@ -377,9 +379,8 @@ def netted(rows: str) -> str:
 
 
 def repeated(rows: str, changes: bool, apart: bool = False) -> str:
-    """Returns rows as a query reads them, each repeated by its multiplicity. `apart` prevents Spark from pushing the
-    query's select list into a UNION ALL of these rows (with a correlated query its optimizer fails with "key not
-    found").
+    """Returns rows as a query reads them, each as often as its multiplicity says. `apart` prevents Spark from pushing the
+    query's select list into a UNION ALL of these rows: with a correlated query its optimizer fails ("key not found").
 
     >>> print(repeated("select * from rows", changes=False))
     select __row.* from (

@@ -1,8 +1,8 @@
 """SQL for the state of keys and of partitions of rows: the rows of a step, and how long an idle key is stored.
 
-With a time to live an idle key expires, and its next row starts a new generation. All rows of a generation have
-``since``, the step it began with; rows of earlier ones don't count. It is over when the watermark reaches the greatest
-``expires_at`` of its rows. So nothing has to be deleted in time: compaction removes expired rows, which changes no result.
+Under a TTL an idle key expires, and its next row starts a new *generation*. All rows of a generation have in ``since`` the
+step in which it began; rows of earlier ones have no effect. A generation expires when the watermark reaches the greatest
+``expires_at`` of its rows. So nothing has to be deleted in time: compaction drops expired rows, which changes no result.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ...program import EXPIRES_AT, STEP, Step, now
 SINCE, TIME = "since", "row_time"
 DUE = "due"
 """Column with the watermark at which a row is emitted."""
-LIFE, UNTIL, CAME_IN = "__since", "__until", "__step"
-"""`SINCE`, `EXPIRES_AT` and `STEP` next to the columns of a user's rows."""
+GENERATION, UNTIL, ADDED_IN = "__since", "__until", "__step"
+"""Names of `SINCE`, `EXPIRES_AT` and `STEP` among the columns of a user's rows."""
 HELD = "__held"
-"""Whether a row prevents its partition from expiring."""
+"""Column that says whether a row prevents its partition from expiring."""
 FOR_EVER = "timestamp '9999-12-31 00:00:00'"
-"""Replaces `UNTIL` of such rows when reading. It is never stored, because they may be retracted."""
+"""`UNTIL` of such rows when they are read. It isn't stored, because they may be retracted."""
 NO_STEP = f"cast(null as bigint) as {STEP}"
-"""STEP of compacted rows: no step that may be emitted again."""
+"""`STEP` of compacted rows: NULL, as no step emits them again."""
 
 
 def is_not_reached(until: str, watermark: str = "watermark_after") -> str:
-    """SQL predicate: a time hasn't been reached by a watermark. True if either is NULL."""
+    """SQL predicate: a watermark hasn't reached a time. True if either is NULL."""
     return f"coalesce({until} > {now(watermark)}, true)"
 
 
@@ -35,18 +35,17 @@ def later(time: str, micros: int | None) -> str:
 
 
 def due_at(time: str) -> str:
-    """SQL of the watermark at which only late rows can have this time or an earlier one."""
+    """SQL of the watermark from which on only late rows can have this time or an earlier one."""
     return later(time, 1)
 
 
 def passed(time: str, watermark: str = "watermark_after") -> str:
-    """SQL predicate: at a watermark only late rows can have this time or an earlier one."""
+    """SQL predicate: a watermark is after a time, so that only late rows can have it."""
     return f"not {is_not_reached(due_at(time), watermark)}"
 
 
 def is_due_now(relation: str) -> str:
-    """SQL predicate: the watermark passes the time in `DUE` in this step, or had passed it when the row arrived in this
-    step."""
+    """SQL predicate: the watermark reaches `DUE` in this step, or had reached it when the row arrived in this step."""
     return (
         f"{DUE} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
         f"or {now('watermark_before')} is null or {DUE} > {now('watermark_before')})"
@@ -54,12 +53,12 @@ def is_due_now(relation: str) -> str:
 
 
 def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
-    """Returns the step with the columns' values in the rows of this step, possibly with duplicates.
+    """Returns the step with the values of columns in the rows that this step stores, possibly with duplicates.
 
     Args:
         part: the state table.
-        columns: of the state table.
-        added: the step with the rows that the micro-batch adds.
+        columns: columns of the state table.
+        added: the step with those rows before the commit.
     """
     listed = ", ".join(columns) or "true as anything"
     noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
@@ -67,14 +66,14 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
 
 
 def matching(part: str, keys: Sequence[str], others: str | None) -> str:
-    """Returns the rows of a state table with keys that another relation has. With None, all rows."""
+    """Returns the rows of a state table with the keys in the relation `others`; all rows if it is None."""
     rows = f"select state.* from state\nwhere part = '{part}'"
     return rows if others is None else of_keys(f"({rows})", keys, others)
 
 
 def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
-    """Returns rows with keys that another relation has. `in_memory`: all rows are in memory, so a shuffle is cheaper
-    than a broadcast job."""
+    """Returns rows with the keys in the relation `others`. `in_memory`: all are in memory, so that a shuffle is cheaper than
+    a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
     return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {equal_keys('own', 'others', keys)}"
 
@@ -124,7 +123,7 @@ class KeyGenerations:
         return [] if self.ttl is None else [SINCE, EXPIRES_AT]
 
     def expiry(self, time: str) -> list[str]:
-        """Select items: expiry of a key whose last row has this time."""
+        """Select items with the expiry of a key whose last row has this time; none without a TTL."""
         return [] if self.ttl is None else [f"{later(time, self.ttl)} as {EXPIRES_AT}"]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
@@ -149,17 +148,17 @@ class KeyGenerations:
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
     def in_current_generation(self, rows: str) -> str:
-        """Returns state rows in the current generations of the batch's keys."""
+        """Returns the state rows of the current generations of the batch's keys."""
         return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
     def latest(self, rows: str) -> str:
-        """Returns rows in the last generation of their keys."""
+        """Returns the rows of each key's last generation."""
         if self.ttl is None:
             return rows
         return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
 
     def alive(self, rows: str) -> str:
-        """Returns rows in the last generation of keys that haven't expired after the batch."""
+        """Returns the rows of each key's last generation, without keys that have expired after the batch."""
         if self.ttl is None:
             return rows
         return (
@@ -167,8 +166,8 @@ class KeyGenerations:
             f"where {is_not_reached('__until')}"
         )
 
-    def of_living(self, part: str) -> str:
-        """Returns the rows of another state table in the generations that haven't expired."""
+    def alive_rows_of(self, part: str) -> str:
+        """Returns the rows of another state table of the generations that haven't expired after the batch."""
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows
@@ -180,21 +179,21 @@ class KeyGenerations:
 
 
 def generation_items(partitioned: bool) -> list[str]:
-    """Select items over state: the generation columns of a row.
+    """Select items over `state`: the step and the generation of a row.
 
     >>> generation_items(partitioned=True)
     ['step as __step', 'expires_at as __until', 'since as __since']
     """
     return [
-        f"{STEP} as {CAME_IN}",
+        f"{STEP} as {ADDED_IN}",
         f"{EXPIRES_AT} as {UNTIL}",
-        *([f"{SINCE} as {LIFE}"] if partitioned else []),
+        *([f"{SINCE} as {GENERATION}"] if partitioned else []),
     ]
 
 
 def expiry_of_row(ttl: int, busy: str | None = None) -> str:
-    """Select item over `clock`: expiry of a row of this step. `busy` is the time until which the row keeps its partition
-    from being idle; None for its arrival."""
+    """Select item over `clock`: expiry of a row of this step. `busy` is the time until which its partition isn't idle; None
+    for the row's arrival."""
     time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
     return f"{later(time, ttl)} as {EXPIRES_AT}"
 
@@ -202,19 +201,19 @@ def expiry_of_row(ttl: int, busy: str | None = None) -> str:
 def unexpired(
     rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = (), held: bool = False
 ) -> str:
-    """Returns rows whose generation isn't over at a watermark. A generation expires with its last row.
+    """Returns rows whose generation hasn't expired at a watermark. A generation expires with its last row.
 
     Args:
         rows: with `UNTIL` and, if partitioned, `LIFE`.
         by: partition columns. None if each row is its own generation.
         watermark: a column of `clock`.
         beside: other rows with the same columns and partitions.
-        held: whether all have `HELD`, too. It isn't returned.
+        held: whether `HELD` is among the columns. It isn't returned.
     """
     alive = is_not_reached(f"own.{UNTIL}", watermark)
     if by is None:
         return f"select own.* from (\n{rows}\n) as own where {alive}"
-    of_generation = ", ".join([*by, LIFE])
+    of_generation = ", ".join([*by, GENERATION])
     last = {UNTIL: ("max", "__last"), **({HELD: ("bool_or", "__is_held")} if held else {})}
     if beside:
         every = "\nunion all\n".join(
@@ -225,7 +224,7 @@ def unexpired(
         rows = (
             f"select own.*, {listed} from (\n{rows}\n) as own\n"
             f"join (\nselect {of_generation}, {ends} from (\n{every}\n) group by {of_generation}\n) as ends "
-            f"on {equal_keys('own', 'ends', [*by, LIFE])}"
+            f"on {equal_keys('own', 'ends', [*by, GENERATION])}"
         )
     else:
         ends = ", ".join(
@@ -239,28 +238,28 @@ def unexpired(
     return f"select own.* from (\n{rows}\n) as own where {alive}"
 
 
-def countable(rows: str, busy: str, ttl: int) -> str:
-    """Drops rows whose time, with the TTL added, the watermark has passed.
+def within_ttl(rows: str, busy: str, ttl: int) -> str:
+    """Drops rows whose time plus the TTL the watermark has reached before the micro-batch.
 
     Args:
         rows: a relation, or a query in parentheses.
-        busy: the time, over the columns of ``own``.
+        busy: SQL of the time, over ``own``.
         ttl: microseconds.
     """
     return f"select own.* from {rows} as own where {is_not_reached(later(busy, ttl), 'watermark_before')}"
 
 
 def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
-    """Returns the multiplicity of rows. Retractions of expired rows have no effect.
+    """Returns rows with their multiplicities. Retractions of expired rows have no effect.
 
     Args:
-        rows: changes of rows with their steps. Compacted rows have no step and precede all others.
-        by: columns of a row, and others that are equal in all of its changes.
+        rows: changes of rows with their steps; compacted rows, which have none, precede all others.
+        by: columns of a row, and columns that are equal in all changes of it.
         times: columns with weights.
     """
-    columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
+    columns, step = ", ".join(by), f"coalesce({ADDED_IN}, -1L)"
     so_far = [
-        f"sum({each}) over (partition by {columns} order by {CAME_IN}) as __so_far_{n}"
+        f"sum({each}) over (partition by {columns} order by {ADDED_IN}) as __so_far_{n}"
         for n, each in enumerate(times)
     ]
     # The sum restarts where it dropped below zero.
@@ -270,7 +269,7 @@ def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str
     return (
         f"select {', '.join([columns, *named])} from (\n"
         f"select *, {', '.join(so_far)} from (\n"
-        f"select {', '.join([columns, f'{step} as {CAME_IN}', *summed])} from (\n{rows}\n) group by {columns}, {step}\n)\n"
+        f"select {', '.join([columns, f'{step} as {ADDED_IN}', *summed])} from (\n{rows}\n) group by {columns}, {step}\n)\n"
         f") group by {columns} having {' or '.join(f'{text} > 0' for text in there)}"
     )
 
@@ -278,24 +277,23 @@ def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str
 def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
     """Returns the current row of each key: the one that was inserted last.
 
-    The operator below may have expired a key and seen it again. Its new row then replaces the old one without a
-    retraction.
+    If a key of the operator below has expired and returned, its new row replaces the old one without a retraction.
 
     Args:
         rows, by: see `with_multiplicity`.
         times: column with weights.
         key: SQL of the key's columns, over a row. Empty if there is only one row.
     """
-    columns, step = ", ".join(by), f"coalesce({CAME_IN}, -1L)"
+    columns, step = ", ".join(by), f"coalesce({ADDED_IN}, -1L)"
     changes = (
-        f"select {columns}, {step} as {CAME_IN}, sum({times}) as {times} from (\n{rows}\n) "
+        f"select {columns}, {step} as {ADDED_IN}, sum({times}) as {times} from (\n{rows}\n) "
         f"group by {columns}, {step} having sum({times}) <> 0"
     )
     last = (
-        f"select {columns}, max({CAME_IN}) as {CAME_IN}, max_by({times}, {CAME_IN}) as {times} from (\n{changes}\n) "
+        f"select {columns}, max({ADDED_IN}) as {ADDED_IN}, max_by({times}, {ADDED_IN}) as {times} from (\n{changes}\n) "
         f"group by {columns}"
     )
     within = f"partition by {', '.join(key)} " if key else ""
-    placed = f"row_number() over ({within}order by {CAME_IN} desc) as __place"
+    placed = f"row_number() over ({within}order by {ADDED_IN} desc) as __place"
     there = f"select *, {placed} from (\n{last}\n) where {times} > 0"
     return f"select {columns}, 1L as {times} from (\n{there}\n) where __place = 1"

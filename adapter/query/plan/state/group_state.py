@@ -1,8 +1,8 @@
 """SQL of a group aggregation: partial aggregates per key, and the keys that changed.
 
-Each micro-batch adds rows of partial aggregates to the state; the value of a key is the merge of its rows. Distinct
-values are counted at their first occurrence, so emitting a result reads no distinct set. With retractions (``sign``),
-the state counts each value, which contributes while its count is positive.
+Each micro-batch appends partial aggregates to the state; merging a key's rows gives its value. Distinct values are counted
+at their first occurrence, so emitting a result reads no distinct set. With retractions (``sign``) the state has the count
+of each value, which is aggregated while its count is positive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .generations import (
 
 ROWS_THERE, THERE = "rows_there", "__there"
 KNOWN = "__known"
-"""Whether the state had rows of a key before the step."""
+"""Column that says whether the state had rows of a key, or had a value, before the step."""
 
 
 class Groups(Partials):
@@ -48,15 +48,15 @@ class Groups(Partials):
         """The step with the batch's partial aggregates."""
         self.touched = f"{spec.name}_touched"
         """The step with the keys that changed."""
-        self.met = f"{spec.name}_met"
-        """The step with the merged state of the changed keys, and whether they existed before."""
+        self.merged = f"{spec.name}_met"
+        """The step with the merged state of the changed keys, and whether they were there before."""
         self.generations = KeyGenerations(spec.name, self.part, self.keys, ttl)
-        # Retractable values are counted when a key is read, others at their first occurrence.
-        self.kept_metrics = self.plain if self.signed else self.metrics
-        self.flags_say = TIMES if self.signed else SEEN
+        # Metrics over counted values are computed when a key is read.
+        self.stored_metrics = self.plain if self.signed else self.metrics
+        self.flag_suffix = TIMES if self.signed else SEEN
 
     def rows_text(self) -> str:
-        """Returns the input rows with their step."""
+        """Returns the input rows with the step."""
         time = f", input.{TIME} as event_time" if self.generations.ttl is not None else ""
         return f"select {now(STEP)} as {STEP}{time}, input.* from (\n{self.spec.rows}\n) as input"
 
@@ -70,7 +70,7 @@ class Groups(Partials):
             initial = self._values_of_batch(members)
             steps.extend(self._values_read_twice(members, initial))
             steps += self._new_values(members, initial)
-        # Computed with the commit, unless a step reads them before.
+        # Without a reader before the commit, they are computed while they are written.
         first = None if self.keys else self._changes(initial=True)
         return [*steps, Step(self.changed, self._changes(), persist=True, initial=first)]
 
@@ -84,7 +84,7 @@ class Groups(Partials):
             if self.signed:
                 append = self._new_counts(members)
             fold = self._fold_values(members)
-            # Rows are unique, unless values can be retracted or occur with another enumerated key.
+            # Rows are unique, unless values can be retracted or may occur with another enumerated key.
             merges = self.signed or self.spec.enumerated is not None
             found.append(
                 StatePart(self._part(members), append, fold, closes=None, merges=merges, forgets=ttl)
@@ -97,7 +97,7 @@ class Groups(Partials):
         return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._stored_columns())]
 
     def _changes(self, initial: bool = False) -> str:
-        """Returns the batch's partial aggregates. `initial`: the state is empty."""
+        """Returns the batch's partial aggregates. `initial`: for an empty state."""
         branches = [self._partials_of_rows()]
         if not self.keys:
             known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
@@ -123,10 +123,10 @@ class Groups(Partials):
         return self.generations.with_since(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _empty_group(self, known: str) -> str:
-        """Returns the state of the global group before it has rows: it exists from the first step on.
+        """Returns the partial aggregates of the global group over no rows: it is there from the first step on.
 
         Args:
-            known: join that leaves it out if the state has it.
+            known: join that excludes them if the state has rows of the group.
         """
         items = [
             f"{now(STEP)} as {STEP}",
@@ -140,13 +140,13 @@ class Groups(Partials):
         made: dict[str, str] = {}
         for metric in self._metrics_over(members):
             made |= metric.make(self._flags(members)[members.place(metric.metric)])
-        # The expiry of a key is set by its rows.
+        # The rows of the key have its expiry.
         never = [f"cast(null as timestamp) as {EXPIRES_AT}"] if self.generations.ttl is not None else []
         by = [STEP, *self.generations.generation_columns, *self.keys]
-        kept = [STEP, *self._identity(members)]
+        columns = [STEP, *self._identity(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
-            f"from {self._flagged(members, self._new_view(members), kept)}\ngroup by {', '.join(by)}"
+            f"from {self._flagged(members, self._new_view(members), columns)}\ngroup by {', '.join(by)}"
         )
 
     # -- distinct values ---------------------------------------------------------------------------
@@ -156,11 +156,11 @@ class Groups(Partials):
         return [*self.generations.generation_columns, *self._set_keys(), *self._values(members)]
 
     def _values_of_batch(self, members: DistinctSet) -> str:
-        """Returns the batch's values, and the FILTERs that each passes."""
+        """Returns the batch's values, with the FILTERs that each passes."""
         return self.generations.with_since(self._distinct_inputs(members, [STEP]))
 
     def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
-        """Returns the steps with the values that the state lacks, or lacks for a FILTER."""
+        """Returns the steps with the values that aren't stored, or not for a FILTER."""
         flags, identity = self._flags(members), self._identity(members)
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
         fresh = [
@@ -174,8 +174,8 @@ class Groups(Partials):
             looked_up = self.generations.with_since(
                 f"select {', '.join(values)} from {self.rows} where {self._not_null(members)}"
             )
-        part, met = self._part(members), f"{self._part(members)}_met"
-        looked_at = (
+        part, compared_name = self._part(members), f"{self._part(members)}_met"
+        compared = (
             f"with batch as (\n{batch}\n),\n"
             f"known as (\n"
             f"  select {', '.join([*identity, *known])}, true as {KNOWN}\n"
@@ -187,9 +187,9 @@ class Groups(Partials):
             f"from batch left join known on {equal_keys('batch', 'known', identity)}"
         )
         listed = ", ".join([STEP, *identity, *flags])
-        new = f"select {listed} from {met}\nwhere {' or '.join(flags)}"
+        new = f"select {listed} from {compared_name}\nwhere {' or '.join(flags)}"
         return [
-            Step(met, looked_at, initial=initial, asks=(Asking(part, KNOWN),)),
+            Step(compared_name, compared, initial=initial, asks=(Asking(part, KNOWN),)),
             Step(self._new_view(members), new, persist=True, initial=initial),
         ]
 
@@ -200,7 +200,7 @@ class Groups(Partials):
         return self._per_condition(members, TIMES)
 
     def _new_counts(self, members: DistinctSet) -> str:
-        """Returns what is appended to the values' counts."""
+        """Returns the rows to append to the values' counts."""
         return self._changes_of_counts(members)
 
     def _changes_of_counts(self, members: DistinctSet) -> str:
@@ -210,7 +210,7 @@ class Groups(Partials):
             for number, condition in zip(self._count_columns(members), members.filters, strict=True)
         ]
         fixed = [STEP, *self._values(members)]
-        # Only these two aggregates accept NULL, and only with another value next to it.
+        # Only these aggregates take a NULL, as one of two arguments.
         pairs = any(each.metric.function in ("min_by", "max_by") for each in self._metrics_over(members))
         where = "" if pairs else f"where {self._not_null(members)}\n"
         items = ", ".join([*fixed, *self._selected_keys(), *numbers])
@@ -222,17 +222,17 @@ class Groups(Partials):
         return matching(self._part(members), self.keys, touched)
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
-        """Returns the metrics over the values with a positive count, per key and generation."""
-        numbers, of = self._count_columns(members), [*self.generations.generation_columns, *self.keys]
+        """Returns the metrics over values with a positive count, per key and generation."""
+        numbers, of_key = self._count_columns(members), [*self.generations.generation_columns, *self.keys]
         made = []
         for metric in self._metrics_over(members):
             there = f"{numbers[members.place(metric.metric)]} > 0"
             made += [f"{text} as {quote(name)}" for name, text in metric.make(there).items()]
-        identity = [*of, *self._values(members)]
+        identity = [*of_key, *self._values(members)]
         summed = ", ".join([*identity, *(f"sum({number}) as {number}" for number in numbers)])
         rows = f"select {summed}\nfrom (\n{rows}\n)\ngroup by {', '.join(identity)}"
-        by = f"\ngroup by {', '.join(of)}" if of else ""
-        return f"select {', '.join([*of, *made])}\nfrom (\n{rows}\n){by}"
+        by = f"\ngroup by {', '.join(of_key)}" if of_key else ""
+        return f"select {', '.join([*of_key, *made])}\nfrom (\n{rows}\n){by}"
 
     # -- compaction --------------------------------------------------------------------------------
 
@@ -240,9 +240,9 @@ class Groups(Partials):
         rows = self._merged_by_key(
             self.generations.alive(matching(self.part, self.keys, None)), self.generations.generation_columns
         )
-        gone = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
+        is_there = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
-        return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){gone}"
+        return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){is_there}"
 
     def _fold_values(self, members: DistinctSet) -> str:
         identity = self._identity(members)
@@ -252,7 +252,7 @@ class Groups(Partials):
             having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in numbers)
         else:
             made, having = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)], ""
-        source = self.generations.of_living(self._part(members))
+        source = self.generations.alive_rows_of(self._part(members))
         return (
             f"select {', '.join([NO_STEP, *identity, *made])}\nfrom (\n{source}\n)\n"
             f"group by {', '.join(identity)}{having}"
@@ -268,7 +268,7 @@ class Groups(Partials):
         if self.generations.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
             if self.signed and SINCE not in also_by:
-                # Here, all rows of a key are of one generation.
+                # All rows of a key are of one generation.
                 also[SINCE] = f"max({SINCE})"
         merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
         # Without keys, the aggregate returns a row even over no rows.
@@ -276,9 +276,9 @@ class Groups(Partials):
 
     # -- results -----------------------------------------------------------------------------------
 
-    def emit(self, whole: bool) -> list[Step]:
-        """Returns the steps with the changed keys and their values; with `whole`, all keys."""
-        if whole:
+    def emit(self, all_keys: bool) -> list[Step]:
+        """Returns the steps with the changed keys and their values; with `all_keys` those of all keys."""
+        if all_keys:
             return [
                 Step(self.name, self._finished(self.generations.alive(matching(self.part, self.keys, None))))
             ]
@@ -286,17 +286,19 @@ class Groups(Partials):
         together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
         return [
             touched_in_step(self.touched, self.part, self.keys, self.changed),
-            Step(self.met, together, asks=(Asking(self.part, KNOWN),)),
-            Step(self.name, self._finished_of(self.met, partial(self._stored_counts, touched=self.touched))),
+            Step(self.merged, together, asks=(Asking(self.part, KNOWN),)),
+            Step(
+                self.name, self._finished_of(self.merged, partial(self._stored_counts, touched=self.touched))
+            ),
         ]
 
     def groups_matching(self, rows: str, others: str, columns: Sequence[str]) -> str:
-        """Returns the groups of state rows whose keys partly match another relation."""
-        # Without expired ones, whether or not the state was compacted.
+        """Returns the groups of state rows that equal a row of the relation `others` in some key columns."""
+        # Expired groups are excluded, whether or not the state was compacted.
         return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
 
     def known_and_new(self) -> str:
-        """Returns all state rows and those that the batch adds."""
+        """Returns all state rows, with those that the batch adds."""
         columns = ", ".join(self._columns())
         return (
             f"select {columns} from ({matching(self.part, self.keys, None)})\n"
@@ -304,14 +306,14 @@ class Groups(Partials):
         )
 
     def _finished(self, rows: str, counts: Callable[[DistinctSet], str] | None = None) -> str:
-        """Returns the values of keys from state rows; a key may have several."""
+        """Returns the values of keys, from state rows; a key may have several."""
         return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", counts or self._stored_counts)
 
     def _finished_of(self, source: str, counts: Callable[[DistinctSet], str]) -> str:
-        """Returns the values of keys from one merged state row each.
+        """Returns the values of keys, from one merged state row per key.
 
         Args:
-            counts: returns the counts of a set's values, if these can be retracted.
+            counts: returns the stored counts of a distinct set's values; unused without retractions.
         """
         if self.signed:
             source = self._with_values(source, counts)

@@ -16,8 +16,11 @@ from .generations import NO_STEP, equal_keys, matching
 from .group_state import ROWS_THERE, THERE, Groups
 
 _SKETCHED = frozenset({"approx_count_distinct"})
-"""Kept as sketches, whose estimate depends on the order of merging."""
-_NEW, _HAD, _TOUCHED, _ROWS_BEFORE, _WAS = "__new", "__had", "__touched", "__rows_before", "__was"
+"""Stored as sketches, whose estimate depends on the order of merging."""
+_NEW, _WAS = "__new", "__was"
+"""Columns: whether a state row is of this batch; whether a group was there before it."""
+_HAD, _TOUCHED, _ROWS_BEFORE = "__had", "__touched", "__rows_before"
+"""Counts per group: stored state rows, state rows of this batch, and input rows before it."""
 
 
 class GroupChanges(Groups):
@@ -29,7 +32,7 @@ class GroupChanges(Groups):
         ttl: microseconds after which an idle key expires. None for never.
         name: name of the change's relation.
         replayed: whether to return all groups of the state as insertions.
-        takes_back: whether retractions must equal the emitted rows to the last digit.
+        retracts_exactly: whether retractions must equal the emitted rows to the last digit.
         read_again: whether the change is read more than once.
     """
 
@@ -39,14 +42,14 @@ class GroupChanges(Groups):
         ttl: int | None,
         name: str,
         replayed: bool = False,
-        takes_back: bool = True,
+        retracts_exactly: bool = True,
         read_again: bool = True,
     ) -> None:
         super().__init__(spec, ttl)
         self.name, self.replayed, self.read_again = name, replayed, read_again
-        self.keeps_given = takes_back and any(map(is_inexact, spec.metrics))
+        self.stores_output = retracts_exactly and any(map(is_inexact, spec.metrics))
         """Whether the state stores the last emitted row of each key, for exact retractions."""
-        self.given, self.given_part = quote(f"{spec.name}_given"), f"{spec.name}_given"
+        self.emitted, self.emitted_part = quote(f"{spec.name}_given"), f"{spec.name}_given"
         self.after = f"{spec.name}_after"
 
     def steps(self) -> list[Step]:
@@ -59,20 +62,20 @@ class GroupChanges(Groups):
             rows = self._finished(self.generations.alive(self.known_and_new()), self._counts_with_new)
             change = f"select *, 1L as {WEIGHT} from {self.after}"
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
-        if not self.keeps_given and not (self.signed and self.spec.distinct_sets):
+        if not self.stores_output and not (self.signed and self.spec.distinct_sets):
             asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._initial_groups()}\n)"
             whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
             merged = self._merged_before_and_after(self.changed)
             return [
                 *found,
-                Step(self.met, merged, initial=initial, asks=asks, whole=whole),
+                Step(self.merged, merged, initial=initial, asks=asks, whole=whole),
                 Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
-        if self.keeps_given:
+        if self.stores_output:
             before = self._last_emitted()
         else:
             known = self.generations.in_current_generation(known)
@@ -94,20 +97,20 @@ class GroupChanges(Groups):
 
     @property
     def _can_be_rewritten(self) -> bool:
-        """Whether the state table of groups may be rewritten as a whole: it is the only one, and keys don't expire."""
-        others = self.keeps_given or self.signed or self.spec.distinct_sets or self.replayed
+        """Whether a micro-batch may rewrite the whole state: it is one table, of groups, and keys don't expire."""
+        others = self.stores_output or self.signed or self.spec.distinct_sets or self.replayed
         return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
     def _metrics_after_and_before(self) -> tuple[list[MetricColumns], list[MetricColumns]]:
-        """The metrics with the batch, and those without it."""
+        """The metrics after the batch, and those before it, whose columns have other names."""
         metrics = list(self.metrics)
         return metrics, [
             MetricColumns(replace(each.metric, name=f"__before_{each.metric.name}")) for each in metrics
         ]
 
     def _merged_before_and_after(self, touched: str | None) -> str:
-        """Merges the state of the touched keys (or all) in one pass, to state columns with the batch and without it."""
+        """Returns the merged state of the touched keys (or all), with state columns after and before the batch."""
         columns = ", ".join(self._columns())
         known = matching(self.part, self.keys, touched)
         rows = self.generations.latest(
@@ -115,13 +118,13 @@ class GroupChanges(Groups):
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
         if touched is None:
-            # Before the shuffle, hardly any two rows share a key, so partial aggregation would be wasted.
+            # Spark's partial aggregation before the shuffle would merge hardly any rows.
             rows = f"select /*+ repartition({', '.join(self.keys)}) */ * from (\n{rows}\n)"
         metrics, before = self._metrics_after_and_before
         of_before = [
             f"if({_NEW}, null, {quote(name)}) as {quote(was)}"
-            for own, then in zip(metrics, before, strict=True)
-            for name, was in zip(own.columns(), then.columns(), strict=True)
+            for metric, earlier in zip(metrics, before, strict=True)
+            for name, was in zip(metric.columns(), earlier.columns(), strict=True)
         ]
         also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})", _TOUCHED: f"count_if({_NEW})"}
         if self.signed:
@@ -145,14 +148,14 @@ class GroupChanges(Groups):
 
         def row(finished: list[MetricColumns]) -> str:
             values = [
-                f"{each.finish()} as {quote(of.metric.name)}"
-                for each, of in zip(finished, metrics, strict=True)
+                f"{each.finish()} as {quote(metric.metric.name)}"
+                for each, metric in zip(finished, metrics, strict=True)
             ]
             return f"struct({', '.join([*self.keys, *values]) or 'true as anything'})"
 
         both = (
             f"select {row(metrics)} as __after, {is_there} as __is, {row(before)} as __before, {was_there} as {_WAS}\n"
-            f"from {self.met} where {_TOUCHED} > 0"
+            f"from {self.merged} where {_TOUCHED} > 0"
         )
         sides = (
             "struct(__after as __row, 1L as __times, __is as __there), "
@@ -168,28 +171,28 @@ class GroupChanges(Groups):
     def _last_emitted(self) -> str:
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
-        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        given = self.generations.in_current_generation(matching(self.given_part, self.keys, self.changed))
-        rows = f"select {last} from (\n{given}\n){by}"
-        return f"select {self.given}.* from (\n{rows}\n) where {self.given} is not null"
+        last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"
+        emitted = self.generations.in_current_generation(matching(self.emitted_part, self.keys, self.changed))
+        rows = f"select {last} from (\n{emitted}\n){by}"
+        return f"select {self.emitted}.* from (\n{rows}\n) where {self.emitted} is not null"
 
     def _emitted_rows_part(self) -> StatePart:
-        """Returns the state table of emitted rows, with NULL for touched keys that have none any more."""
-        own = [*self.keys, *self.generations.generation_columns]
-        keys = [f"touched.{key}" for key in own]
+        """Returns the state table of emitted rows, which has NULL for touched keys without a row."""
+        kept = [*self.keys, *self.generations.generation_columns]
+        keys = [f"touched.{key}" for key in kept]
         on = equal_keys("touched", "own", self.keys) if self.keys else "true"
-        of = self.after if self.replayed else self.changed
-        touched = f"select distinct {', '.join(own) or 'true as anything'} from {of}"
+        source = self.after if self.replayed else self.changed
+        touched = f"select distinct {', '.join(kept) or 'true as anything'} from {source}"
         append = (
-            f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.given}'])} from (\n{touched}\n) as touched\n"
-            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.given}'])} from {self.after}) as own on {on}"
+            f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.emitted}'])} from (\n{touched}\n) as touched\n"
+            f"left join (select {', '.join([*self.keys, f'struct(*) as {self.emitted}'])} from {self.after}) as own on {on}"
         )
-        by = f" group by {', '.join(own)}" if own else ""
-        last = f"max_by({self.given}, coalesce({STEP}, -1L)) as {self.given}"
-        living = self.generations.of_living(self.given_part)
-        folded = f"select {', '.join([*own, last])} from (\n{living}\n){by}"
-        fold = f"select {', '.join([NO_STEP, *own, self.given])} from (\n{folded}\n) where {self.given} is not null"
-        return StatePart(self.given_part, append, fold, closes=None, forgets=self.generations.ttl or None)
+        by = f" group by {', '.join(kept)}" if kept else ""
+        last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"
+        living = self.generations.alive_rows_of(self.emitted_part)
+        folded = f"select {', '.join([*kept, last])} from (\n{living}\n){by}"
+        fold = f"select {', '.join([NO_STEP, *kept, self.emitted])} from (\n{folded}\n) where {self.emitted} is not null"
+        return StatePart(self.emitted_part, append, fold, closes=None, forgets=self.generations.ttl or None)
 
     def _initial_groups(self) -> str:
         """Returns the groups after the first batch."""
@@ -198,7 +201,7 @@ class GroupChanges(Groups):
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
         found = super().parts()
-        if self.keeps_given:
+        if self.stores_output:
             found.append(self._emitted_rows_part())
         if self._can_be_rewritten:
             (groups,) = found
@@ -207,8 +210,10 @@ class GroupChanges(Groups):
 
     def _rewritten(self) -> str:
         """Returns all groups after the batch, one row each."""
-        step, *kept = self._columns()
-        return f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(kept)} from {self.met}"
+        step, *columns = self._columns()
+        return (
+            f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(columns)} from {self.merged}"
+        )
 
     def _new_counts(self, members: DistinctSet) -> str:
         return f"select * from {self._new_view(members)}"

@@ -1,7 +1,7 @@
-"""SQL of a ranking over groups: only the members of each ranking are stored, not the groups again.
+"""SQL of a ranking over groups. It stores the members of each ranking, and reads other groups from the groups' state.
 
 The change of a ranking is computed from its members and the changed groups. If a member falls behind, another group
-may move up; then the groups of that ranking are read from the groups' own state.
+may move up; then all groups of that ranking are read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, o
 from .group_state import Groups
 from .ranking import ROW, Ranking, TopNFields, first_of
 
-_CAME, _FRESH, _MEMBER, _LIFE = "__came", "__fresh", "__member", "__life_of_group"
+_INSERTED, _FRESH, _MEMBER, _SINCE = "__came", "__fresh", "__member", "__life_of_group"
 
 
 class RankedGroups(Ranking):
     """Steps and state of a `TopN` over groups.
 
     Args:
-        path: SQL of the row-by-row operators between these and the ranking, the lowest first.
+        groups: the groups, which are ranked.
+        path: SQL of the row-by-row operators between the groups and the ranking, the lowest first.
     """
 
     def __init__(self, operator: TopNFields, groups: Groups, path: Sequence[str]) -> None:
@@ -33,23 +34,24 @@ class RankedGroups(Ranking):
         self.columns = ", ".join([*self.keys, *self.ids, ROW])
         self.candidates, self.known = f"{self.name}_candidates", f"{self.name}_known"
         self.members = self.known if groups.generations.ttl is None else f"{self.name}_known_all"
-        """The step with all previous members, including those whose groups have expired."""
-        self.gone = f"(select * from {self.candidates} where not {_CAME})"
+        """The step with all stored members, including those whose groups have expired."""
+        self.retracted = f"(select * from {self.candidates} where not {_INSERTED})"
         self.front, self.fallen = f"{self.name}_front", f"{self.name}_fallen"
+        """Steps with the rankings of members and candidates, and with the rankings whose groups are read."""
         self.moved = f"{self.name}_moved"
 
     def steps(self) -> list[Step]:
-        """Returns the steps up to the rankings after the batch, and the members that changed."""
+        """Returns the steps up to the rankings after the batch and the changes of their members."""
         (below,) = self.operator.inputs
-        came = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_CAME}"
+        inserted = f"select {self.columns}, true as {_FRESH} from {self.candidates} where {_INSERTED}"
         # Shuffling a few rows is cheaper than a separate broadcast job.
         hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
         stay = (
             f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
-            f"left anti join {self.gone} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
+            f"left anti join {self.retracted} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
         )
         last = self.now if self.operator.improves else self.front
-        ranked, first = self._first(f"{stay}\nunion all\n{came}"), self._first(came)
+        ranked, first = self._first(f"{stay}\nunion all\n{inserted}"), self._first(inserted)
         return [
             *self._candidates(self._rows(f"select * from {below.name}")),
             Step(last, ranked, persist=True, initial=first),
@@ -58,7 +60,7 @@ class RankedGroups(Ranking):
         ]
 
     def _candidates(self, changed: str) -> list[Step]:
-        """Returns the steps with inserted and retracted rows, and the members of their rankings."""
+        """Returns the steps with the inserted and retracted rows that matter, and the members of their rankings."""
         if self.operator.descends is None:
             return [
                 Step(self.candidates, changed, persist=True),
@@ -73,7 +75,7 @@ class RankedGroups(Ranking):
                 f"(\n{changed}\n)",
                 Whole(self._members(self._stored_rows()), self.part),
             ),
-            # Materialized to be counted: the steps after it read few rows.
+            # Materialized, so that Spark plans the steps after it for the few rows that it has.
             Step(
                 self.candidates,
                 self._possible_members(changed),
@@ -84,9 +86,10 @@ class RankedGroups(Ranking):
         ]
 
     def _known_members(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
-        """Returns the steps with the members of rankings in another relation.
+        """Returns the steps with the members of the touched rankings.
 
         Args:
+            touched: relation with the keys of these rankings.
             candidates: rows with the same columns.
             whole: the alternative that reads all members, used where that is less work.
         """
@@ -101,9 +104,9 @@ class RankedGroups(Ranking):
         return steps
 
     def _possible_members(self, changed: str) -> str:
-        """Filters changed rows: members that are retracted, and inserted rows that may be members. A row behind the
-        last member of a full ranking, by the first order column, can't be one, unless a member falls behind that
-        place, and then all groups of the ranking are read anyway.
+        """Returns the changed rows that are retracted members, or inserted and possibly members. A row behind the last
+        member of a full ranking, by the first order column, can't be one, unless a member falls behind that place;
+        then all groups of the ranking are read anyway.
 
         Retracted members are found by their identity, because a recomputed sum of doubles may differ from the
         member's in the last digit.
@@ -115,7 +118,7 @@ class RankedGroups(Ranking):
             f"select own.* from (\n{changed}\n) as own\n"
             f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\n"
             f"left join (\n{members}\n) as members on {equal_keys('own', 'members', ids)}\n"
-            f"where if(own.{_CAME}, not {self.is_behind}, members.{_MEMBER} is not null)"
+            f"where if(own.{_INSERTED}, not {self.is_behind}, members.{_MEMBER} is not null)"
         )
 
     def _rows(self, rows: str) -> str:
@@ -123,8 +126,8 @@ class RankedGroups(Ranking):
         made = with_inputs(self.operator.sql, [rows])
         listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
         return (
-            f"select {', '.join([*listed, ROW, _CAME])} from (\n"
-            f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} > 0 as {_CAME} from (\n{made}\n)\n)"
+            f"select {', '.join([*listed, ROW, _INSERTED])} from (\n"
+            f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} > 0 as {_INSERTED} from (\n{made}\n)\n)"
         )
 
     def _first(self, rows: str) -> str:
@@ -132,13 +135,12 @@ class RankedGroups(Ranking):
         return first_of(rows, self.operator.top, self.keys, ROW)
 
     def _moving_up(self) -> list[Step]:
-        """Returns the steps with the rankings in which other groups may have moved up, and all rankings after the
-        batch."""
+        """Returns the steps with the rankings in which other groups may have moved up, and all rankings after it."""
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups_of_fallen()}\n)"
         for each in self.path:
             groups = with_inputs(each, [groups])
         of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
-        anew = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
+        of_all_groups = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = (
             f"{self._rankings_to_read_again()}\nunion\n{self._with_room()}"
             if self.expires
@@ -150,11 +152,11 @@ class RankedGroups(Ranking):
         )
         none = f"select {self.listed_keys} from {self.front} where false"
         return [
-            # Usually there are none, and then no groups are read. If the state is empty, there are only candidates.
+            # Usually there are none, so that no groups are read. For an empty state all groups are candidates.
             Step(self.fallen, fallen, persist=True, materialize=True, initial=none),
             Step(
                 self.now,
-                f"{stay}\nunion all\n{anew}",
+                f"{stay}\nunion all\n{of_all_groups}",
                 persist=True,
                 initial=f"select * from {self.front}",
                 unless_empty=self.fallen,
@@ -172,12 +174,12 @@ class RankedGroups(Ranking):
         return [quote(name) for name in self.operator.of_ids]
 
     def _of_members(self, members: str) -> str:
-        """Returns the keys of the members' groups."""
-        named = ", ".join(f"{own} as {key}" for own, key in zip(self.ids, self._group_keys, strict=True))
+        """Returns a relation with the keys of the members' groups."""
+        named = ", ".join(f"{name} as {key}" for name, key in zip(self.ids, self._group_keys, strict=True))
         return f"(select {named or 'true as anything'} from (\n{members}\n))"
 
     def _unexpired_members(self, members: str, at: str, columns: str = "*") -> str:
-        """Filters members whose groups haven't expired at a watermark. A group that has returned since is another
+        """Returns the members whose groups haven't expired at a watermark. A group that expired and returned is of another
         generation."""
         keys = self._group_keys
         by = ", ".join([*keys, SINCE])
@@ -185,15 +187,15 @@ class RankedGroups(Ranking):
             f"select {by} from (\n{matching(self.groups.part, keys, self._of_members(members))}\n) "
             f"group by {by} having {is_not_reached(f'max({EXPIRES_AT})', at)}"
         )
-        on = [f"own.{own} <=> living.{key}" for own, key in zip(self.ids, keys, strict=True)]
+        on = [f"own.{name} <=> living.{key}" for name, key in zip(self.ids, keys, strict=True)]
         return (
             f"select {columns} from (\n{members}\n) as own left semi join (\n{living}\n) as living "
-            f"on {' and '.join([*on, f'own.{_LIFE} = living.{SINCE}'])}"
+            f"on {' and '.join([*on, f'own.{_SINCE} = living.{SINCE}'])}"
         )
 
     def _with_room(self) -> str:
-        """Returns the touched rankings with fewer members than N: if a member expired, another group moves up,
-        whether or not the state still has the expired one."""
+        """Returns the touched rankings with fewer than N members: if one expired, another group moves up, whether or not the
+        state still has it."""
         touched = "\nunion all\n".join(
             f"select {self.listed_keys}, {n} as is_known from {rows}"
             for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
@@ -205,24 +207,24 @@ class RankedGroups(Ranking):
         return f"select {self.listed_keys} from (\n{touched}\n){by} having {has_room}"
 
     def _groups_of_fallen(self) -> str:
-        """Returns the groups after the batch in the rankings in which other groups may have moved up."""
-        rows, of = self.groups.known_and_new(), self.operator.of_groups
-        if of is None or not self.keys:
+        """Returns all groups, after the batch, of the rankings in which other groups may have moved up."""
+        rows, of_groups = self.groups.known_and_new(), self.operator.of_groups
+        if of_groups is None or not self.keys:
             return self.groups.groups_matching(rows, self.fallen, [])
-        named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of, strict=True))
+        named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of_groups, strict=True))
         return self.groups.groups_matching(
-            rows, f"(select {named} from {self.fallen})", [quote(name) for name in of]
+            rows, f"(select {named} from {self.fallen})", [quote(name) for name in of_groups]
         )
 
     def _rankings_to_read_again(self) -> str:
-        """Returns the full rankings in which a row that isn't a candidate may have moved up."""
+        """Returns the full rankings in which a group that isn't a candidate may have moved up."""
         if self.operator.top.function == "dense_rank":
             # If two values become equal, another one moves up.
             return (
                 f"select distinct {self.listed_keys} from {self.known} as known\n"
-                f"left semi join {self.gone} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
+                f"left semi join {self.retracted} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
             )
-        # Fewer than N candidates rank before the last member's old place. (With N of them, they are the first N.)
+        # These have fewer than N candidates before the last member's old place; N of them would be the first N.
         top = self.operator.top
         by = f"partition by {', '.join(self.keys)} " if self.keys else ""
         total = top.order if top.order.endswith(ROW) else f"{top.order}, {', '.join(self.ids)}"
@@ -240,12 +242,12 @@ class RankedGroups(Ranking):
         )
 
     def _moved_members(self) -> Step:
-        """Returns the step with inserted, changed and removed members."""
+        """Returns the step with the members that were added, changed or removed."""
         is_same = equal_keys("known", "now", [*self.keys, *self.ids])
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
             f"from {self.members} as known full join {self.now} as now on {is_same}\n"
-            # rows with a MAP can't be compared
+            # not by comparing rows, which fails for a MAP
             f"where known.{ROW} is null or now.{ROW} is null or now.{_FRESH}"
         )
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
@@ -257,7 +259,7 @@ class RankedGroups(Ranking):
 
     def emit(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
-        noted = (
+        stored = (
             f"select distinct {self.listed_keys} from (\n{self._stored_rows()}\n) where {STEP} = {now(STEP)}"
         )
         moved = (
@@ -266,9 +268,9 @@ class RankedGroups(Ranking):
         rows = self._first(self._members(of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched)))
         fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
         return [
-            Step(self.touched, noted, persist=True, fresh=moved),
+            Step(self.touched, stored, persist=True, fresh=moved),
             Step(
-                self.put_out,
+                self.output,
                 self.current_output_rows(rows),
                 fresh=self.current_output_rows(fresh),
             ),
@@ -278,30 +280,30 @@ class RankedGroups(Ranking):
 
     def _stored_rows(self) -> str:
         """Returns all rows of the state table."""
-        listed = [f"{self.kept_row}.{name}" for name in (*self.keys, *self.ids)]
-        columns = [STEP, *listed, f"{self.kept_row} as {ROW}", f"{self.member} as {_MEMBER}"]
-        columns += [f"{self.since} as {_LIFE}"] if self.expires else []
+        listed = [f"{self.stored_row}.{name}" for name in (*self.keys, *self.ids)]
+        columns = [STEP, *listed, f"{self.stored_row} as {ROW}", f"{self.member} as {_MEMBER}"]
+        columns += [f"{self.since} as {_SINCE}"] if self.expires else []
         return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
 
     def _members(self, rows: str) -> str:
-        """Returns the current members, by the last state row of each."""
+        """Returns the current members, from the last state row of each group."""
         by = ", ".join([*self.keys, *self.ids])
-        own = [ROW, _LIFE] if self.expires else [ROW]
-        last = f"max_by(struct({', '.join([_MEMBER, *own])}), coalesce({STEP}, -1L)) as last"
+        columns = [ROW, _SINCE] if self.expires else [ROW]
+        last = f"max_by(struct({', '.join([_MEMBER, *columns])}), coalesce({STEP}, -1L)) as last"
         found = f"select {by}, {last} from (\n{rows}\n) group by {by}"
-        listed = ", ".join([by, *(f"last.{name} as {name}" for name in own)])
+        listed = ", ".join([by, *(f"last.{name} as {name}" for name in columns)])
         return f"select {listed} from (\n{found}\n) where last.{_MEMBER}"
 
     def state(self) -> StatePart:
-        """Returns the state table with inserted, changed and removed members."""
-        columns = f"{ROW} as {self.kept_row}, {_MEMBER} as {self.member}"
+        """Returns the state table with the members that were added, changed or removed."""
+        columns = f"{ROW} as {self.stored_row}, {_MEMBER} as {self.member}"
         append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
-        folded = f"{NO_STEP}, {ROW} as {self.kept_row}, true as {self.member}"
+        folded = f"{NO_STEP}, {ROW} as {self.stored_row}, true as {self.member}"
         members, initial = self._members(self._stored_rows()), None
         if self.expires:
             append = self._with_generations(self.groups.known_and_new())
             initial = self._with_generations(f"select * from {self.groups.changed}")
-            folded += f", {_LIFE} as {self.since}"
+            folded += f", {_SINCE} as {self.since}"
             members = self._unexpired_members(members, "watermark_after")
         fold = f"select {folded} from (\n{members}\n)"
         return StatePart(self.part, append, fold, initial, closes=None, forgets=self.groups.generations.ttl)
@@ -313,9 +315,9 @@ class RankedGroups(Ranking):
         keys = self._group_keys
         rows = of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
         by = f" group by {', '.join(keys)}" if keys else ""
-        lives = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
-        on = " and ".join(f"own.{own} <=> lives.{key}" for own, key in zip(self.ids, keys, strict=True))
+        began = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
+        on = " and ".join(f"own.{name} <=> lives.{key}" for name, key in zip(self.ids, keys, strict=True))
         return (
-            f"select {now(STEP)} as {STEP}, own.{ROW} as {self.kept_row}, own.{_MEMBER} as {self.member}, "
-            f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{lives}\n) as lives on {on or 'true'}"
+            f"select {now(STEP)} as {STEP}, own.{ROW} as {self.stored_row}, own.{_MEMBER} as {self.member}, "
+            f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{began}\n) as lives on {on or 'true'}"
         )

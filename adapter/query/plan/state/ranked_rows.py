@@ -1,4 +1,4 @@
-"""SQL of an append-only ranking: a row that isn't among the first N when it arrives never will be, and isn't stored."""
+"""SQL of an append-only ranking: a row that isn't among the first N when it arrives is never, so it isn't stored."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class RankedRows(Ranking):
 
     Args:
         ttl: microseconds after which a ranking without new members expires. None for never.
-        time: input column that expiry counts from, and at which final rows are due. None for the watermark at
-            arrival.
+        time: input column with the time from which rows expire, and at which final rows are emitted. None for the
+            watermark after the micro-batch in which they arrive.
         replayed: whether to return all rankings of the state as insertions.
     """
 
@@ -56,7 +56,7 @@ class RankedRows(Ranking):
         return [STEP, *self.generations.columns, *due, *self.keys, ROW]
 
     def compared_rows(self, views: tuple[str, ...]) -> list[Rows]:
-        """Returns the input if rows have a time: those without one are dropped and counted.
+        """Returns the input if rows need a time: rows without one are dropped and counted.
 
         Args:
             views: views of the streams that are ranked.
@@ -71,12 +71,12 @@ class RankedRows(Ranking):
         (below,) = self.operator.inputs
         source, row, time = f"select * from {below.name}", "struct(*)", []
         if self.generations.ttl is not None or self.operator.final:
-            of = (
+            row_time = (
                 f"cast(own.{quote(self.time)} as timestamp)"
                 if self.time is not None
                 else now("watermark_after")
             )
-            source = f"select own.*, {of} as `{ROW_TIME}` from {below.name} as own"
+            source = f"select own.*, {row_time} as `{ROW_TIME}` from {below.name} as own"
             row, time = f"struct(* except (`{ROW_TIME}`))", [f"`{ROW_TIME}` as {TIME}"]
         rows = f"select {', '.join([f'{row} as {ROW}', *time])} from (\n{with_inputs(self.operator.sql, [source])}\n)"
         time = [TIME] if time else []
@@ -93,29 +93,28 @@ class RankedRows(Ranking):
         return first_of(rows, top, self.keys, ROW)
 
     def steps(self) -> list[Step]:
-        """Returns the steps up to the touched rankings after the micro-batch."""
+        """Returns the steps up to the affected rankings after the micro-batch."""
         columns = ", ".join(self._columns)
         new = self.generations.with_since(f"select *{self._added_columns()} from {self.rows}")
         fresh = of_batch = f"select {columns}, true as {_FRESH} from (\n{new}\n)"
         if self.operator.final:
-            # Emitted rows are final: later rows of their key are ignored.
+            # The first rows of these keys have been emitted: later rows are ignored.
             done = f"(select * from (\n{self._stored_rows()}\n) where {DUE} <= {now('watermark_before')})"
             on = equal_keys("new", "done", [*self.keys, *self.generations.generation_columns])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._stored_rows()}\n)"
         # Among equal rows, stored ones stay.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
-        taken = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
+        input_rows = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
         return [
-            *([] if self.is_timed else [taken]),
+            *([] if self.is_timed else [input_rows]),
             *self.generations.steps(f"select {self.listed_keys} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]
 
     def _possible_rows(self) -> Whole | None:
-        """Returns the input without rows behind the last member of a full ranking, by the first order column, so that
-        they aren't sorted in vain. None if that can't be decided, members may expire, or all rankings are replayed.
-        """
+        """Returns the input without rows behind the last member of a full ranking, by the first order column, to sort fewer
+        rows. None if that can't be decided, members may expire, or all rankings are replayed."""
         may_leave_out = self.operator.descends is not None and self.generations.ttl is None
         if not may_leave_out or self.operator.final or self.replayed:
             return None
@@ -127,16 +126,16 @@ class RankedRows(Ranking):
         return Whole(rows, self.part, of_many=True)
 
     def _stored_rows(self) -> str:
-        """Returns the stored rows of the touched rankings."""
+        """Returns the stored rows of the affected rankings; of all if they are replayed."""
         return self._read(None if self.replayed else self.rows)
 
     def _read(self, touched: str | None) -> str:
-        return f"select *, {self.kept_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
+        return f"select *, {self.stored_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
 
     def _added_columns(self) -> str:
         added = self.generations.expiry(TIME)
         if self.operator.final:
-            # After that, only late rows can precede it.
+            # From then on only late rows can precede it.
             added.append(f"{later(TIME, 1)} as {DUE}")
         return "".join(f", {text}" for text in added)
 
@@ -149,11 +148,10 @@ class RankedRows(Ranking):
         return self.changed_ranks(before)
 
     def emit(self) -> list[Step]:
-        """Returns the steps with the changed rankings (or all), after the commit; for final results, the rows that
-        are due."""
+        """Returns the steps after the commit: with the changed rankings (or all), or with final rows that are due."""
         if self.replayed:
             every = self._first(self.generations.alive(self._read(None)))
-            return [Step(self.put_out, self.current_output_rows(every))]
+            return [Step(self.output, self.current_output_rows(every))]
         rows = self._first(self.generations.latest(self._read(self.touched)))
         if self.operator.final:
             due = is_due_now("state")
@@ -162,24 +160,24 @@ class RankedRows(Ranking):
             rows = f"select ranked.* from (\n{rows}\n) as ranked where {due}"
             return [
                 Step(self.touched, touched, persist=True),
-                Step(self.put_out, self.current_output_rows(rows)),
+                Step(self.output, self.current_output_rows(rows)),
             ]
         added = f"(select * from {self.now} where {_FRESH})"
         fresh = self.current_output_rows(of_keys(self.now, self.keys, self.touched, in_memory=True))
         return [
             touched_in_step(self.touched, self.part, self.keys, added),
-            Step(self.put_out, self.current_output_rows(rows), fresh=fresh),
+            Step(self.output, self.current_output_rows(rows), fresh=fresh),
         ]
 
     def state(self) -> StatePart:
-        """Returns the state table: rows that are, or were, in the ranking."""
-        kept = [name for name in self._columns if name not in (STEP, ROW)]
-        listed = ", ".join([*kept, f"{ROW} as {self.kept_row}"])
-        still = self._first(self.generations.alive(self._read(None)))
+        """Returns the state table: rows that are, or were, members."""
+        columns = [name for name in self._columns if name not in (STEP, ROW)]
+        listed = ", ".join([*columns, f"{ROW} as {self.stored_row}"])
+        members = self._first(self.generations.alive(self._read(None)))
         return StatePart(
             self.part,
             f"select {STEP}, {listed} from {self.now} where {_FRESH}",
-            f"select {NO_STEP}, {listed} from (\n{still}\n)",
+            f"select {NO_STEP}, {listed} from (\n{members}\n)",
             forgets=self.generations.ttl,
             closes=DUE if self.operator.final else None,
         )

@@ -14,9 +14,9 @@ from ..operator import PrintedOperator
 from ..relation import WEIGHT
 
 BY, ORDER, ID = "__by_", "__order_", "__id_"
-"""Prefixes of the columns of a `TopN`'s input: partition keys, order keys, and keys that identify a group."""
+"""Prefixes of columns of `TopNFields.rows`: partition keys, order keys, and keys that identify a group."""
 ROW, PLACE = "__ranked", "place"
-"""Columns of candidates: a row with its partition and order columns, and its rank as in `first_of`."""
+"""Columns: a row with its partition and order columns, and its rank as in `first_of`."""
 LAST = "__last_first"
 _FIRST = f"{ROW}.`{ORDER}0`"
 
@@ -26,20 +26,20 @@ class TopNFields(PrintedOperator):
     """Fields of a `TopN`. Its input is append-only rows, or groups, or a row-by-row query over groups."""
 
     rows: exp.Select
-    """The rows to rank, over its input: with the weight, if they have one, and columns whose names begin with `BY`,
-    `ORDER` and `ID`."""
+    """SELECT over the input with the rows to rank, their weight if they have one, and columns whose names begin with
+    `BY`, `ORDER` and `ID`."""
     top: Top
-    """The ranking, partitioned by the columns that begin with `BY` and ordered by the row's column."""
+    """The ranking, by columns of these rows: partitioned by those of `BY`, ordered by those of `ORDER`."""
     rank: str
     """Column of the rank."""
     query: exp.Select
-    """SELECT with the ranking, over its input."""
+    """The author's SELECT with the ranking, over the input."""
     orders: int
     """Number of columns that begin with `ORDER`."""
     ids: tuple[str, ...]
     """Columns that begin with `ID`, which identify a group."""
     columns: tuple[str, ...] | None
-    """Columns of the result in order; None if they aren't known by name, and the rank is the last one."""
+    """Columns of the result in order; None if they aren't known by name, in which case the rank is the last."""
     of_groups: tuple[str, ...] | None
     """Keys of the groups that it partitions by; None if it partitions by something else."""
     improves: bool
@@ -47,14 +47,13 @@ class TopNFields(PrintedOperator):
     descends: bool | None = None
     """Whether the first order key is descending; None if that key can't exclude rows from the first N."""
     of_ids: tuple[str, ...] = ()
-    """Columns of the groups that `ids` are, where groups expire."""
+    """Columns of the groups that `ids` hold, if groups expire; empty otherwise."""
     shown: tuple[str | None, ...] = ()
     """Columns of the result with the partition keys, in lower case; None for a key that isn't in the result."""
     final: bool = False
-    """Whether a row is emitted once, when no other row can come before it any more: the first rows in order
-    of event time."""
+    """Whether rows are ordered by event time, so that a row is emitted once, when none can arrive before it any more."""
     has_few_partitions: bool = False
-    """Whether the sets of values of the partition keys don't grow."""
+    """Whether the set of values of each partition key doesn't grow."""
 
     @property
     def tree(self) -> exp.Select:
@@ -103,12 +102,12 @@ class Ranking:
     def __init__(self, operator: TopNFields, keys: Sequence[str]) -> None:
         self.operator, self.name, self.keys = operator, operator.name, keys
         self.part = members_part(operator)
-        # Named after the state table, under which it continues if the query is rewritten.
-        self.kept_row = quote(f"{self.part}_row")
+        # Named after the state table, whose name stays the same if the query is rewritten.
+        self.stored_row = quote(f"{self.part}_row")
         self.listed_keys = ", ".join(keys) or "true as anything"
         self.by = f" group by {', '.join(keys)}" if keys else ""
-        self.now, self.touched, self.put_out = (
-            f"{self.name}_{what}" for what in ("now", "touched", "result")
+        self.now, self.touched, self.output = (
+            f"{self.name}_{suffix}" for suffix in ("now", "touched", "result")
         )
 
     def last_places(self, members: str) -> str:
@@ -118,7 +117,7 @@ class Ranking:
         Args:
             members: a relation with the partition columns and the members' rows.
         """
-        # The order of NULL depends on the ranking, so with NULLs no row is known to be behind.
+        # Where NULL sorts depends on the ranking, so with NULLs no row is known to be behind.
         is_full = f"count(*) >= {self.operator.top.rows} and count({_FIRST}) = count(*)"
         place = (
             f"case when {is_full} then {'min' if self.operator.descends else 'max'}({_FIRST}) end as {LAST}"
@@ -151,8 +150,8 @@ class Ranking:
         if operator.columns is not None:
             return f"select {', '.join(map(quote, operator.columns))}, {WEIGHT} from (\n{rows}\n)"
         order = [f"`{ORDER}{number}`" for number in range(operator.orders)]
-        own = [*operator.top.partition, *operator.ids, *order]
-        return f"select * except ({', '.join(own)}) from (\n{rows}\n)" if own else rows
+        generated = [*operator.top.partition, *operator.ids, *order]
+        return f"select * except ({', '.join(generated)}) from (\n{rows}\n)" if generated else rows
 
     def current_output_rows(self, rows: str) -> str:
         """Returns the query's columns of current rankings, whose rows have no weights yet."""

@@ -1,12 +1,12 @@
 """SQL for windows whose bounds depend on their rows: sessions, and the steps of dynamic_cumulate.
 
-Rows of one key are in one session while the gap between them isn't longer than the window's. Each row of a
-micro-batch gets the bounds of its session from the batch and the open sessions in the state, and is stored with them.
-A later row may extend a session, or merge two; then stored rows overlap, and reading merges them.
+Rows of one key are in one session while the gaps between them aren't longer than the window's. Each row of a
+micro-batch gets the bounds of its session, from the batch and the open sessions in the state, and is stored with them.
+A later row may extend a session, or merge two. The stored bounds overlap then, and are merged when they are read.
 
-A closed session never accepts another row, even one within its bounds: a row that arrives late because of disorder
-begins a new session. To keep the two apart, rows are merged from ``merge_from`` on, which is after the end of all
-sessions that had closed when the row arrived.
+A closed session never gets another row, even one within its bounds: such a row begins a new session. To distinguish
+them, a row has ``merge_from``: it is merged only with sessions that end at or after that time, which is after the end of
+all sessions that had closed when the row arrived.
 
 All times here are local times in the window's time zone.
 """
@@ -35,12 +35,12 @@ from .window_trigger import WindowTrigger
 
 
 class Sessions:
-    """Bounds of a window operator's sessions. They are stored with the rows of one of its state tables."""
+    """Bounds of a window operator's sessions, which are stored with the rows of the state table `part`."""
 
     def __init__(
-        self, spec: WindowAggregateSpec | WindowBufferSpec, part: str, closing: WindowTrigger
+        self, spec: WindowAggregateSpec | WindowBufferSpec, part: str, trigger: WindowTrigger
     ) -> None:
-        self.window, self.closing = spec.window, closing
+        self.window, self.trigger = spec.window, trigger
         self.keys = [quote(name) for name in session_keys(spec.window)]
         self.columns = [*self.keys, SESSION_START, SESSION_END, MERGE_FROM]
         self._open = f"{spec.name}_open"
@@ -50,23 +50,23 @@ class Sessions:
 
     # -- before the commit -------------------------------------------------------------------------
 
-    def known(self, raw: str) -> Step:
+    def open(self, raw: str) -> Step:
         """Returns the step with the sessions that are open before the batch."""
         bounds = [self._time("event_time", name) for name in (SESSION_START, SESSION_END)]
         nothing = f"select {', '.join([*self.keys, *bounds])}\nfrom (\n{raw}\n)\nwhere false"
-        watermark = self.closing.before
-        still = f"{watermark} is null or {self._end(SESSION_END)} > {watermark}"
+        watermark = self.trigger.before
+        is_open = f"{watermark} is null or {self._end(SESSION_END)} > {watermark}"
         return Step(
             self._open,
             f"select {', '.join([*self.keys, SESSION_START, SESSION_END])}\n"
-            f"from (\n{self._in_state()}\n)\nwhere {still}",
+            f"from (\n{self._in_state()}\n)\nwhere {is_open}",
             initial=nothing,
         )
 
     def rows(self, raw: str, clock: bool) -> str:
         """Returns the window operator's rows with the bounds of their sessions."""
         listed = ", ".join([*self.keys, ""])
-        # A row that is dropped because of its time belongs to no session.
+        # A row without a usable time, which is dropped later, is in no session.
         time = f"case when {is_usable('event_time')} then event_time end"
         found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
         found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
@@ -78,7 +78,7 @@ class Sessions:
         of_session = f"over (partition by {listed}session)"
         items = ["`row`.*", SESSION_START, SESSION_END, f"{self._end(SESSION_END)} as {EXPIRES_AT}"]
         if clock:
-            until = self.window.end_until(f"unix_micros({self.closing.before})")
+            until = self.window.end_until(f"unix_micros({self.trigger.before})")
             closed = f"timestamp_micros({until} + 1)"
             items.append(f"greatest({SESSION_START}, {closed}) as {MERGE_FROM}")
         else:
@@ -86,7 +86,7 @@ class Sessions:
         if self.window.grows:
             slice_end = f"timestamp_micros({self.window.slice_end(self.window.micros('`row`.event_time'))})"
             if clock:
-                slice_end = f"greatest({slice_end}, timestamp_micros({self.closing.first_unfired_end()}))"
+                slice_end = f"greatest({slice_end}, timestamp_micros({self.trigger.first_unfired_end()}))"
             items.append(f"{slice_end} as {SLICE_END}")
         return (
             f"select {', '.join(items)}\n"
@@ -97,7 +97,7 @@ class Sessions:
             f"where `row` is not null"
         )
 
-    # -- out of the state --------------------------------------------------------------------------
+    # -- from the state ----------------------------------------------------------------------------
 
     def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
         """Returns the keys and bounds of sessions as instants, and ``merge_from``: a stored end before it belongs to a
@@ -115,19 +115,19 @@ class Sessions:
         return f"select {', '.join(items)} from {relation or self.name} as sessions"
 
     def firing(self) -> Step:
-        """Returns the step with the sessions that emit a result: all that close, or have a step that does."""
+        """Returns the step with the sessions that emit a result: those that close, or one of whose windows does."""
         start, end = self.start(), self._end(SESSION_END)
         columns = [*self.columns, f"{start} as {WINDOW_START}", f"{end} as {EXPIRES_AT}"]
         bounds = self._in_state()
-        fires = self.closing.fires(EXPIRES_AT)
+        fires = self.trigger.fires(EXPIRES_AT)
         if self.window.grows:
             first = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step})"
-            fires = self.closing.overlaps(first, EXPIRES_AT)
+            fires = self.trigger.overlaps(first, EXPIRES_AT)
         else:
             # Only keys with a session that may fire are read.
             touched = (
                 f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
-                f"where part = '{self._part}' and {self.closing.overlaps(SESSION_END, SESSION_END)}"
+                f"where part = '{self._part}' and {self.trigger.overlaps(SESSION_END, SESSION_END)}"
             )
             same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
             bounds = self._in_state(f"left semi join (\n{touched}\n) as touched on {same}")
@@ -141,11 +141,11 @@ class Sessions:
     def alive(self) -> str:
         """Returns the sessions that are open after the batch."""
         bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
-        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.closing.is_needed()}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.trigger.is_needed()}\n)"
 
     def still_open(self) -> str:
-        """Returns the next and the last end of the sessions that end after ``:watermark``, a local time, and their
-        number."""
+        """Returns the query for the first and the last end of the windows that end after ``:watermark``, a local time, and
+        for the number of their sessions."""
         end, start = f"unix_micros({self._end(SESSION_END)})", f"unix_micros({self.start()})"
         first = end
         if self.window.grows:
@@ -156,7 +156,7 @@ class Sessions:
         )
 
     def with_sessions(self, part: str, columns: Sequence[str], sessions: str) -> str:
-        """Returns stored rows with the session that they are in.
+        """Returns stored rows, each with the session that it is in.
 
         Args:
             part: the state table.
@@ -171,7 +171,7 @@ class Sessions:
         )
 
     def _in_state(self, only: str = "") -> str:
-        """Returns the bounds of sessions from stored rows."""
+        """Returns the sessions of stored rows, with their bounds."""
         rows = f"(select distinct {', '.join(self.columns)} from state {only}\nwhere part = '{self._part}')"
         return (
             f"select {', '.join([*self.keys, ''])}min({SESSION_START}) as {SESSION_START}, "
@@ -181,7 +181,7 @@ class Sessions:
         )
 
     def _numbered_sessions(self, relation: str, since: str, until: str) -> str:
-        """Returns `relation` with a number ``session`` that overlapping rows share. Touching ends overlap."""
+        """Returns `relation` with a number ``session`` that rows with overlapping or touching bounds share."""
         order = f"order by {since}, {until}"
         latest = f"max({until}) over ({self._by}{order} rows between unbounded preceding and 1 preceding)"
         return (
@@ -193,7 +193,7 @@ class Sessions:
         return f"timestamp_micros({self.window.micros(column)}{f' + {later}' if later else ''}) as {name}"
 
     def start(self) -> str:
-        """SQL of a window's start, from its session's start."""
+        """SQL of a window's start, from the start of its session."""
         return f"timestamp_micros({self.window.start_of_first(f'unix_micros({SESSION_START})')})"
 
     def _end(self, column: str) -> str:
@@ -209,9 +209,9 @@ class InSessions(WindowSteps):
 
     sessions: Sessions
 
-    def known(self) -> list[Step]:
+    def open_sessions(self) -> list[Step]:
         """Returns the step with the open sessions."""
-        return [self.sessions.known(self.spec.rows)]
+        return [self.sessions.open(self.spec.rows)]
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the rows with their sessions."""
@@ -226,7 +226,7 @@ class SessionWindows(InSessions, SlicedWindows):
 
     def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
         super().__init__(spec, emission)
-        self.sessions = Sessions(spec, self.part, self.closing)
+        self.sessions = Sessions(spec, self.part, self.trigger)
         self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
         self.window_keys = ["start_micros", "end_micros"]
 
@@ -246,8 +246,8 @@ class SessionWindows(InSessions, SlicedWindows):
             f"unix_micros({{0}}{SESSION_START}) as start_micros",
             f"unix_micros({{0}}{SESSION_END}) as end_micros",
         ]
-        of = "sessions." if clock else ""
-        listed = [columns, *(bound.format(of) for bound in bounds)]
+        qualifier = "sessions." if clock else ""
+        listed = [columns, *(bound.format(qualifier) for bound in bounds)]
         if not clock:
             return f"select {', '.join(listed)} from {part}"
         return self.sessions.with_sessions(part, listed, self.sessions.name)
@@ -255,9 +255,9 @@ class SessionWindows(InSessions, SlicedWindows):
     # -- dynamic_cumulate --------------------------------------------------------------------------
 
     def _in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
-        """Returns rows of a state table with their window, at the slice from which they count."""
-        of = "sessions." if clock else ""
-        listed = [f"{of}{EXPIRES_AT}", f"{of}{WINDOW_START}", SLICE_END, *columns]
+        """Returns rows of a state table with their window, and the slice from which on they are in its results."""
+        qualifier = "sessions." if clock else ""
+        listed = [f"{qualifier}{EXPIRES_AT}", f"{qualifier}{WINDOW_START}", SLICE_END, *columns]
         if clock:
             return self.sessions.with_sessions(part, listed, self.sessions.name)
         start = self.sessions.start()
@@ -277,8 +277,8 @@ class SessionWindows(InSessions, SlicedWindows):
         return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
 
     def _open_slices(self, clock: bool) -> str:
-        kept = set(self._stored_columns())
-        columns = [quote(c) if c in kept else f"null as {quote(c)}" for c in self._all_columns()]
+        stored = set(self._stored_columns())
+        columns = [quote(c) if c in stored else f"null as {quote(c)}" for c in self._all_columns()]
         branches = [self._in_windows(self.part, [*self.keys, *columns], clock)]
         branches += [self._changes(members, True) for members in self.spec.distinct_sets]
         return f"(\n{self._unioned(branches)}\n)"
@@ -293,8 +293,8 @@ class SessionWindows(InSessions, SlicedWindows):
         rows = self.sessions.with_sessions(part, [*of_session, *columns], self.sessions.alive())
         if not self.window.grows:
             return f"(\n{rows}\n)"
-        put_out = self._emitted_slice(f"row_{SLICE_END}")
-        return f"(select *, {put_out} as {SLICE_END} from (\n{rows}\n))"
+        slice_end = self._emitted_slice(f"row_{SLICE_END}")
+        return f"(select *, {slice_end} as {SLICE_END} from (\n{rows}\n))"
 
     def _fold_slices(self) -> str:
         columns = [*self.keys, *map(quote, self._stored_columns())]

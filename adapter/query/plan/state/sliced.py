@@ -1,10 +1,10 @@
 """SQL of a window aggregation that stores partial aggregates per slice.
 
 Fixed windows (tumble, hop) store the *occurrences* of DISTINCT values, a row per slice, key and value, and count them
-when a window closes. Growing windows (cumulate) would count all of them at every step. They store the *first
-occurrence* of each value in its window instead, and its slice gets +1 among the partial aggregates. If an earlier
-occurrence arrives later, that slice gets +1 and the previous one −1 (a Z-set), so running sums over slices are exact
-and emitting reads no distinct set.
+when a window closes. Growing windows (cumulate) would have to count all of them at each step. Instead they store the
+*first occurrence* of each value in its window, and add 1 to the partial aggregates of its slice. If an earlier
+occurrence arrives later, its slice gets +1 and the previous one −1 (a Z-set), so running sums over slices are exact, and
+emitting a result reads no distinct set.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .window_trigger import WindowTrigger, window_columns
 
 
 class SlicedWindows(Partials, WindowSteps):
-    """Steps and state of an `WindowAggregateSpec`."""
+    """Steps and state of a `WindowAggregateSpec`."""
 
     spec: WindowAggregateSpec
 
     def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
         super().__init__(spec)
         self.window = spec.window
-        self.closing = WindowTrigger(spec.window, emission)
+        self.trigger = WindowTrigger(spec.window, emission)
         self.first_occurrences = self.window.kind == "cumulate"
         self.part = f"{spec.name}_slices"
         # Columns that identify a slice in the state and in running totals.
@@ -39,9 +39,9 @@ class SlicedWindows(Partials, WindowSteps):
         # Columns that identify a closing window.
         self.window_keys = ["end_micros"]
         self.windows_step = f"{spec.name}_windows"
-        self.kept_metrics = self.metrics if self.first_occurrences else self.plain
-        self.kept_for_finest = spec.has_finest_set
-        self.flags_say = FIRST if self.first_occurrences else SEEN
+        self.stored_metrics = self.metrics if self.first_occurrences else self.plain
+        self.stores_finest = spec.has_finest_set
+        self.flag_suffix = FIRST if self.first_occurrences else SEEN
 
     # -- before the commit -------------------------------------------------------------------------
 
@@ -53,25 +53,25 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns the steps before the state is written."""
         steps = []
         for members in self.spec.distinct_sets if self.first_occurrences else ():
-            initial, met = self._first_values(members), self._met_values(members)
+            initial, text = self._first_values(members), self._firsts_with_stored(members)
             firsts = self._first_slices(members)
             asks = Asking(
                 self._part(members),
                 found=self._any_not_null([self._known_column(first) for first in firsts]),
                 asked=self._any_not_null(firsts),
             )
-            looked_up = Step(self._met_values_name(members), met, initial=initial, asks=(asks,))
-            if self.kept_for_finest:
+            looked_up = Step(self._firsts_view(members), text, initial=initial, asks=(asks,))
+            if self.stores_finest:
                 steps.append(replace(looked_up, persist=True))
                 initial, new = (
                     self._per_grouping_set(members, initial=True),
                     self._per_grouping_set(members, initial=False),
                 )
             else:
-                new = f"select * from {self._met_values_name(members)}\nwhere {self._is_first_slice_earlier(members)}"
+                new = f"select * from {self._firsts_view(members)}\nwhere {self._is_first_slice_earlier(members)}"
                 steps.extend(self._values_read_twice(members, initial))
                 steps.append(looked_up)
-            # First occurrences that are new or earlier than the stored ones, together with these.
+            # First occurrences that are new, or earlier than the stored ones, with the stored ones.
             steps.append(Step(self._new_view(members), new, persist=True, initial=initial))
         return steps
 
@@ -84,21 +84,21 @@ class SlicedWindows(Partials, WindowSteps):
         parts = [StatePart(self.part, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.spec.distinct_sets:
             if self.first_occurrences:
-                finest = f"\nwhere {GROUPING_ID} = 0" if self.kept_for_finest else ""
+                finest = f"\nwhere {GROUPING_ID} = 0" if self.stores_finest else ""
                 columns = ", ".join([*self._identity(members), *self._first_slices(members)])
                 append = f"select {columns}\nfrom {self._new_view(members)}{finest}"
             else:
                 append = self._distinct_inputs(members, self.slice)
             fold = self._fold_values(members)
-            # A first occurrence is unique, unless the value may occur with another enumerated key.
+            # Compaction merges no first occurrences, unless a value may occur with another enumerated key.
             lasts = self.window.size if self.first_occurrences and self.spec.enumerated is None else None
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
     def _on_time(self, raw: str) -> str:
-        """Returns the rows of growing windows. A late row counts from the first step that hasn't been emitted."""
+        """Returns the rows of growing windows. A late row is put into the first slice that hasn't been emitted."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
-        first = f"timestamp_micros({self.closing.first_unfired_end()})"
+        first = f"timestamp_micros({self.trigger.first_unfired_end()})"
         return (
             f"select {', '.join([EVENT_TIME, *columns])}, greatest({SLICE_END}, {first}) as {SLICE_END}\n"
             f"from (\n{raw}\n)"
@@ -122,7 +122,7 @@ class SlicedWindows(Partials, WindowSteps):
     # -- distinct values ---------------------------------------------------------------------------
 
     def _first_slices(self, members: DistinctSet) -> list[str]:
-        """Columns with the first slice of a value, one per condition."""
+        """Columns with the first slice of a value, one per FILTER and combination of enumerated keys."""
         return self._per_condition(members, FIRST)
 
     def _identity(self, members: DistinctSet) -> list[str]:
@@ -130,8 +130,7 @@ class SlicedWindows(Partials, WindowSteps):
         return [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._values(members)]
 
     def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
-        """Returns the first occurrences in the batch. `in_all_sets`: of all grouping sets, even if only the finest is
-        stored."""
+        """Returns the first occurrences in the batch. `in_all_sets`: in each grouping set, even if one is stored."""
         firsts = [
             f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
             for first, condition in zip(self._first_slices(members), self._conditions(members), strict=True)
@@ -141,7 +140,7 @@ class SlicedWindows(Partials, WindowSteps):
             "" if None in members.filters else f"\nhaving {self._any_not_null(self._first_slices(members))}"
         )
         keys, by = self._selected_set_keys(), self._group_set_by(fixed)
-        if in_all_sets and self.kept_for_finest:
+        if in_all_sets and self.stores_finest:
             keys, by = self._selected_keys(), self._group_by(fixed)
         return (
             f"select {', '.join([*fixed, *keys, *firsts])}\n"
@@ -152,27 +151,27 @@ class SlicedWindows(Partials, WindowSteps):
     def _any_not_null(columns: Sequence[str]) -> str:
         return f"coalesce({', '.join(columns)}) is not null"
 
-    def _met_values(self, members: DistinctSet) -> str:
-        """Returns the first occurrences in the batch, with the stored ones of the same values."""
+    def _firsts_with_stored(self, members: DistinctSet) -> str:
+        """Returns the first occurrences in the batch, each with the stored one of the same value."""
         values, keys = self._values(members), self._set_keys()
         both, firsts = ", ".join(self._identity(members)), self._first_slices(members)
-        if self.kept_for_finest:
-            # In a coarser grouping set a value is new only if it isn't stored with any value of the missing keys. All
-            # of its rows are distributed to one task, where each set finds them.
+        if self.stores_finest:
+            # In a coarser grouping set a value is new unless it is stored with some value of the missing keys. All rows
+            # of a value go to one task, where each set finds them.
             sets = self.spec.grouping_sets or ()
             in_all = [quote(key.name) for key in self.spec.keys if all(key.name in each for each in sets)]
             together = [WINDOW_START, *in_all, *values]
             gathered = f"\n  distribute by {', '.join(together)}"
         else:
             together, gathered = [WINDOW_START, *keys, *values], ""
-        # Stored values that aren't in the batch have no effect below.
+        # It may return values that aren't in the batch: they don't become earlier.
         from_state = known_rows(together, "select * from batch", self._part(members))
         fresh = [f"min(case when fresh then {first} end) as {first}" for first in firsts]
         older = [
             f"min(case when not fresh then {first} end) as {self._known_column(first)}" for first in firsts
         ]
-        if self.kept_for_finest or self.spec.grouping_sets is None:
-            # The GROUP BY below is enough.
+        if self.stores_finest or self.spec.grouping_sets is None:
+            # The GROUP BY below merges them.
             batch = self._values_of_rows(members)
         else:
             batch = f"select * from {self._batch_view(members)}"
@@ -203,28 +202,25 @@ class SlicedWindows(Partials, WindowSteps):
         )
 
     def _per_grouping_set(self, members: DistinctSet, initial: bool) -> str:
-        """Returns the first occurrences of values in each grouping set, computed from those in the set with all keys.
+        """Returns the first occurrences in each grouping set, computed from those in the set with all keys.
 
         Args:
-            initial: whether the state is empty, so that there are no stored ones.
+            initial: whether the state is empty.
         """
         firsts = self._first_slices(members)
         columns = firsts if initial else [*firsts, *map(self._known_column, firsts)]
         made = [f"min({column}) as {column}" for column in columns]
         fixed = [EXPIRES_AT, WINDOW_START, *self._values(members)]
         branches = []
-        # GROUPING SETS would shuffle all rows once for each set. Separate GROUP BYs read them where they are
-        # distributed.
+        # GROUPING SETS would shuffle all rows once per set. Separate GROUP BYs read them as they are distributed.
         for keys, number in self._grouping_set_keys():
             listed = [key if key in keys else f"null as {key}" for key in self.group_keys]
             items = [*fixed, *listed, f"{number}L as {GROUPING_ID}"]
             if number == 0:
-                branches.append(
-                    f"select {', '.join([*items, *columns])}\nfrom {self._met_values_name(members)}"
-                )
+                branches.append(f"select {', '.join([*items, *columns])}\nfrom {self._firsts_view(members)}")
             else:
                 branches.append(
-                    f"select {', '.join([*items, *made])}\nfrom {self._met_values_name(members)}\n"
+                    f"select {', '.join([*items, *made])}\nfrom {self._firsts_view(members)}\n"
                     f"group by {', '.join([*fixed, *keys])}"
                 )
         united = self._unioned(branches)
@@ -243,7 +239,7 @@ class SlicedWindows(Partials, WindowSteps):
             found.append(([quote(key.name) for key in self.spec.keys if key.name in members], number))
         return sorted(found, key=lambda each: each[1])
 
-    def _met_values_name(self, members: DistinctSet) -> str:
+    def _firsts_view(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_met"
 
     def _values_of_rows(self, members: DistinctSet) -> str:
@@ -260,18 +256,18 @@ class SlicedWindows(Partials, WindowSteps):
         return first[:-1] + "_known`"
 
     def _changes(self, members: DistinctSet, initial: bool) -> str:
-        """Returns the changes of slices' partial aggregates that follow from new first occurrences."""
+        """Returns the changes of the slices' partial aggregates, from new first occurrences."""
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
-        kept, firsts = self._identity(members), self._first_slices(members)
+        columns_of_value, firsts = self._identity(members), self._first_slices(members)
         columns = [firsts] if initial else [firsts, [self._known_column(first) for first in firsts]]
-        new = self._by_value(members, self._new_view(members), kept, *columns)
+        new = self._by_value(members, self._new_view(members), columns_of_value, *columns)
         branches = []
         for number, first in enumerate(firsts[: len(members.filters)]):
             known = self._known_column(first)
-            better = "" if initial else f" and ({known} is null or {first} < {known})"
+            is_earlier = "" if initial else f" and ({known} is null or {first} < {known})"
             branches.append(
                 f"select {shared}, {first} as {SLICE_END}, {number} as condition, 1 as sign from {new} "
-                f"where {first} is not null{better}"
+                f"where {first} is not null{is_earlier}"
             )
             if not initial:
                 branches.append(
@@ -292,8 +288,8 @@ class SlicedWindows(Partials, WindowSteps):
     # -- compaction --------------------------------------------------------------------------------
 
     def _fold_slices(self) -> str:
-        """Compacts to one row per key for all emitted slices, and one per slice and key after them."""
-        alive = f"part = '{self.part}' and {self.closing.is_needed()}"
+        """Returns the compacted slices: per key one row for all emitted slices, and one for each slice after them."""
+        alive = f"part = '{self.part}' and {self.trigger.is_needed()}"
         source = f"select * from state where {alive}"
         if self.first_occurrences:
             columns = [
@@ -306,11 +302,11 @@ class SlicedWindows(Partials, WindowSteps):
         return self._merged(f"({source})", [*self.slice, *self.keys])
 
     def _emitted_slice(self, slice_end: str) -> str:
-        """SQL of a state row's slice after a compaction, in which all emitted slices become one."""
-        return f"greatest({slice_end}, timestamp_micros({self.closing.cleared()}))"
+        """SQL of a row's slice after compaction, which merges all emitted slices."""
+        return f"greatest({slice_end}, timestamp_micros({self.trigger.cleared()}))"
 
     def _fold_values(self, members: DistinctSet) -> str:
-        where = f"from state where part = '{self._part(members)}' and {self.closing.is_needed()}"
+        where = f"from state where part = '{self._part(members)}' and {self.trigger.is_needed()}"
         if self.first_occurrences:
             identity = self._identity(members)
             made = [f"min({first}) as {first}" for first in self._first_slices(members)]
@@ -359,7 +355,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def _closing(self, part: str, columns: str, clock: bool) -> str:
         """Returns the rows of a state table in the closing windows."""
-        return self.closing.windows(self._source_of_part(part, clock), columns, clock)
+        return self.trigger.windows(self._source_of_part(part, clock), columns, clock)
 
     def _fixed_windows(self, clock: bool) -> str:
         """Returns tumble, hop and session windows: the merged slices of each window."""
@@ -373,7 +369,7 @@ class SlicedWindows(Partials, WindowSteps):
         for members in self.spec.distinct_sets:
             metrics = self._metrics_over(members)
             branches.append(self._with_missing(f"(\n{self._counted(members, clock)}\n)", keys, metrics))
-        # Each column comes from one branch, so any aggregate that ignores NULL merges them.
+        # One branch has a value for a column, the others have NULL.
         made = [
             f"any_value({quote(c)}, true) as {quote(c)}" for metric in self.metrics for c in metric.columns()
         ]
@@ -402,7 +398,7 @@ class SlicedWindows(Partials, WindowSteps):
         relation = self._source_of_part(self.part, clock)
         if not clock:
             return relation
-        watermark = self.closing.before
+        watermark = self.trigger.before
         return (
             f"(select state.* from {relation} as state\n"
             f"where {watermark} is null or state.{EXPIRES_AT} > {watermark})"
@@ -431,7 +427,7 @@ class SlicedWindows(Partials, WindowSteps):
         ]
         first = f"unix_micros({SLICE_END})"
         if self.window.emit == "on_change":
-            # For a time that the zone skips: the next existing one.
+            # If the time zone skips this time, the next one that exists.
             last = (
                 self.window.end_after(f"({self.window.next_shown(first)} - 1)")
                 if self.window.time_zone
@@ -440,4 +436,4 @@ class SlicedWindows(Partials, WindowSteps):
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"
-        return self.closing.per_firing_end(f"(\n{totals}\n)", columns, first, last, clock, final)
+        return self.trigger.per_firing_end(f"(\n{totals}\n)", columns, first, last, clock, final)

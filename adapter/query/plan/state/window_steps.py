@@ -1,4 +1,4 @@
-"""`WindowSteps`: what a window operator adds to a program, whatever it stores; and `WindowSpec`, what that is made of."""
+"""`WindowSteps`: the steps and state that a window operator adds to a program; and `WindowSpec`, their definition."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class WindowBufferSpec(WindowedRows):
     """An OVER or Top-N within windows, whose rows are buffered until the windows close."""
 
     reason: str
-    """Reason for buffering rows instead of partial aggregates."""
+    """Why rows are stored, and not partial aggregates."""
     top: Top | None = None
-    """Top-N that limits the buffered rows; None if all are needed."""
+    """Ranking whose first rows are stored; None if all rows are."""
     plain: str = ""
     """`source` without the names of its relations, so that renaming a relation doesn't change it; empty if
     unknown."""
@@ -35,19 +35,19 @@ class WindowSteps(ABC):
 
     spec: WindowSpec
     window: Window
-    closing: WindowTrigger
+    trigger: WindowTrigger
     """When the windows emit a result."""
     part: str
     """The state table with the slices or rows of the windows."""
     windows_step: str
     """The step that lists the windows which emit a result."""
 
-    def known(self) -> list[Step]:
-        """Returns the steps that the window operator's rows read: sessions that are open."""
+    def open_sessions(self) -> list[Step]:
+        """Returns the steps that `rows_text` reads: those with the sessions that are open."""
         return []
 
     def rows_text(self, raw: str, clock: bool) -> str:
-        """Returns the rows with the columns that decide their windows.
+        """Returns the rows `raw` with the columns that decide their windows.
 
         Args:
             clock: whether there is a watermark; there is none in batch.
@@ -55,12 +55,12 @@ class WindowSteps(ABC):
         return raw
 
     def ingest(self) -> list[Step]:
-        """Returns the steps that compute what is stored of the rows."""
+        """Returns the steps that compute what the micro-batch stores."""
         return []
 
     @abstractmethod
     def parts(self) -> list[StatePart]:
-        """Returns the parts of the state."""
+        """Returns the state tables."""
 
     @abstractmethod
     def emit(self) -> list[Step]:
@@ -71,7 +71,7 @@ class WindowSteps(ABC):
         """Returns the steps with the results of all windows."""
 
     def open_windows(self) -> OpenWindowQuery:
-        """Returns the query for the windows in the state whose result is still to come.
+        """Returns the query for the windows in the state that have yet to emit a result.
 
         >>> from ...windows.emission import FINAL
         >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
@@ -81,7 +81,7 @@ class WindowSteps(ABC):
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
         from state where part = 'stage_1_rows'
         """
-        window, sql, emission = self.window, self._open_ends(), self.closing.emission
+        window, sql, emission = self.window, self._open_ends(), self.trigger.emission
         zone, complete = window.time_zone, emission.complete
         return OpenWindowQuery(self.part, sql, window.step, window.grows, time_zone=zone, complete=complete)
 

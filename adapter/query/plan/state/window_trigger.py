@@ -18,8 +18,7 @@ class WindowTrigger:
     """Decides when windows fire and when their state is cleared, from the columns of ``clock``.
 
     State is cleared `Emission.last` after a window's end. ``watermark_before`` and ``watermark_after`` are delayed by
-    that, so state with a time that they have passed is cleared. ``now_before`` and ``now_after`` are the undelayed
-    watermark.
+    that much, so state is cleared when they reach its time. ``now_before`` and ``now_after`` aren't delayed.
     """
 
     def __init__(self, window: Window, emission: Emission = FINAL) -> None:
@@ -34,7 +33,7 @@ class WindowTrigger:
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
-        """The times at which results may be emitted. None for any time.
+        """Returns the watermarks at which results may be emitted; None for any.
 
         >>> tumble = Window("tumble", "ts", 60, 60)
         >>> WindowTrigger(tumble).boundaries
@@ -47,11 +46,11 @@ class WindowTrigger:
         first, update, complete = self.emission.first, self.emission.update, self.emission.complete
         step, phase = self.window.step, self.window.phase
         if zone := self.window.time_zone:
-            # An hour after a window's end may be another local time than one hour later.
+            # Where a clock is changed, an hour later isn't the local time an hour later.
             return (Boundaries(step, phase, zone, complete),) if first is None else None
         found = [(step, phase + complete)]
         if first is not None:
-            # A window ends at each step, so all updates are on one grid.
+            # A window ends at each step, so early firings are at multiples of one length.
             found.append((gcd(step, update) if update else step, phase + first))
         return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
@@ -60,11 +59,11 @@ class WindowTrigger:
         return f"({self.after} is null or {EXPIRES_AT} > {self.after})"
 
     def first_unfired_end(self) -> str:
-        """SQL of the first window end that a late row still counts for."""
+        """SQL of the first window end whose result still includes a late row."""
         return self.window.end_after(f"unix_micros({self.before})")
 
     def cleared(self) -> str:
-        """SQL of the last window end that is cleared after the batch."""
+        """SQL of the last window end whose state is cleared after the batch."""
         return self.window.end_until(f"unix_micros({self.after})")
 
     def fires(self, column: str) -> str:
@@ -72,14 +71,14 @@ class WindowTrigger:
         return self._due(f"unix_micros({column})") if self.emission.changes else self.overlaps(column, column)
 
     def overlaps(self, first: str, last: str) -> str:
-        """SQL predicate: a window end from `first` to `last` may fire."""
+        """SQL predicate: a window that ends from `first` to `last` may emit a result."""
         if not self.emission.changes:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
-        lasts = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
-        return lasts if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {lasts}"
+        alive = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
+        return alive if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {alive}"
 
     def windows(self, relation: str, columns: str, clock: bool) -> str:
-        """Returns rows of slices, one for each firing window that contains the slice, with its end as ``end_micros``.
+        """Returns rows of slices, each once per firing window that has the slice, with the window's end as ``end_micros``.
 
         `relation` has a column ``slice_end``. Without a `clock` all windows fire.
         """
@@ -93,7 +92,7 @@ class WindowTrigger:
     def per_firing_end(
         self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
     ) -> str:
-        """Returns `relation` with a row for each firing window end in [first, last], as ``end_micros``.
+        """Returns the rows of `relation`, each once per firing window end in [first, last], as ``end_micros``.
 
         `final` is the last end of the longest window. It fires even if its local time doesn't exist.
         """
@@ -101,53 +100,52 @@ class WindowTrigger:
         ends = f"sequence({first}, {last}, {window.step})"
         if clock:
             ends = f"sequence(first_micros, last_micros, {window.step})"
-        if window.grows and (shown := window.local_time_exists("each")):
-            ends = f"filter({ends}, each -> {shown} or each = {final})"
+        if window.grows and (exists := window.local_time_exists("each")):
+            ends = f"filter({ends}, each -> {exists} or each = {final})"
         if clock and self.emission.changes:
             # Subqueries aren't allowed in a lambda.
             ends = f"filter({ends}, each -> {self._due('each', NOW_BEFORE, NOW_AFTER)})"
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
             return f"{rows}{relation}"
-        after_it, until, more = self.first_unfired_end(), self.cleared(), ""
+        after_it, until, watermarks = self.first_unfired_end(), self.cleared(), ""
         if self.emission.changes:
             after_it, until = (
                 window.end_after(f"({self._earliest()})"),
                 last if self.emission.at_once else window.end_until(f"({self._latest()})"),
             )
-            more = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
+            watermarks = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
         # greatest() and least() ignore NULL: without a watermark before, everything is new.
         return (
             f"{rows}(\n"
             f"  select *,\n"
             f"    greatest({first}, {after_it}) as first_micros,\n"
-            f"    least({last}, {until}) as last_micros{more}\n"
+            f"    least({last}, {until}) as last_micros{watermarks}\n"
             f"  from {relation}\n"
             f")\n"
             f"where first_micros <= last_micros"
         )
 
     def _earliest(self) -> str:
-        """SQL of the local time: windows that end until then had reached the end of allowed lateness before the batch."""
+        """SQL of a local time: windows that end by then were cleared before the batch."""
         return f"{self._shown_before} - {self.emission.last + self._largest_shift_of_clocks}"
 
     def _latest(self) -> str:
-        """SQL of the local time after which no window has fired yet."""
+        """SQL of a local time: windows that end after it don't fire up to this batch."""
         return _minus(self._shown_after, self._first_firing - self._largest_shift_of_clocks)
 
     @property
     def _first_firing(self) -> int:
-        """Time of a window's first result, relative to its end."""
+        """Microseconds from a window's end to its first result; negative for early firing."""
         return self.emission.complete if self.emission.first is None else self.emission.first
 
     @property
     def _largest_shift_of_clocks(self) -> int:
-        """Maximum difference between elapsed local time and elapsed time."""
+        """Microseconds by which a length of local time may differ from the time that passes."""
         return DAY if self.window.time_zone else 0
 
     def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
-        """SQL predicate: a firing time of the window is passed in this batch. `before` and `after` are the watermark.
-        These are instants, not local times."""
+        """SQL predicate: a window fires in this batch. `before` and `after` are watermarks: instants, not local times."""
         before, after = before or self._now_before, after or self._now_after
         if self.window.time_zone:
             end = f"unix_micros({self.window.latest_instant(end)})"
@@ -155,18 +153,18 @@ class WindowTrigger:
 
 
 def latest_firing(emission: Emission, end: str, at: str) -> str:
-    """SQL of a window's last firing time that the watermark `at` has passed. NULL if none."""
+    """SQL of a window's latest firing time that the watermark `at` has reached; NULL if there is none."""
     complete = f"{end} + {emission.complete}"
     passed = f"when {at} >= {complete} then {complete}"
     if emission.first is not None:
         first = f"{end} + {emission.first}"
-        again = f" + ({at} - ({first})) div {emission.update} * {emission.update}" if emission.update else ""
-        passed += f" when {at} >= {first} then {first}{again}"
+        more = f" + ({at} - ({first})) div {emission.update} * {emission.update}" if emission.update else ""
+        passed += f" when {at} >= {first} then {first}{more}"
     return f"case {passed} end"
 
 
 def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
-    """SQL predicate: one of a window's firing times is between two watermarks. All are microseconds."""
+    """SQL predicate: a window fires between two watermarks. All times are in microseconds."""
     if emission.at_once:
         return f"coalesce({end} + {emission.last} > {before}, true)"
     first = emission.complete if emission.first is None else emission.first
@@ -174,7 +172,7 @@ def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
     is_due = f"coalesce({fired} > {before}, {before} is null and {end} <= {_minus(after, first)})"
     if not emission.late_updates:
         return f"coalesce({is_due}, false)"
-    # Unchanged results give equal rows, which aren't written.
+    # Until it is cleared, a window fires in each micro-batch; a result that is the same isn't written.
     late = f"{after} >= {end} + {emission.complete} and {end} + {emission.last} > {before}"
     return f"coalesce({is_due} or ({late}), false)"
 

@@ -25,7 +25,7 @@ def test_open_sessions_are_known_before_rows_of_the_micro_batch_are_put_into_the
     window: tuple[str, ...],
 ) -> None:
     steps = planned(*window)
-    (known,) = steps.known()
+    (known,) = steps.open_sessions()
     assert "state" in known.sql and known.name in steps.rows_text("select * from raw", clock=True)
 
 
