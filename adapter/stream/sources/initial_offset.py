@@ -52,8 +52,10 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
         return False
     found: dict[int, int | None] = {}
     for number, source in enumerate(model.sources):
-        table = table_from_beginning(spark, source)
-        if table is None:
+        # An earlier attempt, with other options of the source, may have left one; rows before it would be skipped.
+        if source.is_table:
+            model.storage.delete(_path_of_offset(model, number))
+        if (table := table_from_beginning(spark, source)) is None:
             continue
         changed = has_changed_rows(source, table)
         snapshot = table.newest_append() if changed or table.has_lost_rows else None

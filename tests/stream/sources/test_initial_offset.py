@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.sources.initial_offset import advance_offsets, begin_again
+from dbt.adapters.spark_streaming.stream.sources import initial_offset
+from dbt.adapters.spark_streaming.stream.sources.initial_offset import (
+    advance_offsets,
+    begin_again,
+    begin_with_all,
+)
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_whole
 
 
 def offset(snapshot: int) -> str:
@@ -64,3 +72,29 @@ def test_to_begin_again_keeps_the_id_of_the_query(model: StreamModel) -> None:
     begin_again(model)
     assert not model.storage.exists(f"{model.checkpoint}/offsets/0")
     assert model.storage.read_text(f"{model.checkpoint}/metadata") == '{"id": "q"}'
+
+
+def test_what_an_earlier_attempt_left_is_not_where_a_stream_begins(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ended before its first micro-batch was planned began at the last append, to read the table as a whole.
+
+    The source's option `streaming-skip-overwrite-snapshots` has come since: now all appends are read.
+    """
+    model.storage.delete(f"{model.checkpoint}/offsets")
+    table = SimpleNamespace(newest_append=lambda: 17, has_lost_rows=False, snapshot_id=18)
+    monkeypatch.setattr(
+        initial_offset, "table_from_beginning", lambda spark, source: table if source.is_table else None
+    )
+    no_spark: Any = None
+    for is_changed, position in ((True, {"snapshot_id": 17, "position": 0}), (False, None)):
+        monkeypatch.setattr(initial_offset, "has_changed_rows", lambda *given, it=is_changed: it)
+        assert begin_with_all(no_spark, model) is is_changed
+        assert read_whole(model.storage, model.checkpoint) == ({0: 18} if is_changed else {})
+        if position is not None:
+            assert begins(model) == position
+    assert not model.storage.exists(f"{model.checkpoint}/sources/0/offsets/0")
+    model.storage.write_text(f"{model.checkpoint}/offsets/0", f"v1\n{{}}\n{offset(5)}\n-")
+    model.storage.write_text(f"{model.checkpoint}/sources/0/offsets/0", offset(5))
+    assert not begin_with_all(no_spark, model), "it has begun"
+    assert begins(model) == {"snapshot_id": 5, "position": 1}
