@@ -95,7 +95,7 @@ class Evolution:
     def describe(self, new: str) -> str:
         """Returns the effects of a migration in words. `new` is the text before the list of new aggregates."""
         kept = f"{len(self.kept)} aggregates are kept" if len(self.kept) != 1 else f"{self.kept[0]} is kept"
-        told = [
+        effects = [
             *([kept] if self.kept or self.new or self.removed else []),
             *([f"{new}: {', '.join(self.new)}"] if self.new else []),
             *([f"removed: {', '.join(self.removed)}"] if self.removed else []),
@@ -103,7 +103,7 @@ class Evolution:
             *self.limited_rankings,
             *(f"{what} has other columns" for what in self.changed_output),
         ]
-        return "; ".join(told)
+        return "; ".join(effects)
 
     def limit_ranking(self, had: int, has: int, may_have_expired: bool) -> None:
         """Adds the effect of an edit of N on a ranking's rows.

@@ -91,18 +91,18 @@ def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
     """Rolls a table back to before a micro-batch, if that was its last commit. A micro-batch doesn't change columns.
     Raises `Py4JJavaError` if somebody has written the table meanwhile; nothing was changed."""
     table.refresh()
-    of_step = {
+    step_properties = {
         f"{PREFIX}{name}": str(value)
         for name, value in (("batch-id", position.batch), ("flush", position.flush))
     }
-    is_in, before = False, None
+    is_last, before = False, None
     for snapshot in table.snapshots():
         summary = snapshot.summary()
-        if any(summary.get(name) != value for name, value in of_step.items()):
+        if any(summary.get(name) != value for name, value in step_properties.items()):
             before = snapshot
             break
-        is_in, parent = True, snapshot.parentId()
-    if not is_in or (before is None and parent is not None):
+        is_last, parent = True, snapshot.parentId()
+    if not is_last or (before is None and parent is not None):
         return
     with _changed_metadata(spark, table, None if before is None else int(before.snapshotId())):
         pass

@@ -83,8 +83,8 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
 def _of_hadoop(conf: Conf, prefix: str, option: str) -> str | None:
     """Returns a Hadoop setting of a catalog: its own, else the session's."""
     for name in (f"{prefix}.hadoop.{option}", f"spark.hadoop.{option}", option):
-        if (said := conf.get(name, None)) is not None:
-            return said
+        if (value := conf.get(name, None)) is not None:
+            return value
     return None
 
 
@@ -100,7 +100,7 @@ def read(storage: Storage, key: str) -> Owner | None:
         storage,
         place,
         FORMAT,
-        lambda said: Owner(**said),
+        lambda content: Owner(**content),
         what=f"the table that the files of {key} belong to",
         made=f"The note {place} was written",
         to_do="Put the file back, or delete it together with the model's checkpoint and savepoints.",

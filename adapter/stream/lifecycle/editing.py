@@ -217,18 +217,18 @@ class _Edit:
         """Commits the new rows of some state tables."""
         listed = ", ".join(map(quoted, self._names))
         of_parts = f"part in ({', '.join(map(literal, sorted(parts)))})"
-        come = [
+        new_items = [
             f"{self._position.number}L as {STEP}" if name == STEP else quoted(name) for name in self._names
         ]
-        stay = (
+        remaining = (
             f"select {listed}, sum(__sign) as {_TIMES} from (\n"
             f"  select {listed}, 1L as __sign from state where {of_parts}\n"
             f"  union all\n  select {listed}, {_TIMES} as __sign from {_CHANGES} where {_TIMES} < 0\n"
             f") group by {listed} having sum(__sign) > 0"
         )
         rows = (
-            f"select {listed} from (\n{stay}\n) lateral view explode(sequence(1L, {_TIMES})) as __time\nunion all\n"
-            f"select {', '.join(come)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time "
+            f"select {listed} from (\n{remaining}\n) lateral view explode(sequence(1L, {_TIMES})) as __time\nunion all\n"
+            f"select {', '.join(new_items)} from {_CHANGES} lateral view explode(sequence(1L, {_TIMES})) as __time "
             f"where {_TIMES} > 0"
         )
         self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)

@@ -292,12 +292,12 @@ def _swap(
 ) -> SwapResult:
     """Writes the swap to the deployment's file, and executes it."""
     gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
-    comes = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
+    gets = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
     for kind in (STATE, CHANGELOG):
         name = name_of(model, kind)
-        if gives[kind] is None and comes[kind] is not None and spark.catalog.tableExists(name):
+        if gives[kind] is None and gets[kind] is not None and spark.catalog.tableExists(name):
             raise foreign_error(spark, model, kind)
-    found = replace(found, swap=Swap(to, gives, comes))
+    found = replace(found, swap=Swap(to, gives, gets))
     # A killed process may have left copies for another swap.
     model.storage.delete(_copies(found, model.storage))
     with around("deploy.copy", model.name):
@@ -328,22 +328,22 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     swap, storage = found.swap, model.storage
     assert swap is not None
     new, previous = version(model, found.new), version(model, found.previous)
-    comes_from, goes_to = (new, previous) if swap.to == PROMOTED else (previous, new)
+    incoming, outgoing = (new, previous) if swap.to == PROMOTED else (previous, new)
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
-    for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (goes_to, model), strict=True):
+    for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (outgoing, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
             for gone in (*_files(each), each.attempt):
                 storage.delete(gone)
             _copy(storage, _copied_files(found, storage, side), _files(each))
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
-    for path in (*_files(comes_from), comes_from.attempt, comes_from.health):
+    for path in (*_files(incoming), incoming.attempt, incoming.health):
         storage.delete(path)
-    owner.forget(comes_from)
+    owner.forget(incoming)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):
-            _rename(spark, kind, swap.gives[kind], model, goes_to)
+            _rename(spark, kind, swap.gives[kind], model, outgoing)
         with around(f"deploy.{kind}.takes", model.name):
-            _rename(spark, kind, swap.takes[kind], comes_from, model)
+            _rename(spark, kind, swap.takes[kind], incoming, model)
     promoted = int(time.time() * 1000) if swap.to == PROMOTED else found.promoted
     done = replace(found, phase=swap.to, promoted=promoted, swap=None)
     with around("deploy.end", model.name):

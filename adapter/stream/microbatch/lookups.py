@@ -132,10 +132,10 @@ class _LookupTable:
         found = spark.sql(lookup.keys)
         for name, field, type_ in zip(self._key, found.schema.fields, self._types, strict=True):
             if kind(field.dataType) != kind(type_):
-                is_, of = (each.simpleString().upper() for each in (type_, field.dataType))
+                has, given = (each.simpleString().upper() for each in (type_, field.dataType))
                 raise StreamError(
-                    f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {is_}, "
-                    f"and the join compares it with a {of}; cast the stream's side: cast(… as {type_.simpleString()})."
+                    f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {has}, "
+                    f"and the join compares it with a {given}; cast the stream's side: cast(… as {type_.simpleString()})."
                 )
         pairs = zip(found.columns, self._types, strict=True)
         shaped = found.selectExpr(*(f"{bound_as(name, type_)} as {name}" for name, type_ in pairs))

@@ -34,10 +34,10 @@ class StateMeter:
         self._last: Mapping[str, PartFigures] = {}
         self._total: dict[str, PartFigures] = {}
 
-    def measure(self, plans: Iterable[Any], asked: Mapping[str, tuple[Asking, ...]]) -> None:
-        """Adds the figures of a finished micro-batch. `asked`: name of observed metrics → the state look-ups they count."""
+    def measure(self, plans: Iterable[Any], observed_lookups: Mapping[str, tuple[Asking, ...]]) -> None:
+        """Adds the figures of a finished micro-batch. `observed_lookups`: name → counted look-ups."""
         state = self._state
-        done = self._reader.read(plans, state.name_in_iceberg, self._parts, asked)
+        done = self._reader.read(plans, state.name_in_iceberg, self._parts, observed_lookups)
         written = state.written_since(self._snapshot)
         sizes = None if self._sizes is None or written is None else dict(self._sizes)
         for part, figures in (written or {}).items():

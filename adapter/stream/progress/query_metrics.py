@@ -62,10 +62,14 @@ class Reader:
         self._is_scan, self._is_observed = (_instances_of(spark, name) for name in (_SCAN, _OBSERVED))
 
     def read(
-        self, plans: Iterable[Any], table: str, parts: Iterable[str], asked: Mapping[str, tuple[Asking, ...]]
+        self,
+        plans: Iterable[Any],
+        table: str,
+        parts: Iterable[str],
+        observed_lookups: Mapping[str, tuple[Asking, ...]],
     ) -> dict[str, PartFigures]:
-        """Returns the reads of a state and the lookups in it, by state table; scans of several ones are under "". `asked`:
-        the lookups of each step, by the name that `lookups_of` returns for it."""
+        """Returns the reads of a state and the lookups in it, by state table; scans of several ones are under "".
+        `observed_lookups`: the lookups of each step, by the name that `lookups_of` returns for it."""
         found: dict[str, PartFigures] = {}
         observed: dict[str, Any] = {}
         for plan in plans:
@@ -75,15 +79,15 @@ class Reader:
                 if str(scan.table().name()) == table:
                     part = part_of(str(scan.scan().description()), parts)
                     found.setdefault(part, PartFigures()).add(_figures_of_scan(scan))
-            if asked:
+            if observed_lookups:
                 # By name, because a view with two readers is in the plan twice, with the same counts.
                 observed |= {str(each.name()): each for each in _items(nodes.filter(self._is_observed))}
-        for name, questions in asked.items():
+        for name, lookups in observed_lookups.items():
             if name in observed and (row := observed[name].collectedMetrics()).size():
-                for place, question in enumerate(questions):
-                    lookups, hits = (int(row.getLong(2 * place + which)) for which in range(2))
-                    counted = PartFigures(lookups=lookups, hits=hits)
-                    found.setdefault(question.part, PartFigures()).add(counted)
+                for place, each in enumerate(lookups):
+                    asked, hits = (int(row.getLong(2 * place + which)) for which in range(2))
+                    counted = PartFigures(lookups=asked, hits=hits)
+                    found.setdefault(each.part, PartFigures()).add(counted)
         return {part: figures for part, figures in found.items() if figures != PartFigures()}
 
 

@@ -100,10 +100,10 @@ def _refusal(name: str, why: str) -> StreamError:
 
 
 def _without_name(name: str, problem: StreamError) -> str:
-    said = problem.without_name(name)
-    if said.startswith(f"Model {name} "):
-        said = f"it {said.removeprefix(f'Model {name} ')}"
-    return said.strip().rstrip(".")
+    text = problem.without_name(name)
+    if text.startswith(f"Model {name} "):
+        text = f"it {text.removeprefix(f'Model {name} ')}"
+    return text.strip().rstrip(".")
 
 
 @dataclass(frozen=True)
@@ -340,15 +340,17 @@ class NewMetrics(MicroBatch):
         for name, text in wrong.items():
             if not row[name]:
                 continue
-            said = "have no rows there"
+            difference = "have no rows there"
             if name != "__there":
-                said = f"have another {aggregation.new.metrics[exact[name][0]].sql} there than in the state"
+                difference = (
+                    f"have another {aggregation.new.metrics[exact[name][0]].sql} there than in the state"
+                )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
             raise _refusal(
                 self._context.model.name,
                 f"its state can't be computed again from them: {row[name]:,} of {row['__all']:,} windows or groups "
-                f"{said}{f' (as {of})' if of else ''}: rows of the sources were changed "
+                f"{difference}{f' (as {of})' if of else ''}: rows of the sources were changed "
                 "or deleted, the state was edited, or a key had expired and came again",
             )
 

@@ -206,10 +206,10 @@ def plan_change(
     read = check_new_metrics(spark, context, found, had, position) if backfills else None
     change, layout = edit.planned(signature)
     from_now = {} if backfills else found.new_keys
-    on = migrated_signature(
+    signature_after = migrated_signature(
         had, signature, change.leftovers, change.drop, rebuilt_from=found.rebuilt_from, from_now=from_now
     )
-    return StateChange(found, change, on, layout.mapping, layout.schema, history=read)
+    return StateChange(found, change, signature_after, layout.mapping, layout.schema, history=read)
 
 
 @contextmanager

@@ -244,13 +244,11 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
             "before."
         )
     if found.refused:
-        said = f"{changed_in(found.refused)}. Put the query back, and it continues."
+        sentence = f"{changed_in(found.refused)}. Put the query back, and it continues."
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
-            return said
+            return sentence
         keep = model.keep_command
-        return (
-            f"{said} To keep the state, where rows that fail are left out or put right by the change: {keep}."
-        )
+        return f"{sentence} To keep the state, where rows that fail are left out or put right by the change: {keep}."
     if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
     if found.is_migration and model.is_deployment_version:

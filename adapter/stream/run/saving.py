@@ -129,9 +129,9 @@ def leftovers(spark: SparkSession, model: StreamModel, remove: bool) -> list[str
 
 def forget_all(spark: SparkSession, model: StreamModel) -> None:
     """Deletes all savepoints of a model that is reset, after its state and changelog. The caller holds its lock."""
-    asked = [name for name in model.storage.list(model.savepoints) if savepoints.is_asked_for(name)]
-    if asked:
-        logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(asked)}.")
+    by_users = [name for name in model.storage.list(model.savepoints) if savepoints.is_asked_for(name)]
+    if by_users:
+        logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(by_users)}.")
     with around("savepoints.delete", model.name):
         for name in model.storage.list(model.savepoints):
             savepoints.forget(model, name)

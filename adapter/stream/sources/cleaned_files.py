@@ -23,8 +23,8 @@ def cleaning(source: StreamSource) -> str | None:
     >>> [cleaning(StreamSource("s", "/in", "json", options={"CleanSource": asked})) for asked in ("Delete", "off")]
     ['delete', None]
     """
-    asked = (source.option("cleanSource") or "off").lower()
-    return asked if source.is_files and asked != "off" else None
+    action = (source.option("cleanSource") or "off").lower()
+    return action if source.is_files and action != "off" else None
 
 
 def cleaned_folders(model: StreamModel) -> set[str]:

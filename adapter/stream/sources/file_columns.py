@@ -162,19 +162,19 @@ class FileColumns:
     def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
         merge = "say 'mergeSchema: true' in its options, or " if source.format in _MERGED else ""
-        said = (
+        problem = (
             f"Model {self._model.name}: new files of its source {source.name or source.relation} have {listed(lost)}, which "
             f"{agreeing(len(lost), 'is', 'are')} none of the columns that Spark finds{of_one}"
         )
         remedy = f"{merge}declare the source's columns as 'schema', with or without {agreeing(len(lost), 'it', 'them')}"
         if any(len(parts(path)) == 1 for path in lost):
             raise StreamError(
-                f"{said}, so the values would be lost. Nothing of this micro-batch was ingested. To continue, {remedy}."
+                f"{problem}, so the values would be lost. Nothing of this micro-batch was ingested. To continue, {remedy}."
             )
         if not self._warned.issuperset(lost):
             # The query may not read these nested fields.
             self._warned.update(lost)
-            logger.warning(f"{said}. To have the values, {remedy}.")
+            logger.warning(f"{problem}. To have the values, {remedy}.")
 
 
 def finds_columns(source: StreamSource) -> bool:

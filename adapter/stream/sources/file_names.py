@@ -33,13 +33,13 @@ def check_folder(
     if source.option("maxFilesPerTrigger") == "1":
         return
     named = _pattern_like_files(spark, source)
-    odd = {plain_path(path): path for path in named if is_pattern(path)}
-    if not odd:
+    globs = {plain_path(path): path for path in named if is_pattern(path)}
+    if not globs:
         return
     # Files of this folder that another source of the model has read are unread here.
     log = file_entries(model.storage, model.checkpoint, place) if place is not None else ()
     read = {plain_path(unquote(path)) for path in log}
-    if new := sorted(odd[path] for path in odd.keys() - read):
+    if new := sorted(globs[path] for path in globs.keys() - read):
         raise StreamError(
             f"Model {model.name}: {_path_text(new[0])}. Give it another name, or have each file be a micro-batch: "
             f"'maxFilesPerTrigger: 1' in the options of the source {source.relation} (which --full-refresh doesn't mind)."
@@ -87,9 +87,9 @@ def check_batch(model: StreamModel, number: int) -> None:
                 f"micro-batch was planned with it already, so none of its rows was ingested. Then rebuild the model: "
                 f"{model.rebuild}."
             )
-        if len(paths) > 1 and (odd := list(filter(is_pattern, paths))):
+        if len(paths) > 1 and (globs := list(filter(is_pattern, paths))):
             raise StreamError(
-                f"Model {model.name}: {_path_text(odd[0])}. The micro-batch was planned with it already, so none of its "
+                f"Model {model.name}: {_path_text(globs[0])}. The micro-batch was planned with it already, so none of its "
                 f"rows was ingested. Give it another name, and rebuild the model: {model.rebuild}."
             )
 

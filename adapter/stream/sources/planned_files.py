@@ -36,8 +36,8 @@ def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
 
 def _ignores_missing_files(spark: SparkSession, source: StreamSource) -> bool:
     by_default = spark.conf.get("spark.sql.files.ignoreMissingFiles", "false")
-    asked = source.option("ignoreMissingFiles") or by_default
-    return str(asked).lower() == "true"
+    setting = source.option("ignoreMissingFiles") or by_default
+    return str(setting).lower() == "true"
 
 
 def _missing_files(spark: SparkSession, paths: list[str]) -> list[str]:

@@ -163,10 +163,10 @@ def _of_files(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, read: set[str]
 ) -> _Read:
     files = sorted(map(unquote, read))
-    odd = [each for each in files if is_pattern(each)]
-    if odd:
+    globs = [each for each in files if is_pattern(each)]
+    if globs:
         raise StreamError(
-            f"Model {model.name}: Spark takes the name of the file {odd[0]} for a pattern, so it can't be read on its own."
+            f"Model {model.name}: Spark takes the name of the file {globs[0]} for a pattern, so it can't be read on its own."
         )
     path_of = jvm(spark).org.apache.hadoop.fs.Path
     system = path_of(source.location).getFileSystem(spark._jsc.hadoopConfiguration())
