@@ -28,10 +28,10 @@ def __getattr__(name: str) -> Any:
     from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
     from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
 
-    made = AdapterPlugin(
+    plugin = AdapterPlugin(
         adapter=SparkStreamingAdapter,
         credentials=SparkStreamingCredentials,
-        # By name: whether mypy finds this package, which is under macros/, differs from one install to the next.
+        # Imported by name: mypy finds this package (the folder macros/) in some kinds of install only.
         include_path=importlib.import_module("dbt.include.spark_streaming").PACKAGE_PATH,
         # dbt would derive the name from the folder, which differs in an editable install.
         project_name="dbt_spark_streaming",
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
     # The imports so far created 130,000 objects that are never freed. Without freezing them the garbage collector scans
     # them several times while dbt reads its manifest, which takes a tenth of the time of `dbt parse`.
     gc.freeze()
-    globals()["Plugin"] = made
-    return made
+    globals()["Plugin"] = plugin
+    return plugin

@@ -47,7 +47,7 @@ _CONFLICTS = (
     "Missing required files to delete",
     "Found new conflicting delete files",
 )
-"""What Iceberg says of a commit that it refuses because of another one."""
+"""Texts in Iceberg's errors on a commit that conflicts with another one."""
 
 
 class Handle(SparkConnectionWrapper):
@@ -85,15 +85,14 @@ class Handle(SparkConnectionWrapper):
                 return self.environment.run(sql, self.group, self._name)
             except Exception as problem:
                 text = exception_text(problem)
-                if pause is None or self.cancelled or not any(each in text for each in _CONFLICTS):
+                if pause is None or self.cancelled or not any(phrase in text for phrase in _CONFLICTS):
                     raise
                 logger.debug(f"The commit conflicts with another one; trying again in {pause} s")
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
     def prepare(self, text: str) -> None:
-        """Assigns the calling thread's work to this connection, and creates tables of the declared sources that `text`
-        names."""
+        """Assigns the calling thread's work to this connection, and creates tables for the declared sources in `text`."""
         self.environment.enter(self.group, self._name)
         self.environment.declared.make_mentioned(text)
 
@@ -154,7 +153,7 @@ class Handle(SparkConnectionWrapper):
 
     @contextmanager
     def errors(self) -> Generator[None, None, None]:
-        """Raises exceptions inside as dbt errors with a readable message."""
+        """Converts exceptions of its block to dbt errors with a readable message."""
         if self.cancelled:
             raise DbtDatabaseError("Cancelled.")
         self._running = True

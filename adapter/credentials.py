@@ -24,9 +24,10 @@ _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _COORDINATE = re.compile(r"^[^:\s]+:[^:\s]+:[^:\s]+$")
 
 
-def _mapping(what: str, values: str = "") -> ValueType:
+def _mapping(instead: str, values: str = "") -> ValueType:
+    """Returns the type of a mapping. `instead` ends the message on an invalid value, `values` is a JSON type."""
     schema = {"type": "object"} | ({"additionalProperties": {"type": values}} if values else {})
-    return ValueType("mapping", schema, what, lambda value: isinstance(value, dict))
+    return ValueType("mapping", schema, instead, lambda value: isinstance(value, dict))
 
 
 _TEXT = ValueType("text", {"type": "string", "minLength": 1}, "text", is_name)
@@ -95,8 +96,8 @@ SETTINGS = (
         "any Spark setting; overrides ours",
     ),
 )
-"""Keys of a target of a profile, in addition to dbt's ``type`` and ``threads``. A test makes the reference and the
-schemas for editors from it."""
+"""Keys of a target of a profile, in addition to dbt's ``type`` and ``threads``. `tests.reference_pages` generates the
+reference and the editors' JSON schemas from them."""
 
 KEYS = (*names(SETTINGS), "database")
 """The keys of a profile. dbt sets ``database`` itself. dbt-spark's other keys are for thrift, odbc and Databricks, and are
@@ -107,7 +108,7 @@ refused, because ignoring them would mislead the reader of a profile."""
 class SparkStreamingCredentials(SparkCredentials):
     """One target of a profile. Only ``type`` and ``schema`` are required."""
 
-    # `SETTINGS` says what they mean.
+    # `SETTINGS` describes the fields.
     method: Any = "session"
     host: str | None = "local"
     master: str = "local[*]"
@@ -125,19 +126,19 @@ class SparkStreamingCredentials(SparkCredentials):
     def validate(cls, data: Any) -> None:
         """Raises unless all keys are known and all values valid."""
         # dbt also validates its own copy of the profile, which has dbt-spark's keys with their default values.
-        unset = {f.name: f.default for f in fields(SparkCredentials)}
+        defaults = {f.name: f.default for f in fields(SparkCredentials)}
         for key, value in data.items():
-            if key not in KEYS and (key not in unset or value != unset[key]):
+            if key not in KEYS and (key not in defaults or value != defaults[key]):
                 raise DbtRuntimeError(
                     f"'{key}' is not a key of a spark_streaming profile{did_you_mean(key, KEYS)} Known keys are: "
                     f"{', '.join(sorted((*KEYS, 'threads', 'type')))}."
                 )
         if not data.get("schema"):
             raise DbtRuntimeError("The profile needs a 'schema': the namespace that models are built in.")
-        for each in SETTINGS:
-            if each.kind.problem(value := data.get(each.name)):
+        for setting in SETTINGS:
+            if setting.kind.problem(value := data.get(setting.name)):
                 raise DbtRuntimeError(
-                    f"'{each.name}' in the profile must be {each.kind.instead}, not {kind_of(value)}."
+                    f"'{setting.name}' in the profile must be {setting.kind.instead}, not {kind_of(value)}."
                 )
         super().validate(data)
 

@@ -80,11 +80,12 @@ _BATCH = ("table", "incremental", "snapshot", "seed", "view")
 """Materializations of batch nodes, which may replace the table of a streaming model."""
 _READING = ("table", "incremental", "snapshot")
 """Materializations of batch nodes that read their sources when they are built."""
-_UNREADABLE = {
+_RESULT_OF_UNREADABLE = {
     WARN: "each such value is NULL",
     DROP: "these rows are left out",
     KEEP_RAW: "their records are kept as text",
 }
+"""`on_error` of a source → the end of a warning of its unreadable values."""
 _TEST = "test"
 """Materialization of a test, which has a relation if its failures are stored."""
 
@@ -200,16 +201,16 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
                 model_configs.check(model_configs.TABLES, node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
-        """Quotes the columns in a snapshot's configs, which dbt inserts into SQL as they are. They may be expressions, too;
-        only those that are columns of the snapshot's query are quoted."""
+        """Quotes the columns in a snapshot's configs, which dbt inserts into SQL unchanged. A value that isn't a column of
+        the snapshot's query is an expression, and stays as it is."""
         configs = {name: node.config.get(name) for name in ("unique_key", "updated_at", "check_cols")}
-        named = {name: [value] if isinstance(value, str) else value for name, value in configs.items()}
-        odd = {
+        lists = {name: [value] if isinstance(value, str) else value for name, value in configs.items()}
+        to_quote = {
             name: values
-            for name, values in named.items()
+            for name, values in lists.items()
             if isinstance(values, list) and any(not is_plain(str(value)) for value in values)
         }
-        if not odd:
+        if not to_quote:
             return
         try:
             columns = [column.name for column in self.query_columns(node.compiled_code)]
@@ -217,11 +218,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             # A hook may create the tables it reads. dbt reports other errors when it runs the query.
             logger.debug(str(problem))
             return
-        for name, values in odd.items():
-            found = [find_name(str(value), columns) for value in values]
-            quoted = [
-                value if known is None else quote(known) for value, known in zip(values, found, strict=True)
-            ]
+        for name, values in to_quote.items():
+            found = [(value, find_name(str(value), columns)) for value in values]
+            quoted = [value if column is None else quote(column) for value, column in found]
             node.config[name] = quoted[0] if isinstance(configs[name], str) else quoted
 
     def _existing_table(self, node: Any) -> Before | None:
@@ -237,8 +236,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return batch_tables.existing_table(self.environment.session(), place, replaces)
 
     def _is_full_refresh(self, node: Any) -> bool:
-        asked = node.config.get("full_refresh")
-        return bool(getattr(self.config.args, "FULL_REFRESH", False) if asked is None else asked)
+        configured = node.config.get("full_refresh")
+        return bool(getattr(self.config.args, "FULL_REFRESH", False) if configured is None else configured)
 
     def post_model_hook(self, config: Any, context: Before | None) -> None:
         """Marks the table of a batch node as made by this package, expires its old snapshots, and warns of unreadable
@@ -262,7 +261,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         is_stream = kind in model_configs.MATERIALIZATIONS
         if not (is_stream or kind in _READING) or node.language != "sql":
             return
-        # Most projects have no such sources, and Spark need not be asked what a node reads.
+        # Most projects have no such sources, and then Spark needn't find out what a node reads.
         if getattr(self.config.args, "EMPTY", False) or not self.environment.declared.may_be_counted:
             return
         with _errors_as_warnings(
@@ -271,8 +270,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             query = node.compiled_code or ""
             streams = plan_query.stream_relations(query) if is_stream else ()
             for source, columns in self.environment.declared.unreadable_in(query, streams):
-                said = unreadable_rows.described({source.name: columns})
-                logger.warning(f"Node {node.name}: {said}; {_UNREADABLE[source.on_error]}.")
+                counts = unreadable_rows.described({source.name: columns})
+                logger.warning(f"Node {node.name}: {counts}; {_RESULT_OF_UNREADABLE[source.on_error]}.")
 
     @available.parse_none
     def drop_replaced(self, relation: SparkStreamingRelation) -> None:
@@ -370,21 +369,21 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         found = super().get_relation(database, schema, identifier)
         if found is None or found.identifier == identifier:
             return found
-        here = self.Relation.create(schema=schema, identifier=identifier)
-        for each in self.list_relations_without_caching(here):
-            if each.identifier == identifier:
-                return each
-        name = stream_node.in_catalog(here.render(), self.environment)
+        requested = self.Relation.create(schema=schema, identifier=identifier)
+        for relation in self.list_relations_without_caching(requested):
+            if relation.identifier == identifier:
+                return relation
+        name = stream_node.in_catalog(requested.render(), self.environment)
         return found if self.environment.session().catalog.tableExists(name) else None
 
     def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
         """Overrides dbt-spark's method, which searches a table's whole description for keywords, comments included."""
 
-        def told(row: Any) -> tuple[str, str, str]:
+        def short_info(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
             return schema, name, catalog.extended_info(information)
 
-        return super()._build_spark_relation_list(row_list, told)
+        return super()._build_spark_relation_list(row_list, short_info)
 
     def _names_in(self, sql: str) -> list[str]:
         try:
@@ -466,7 +465,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             except DbtRuntimeError as problem:
                 if not getattr(relation, "source_table", ""):
                     raise
-                # Files or topics may be away; the models have their documentation all the same.
+                # Files or topics may be missing. That doesn't keep the models from being documented.
                 logger.warning(f"dbt docs has no columns of {relation.identifier}: {problem.msg}")
                 continue
             if described:
@@ -572,9 +571,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     @available.parse(lambda *arguments, **named: "")
     def contract_cases(self, model: Mapping[str, Any]) -> str:
         """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's contract."""
-        said = f", says the contract of {model['name']}."
+        end = f", says the contract of {model['name']}."
         return " ".join(
-            f"when {each.broken} then raise_error({text_literal(each.says + said)})"
+            f"when {each.broken} then raise_error({text_literal(each.says + end)})"
             for each in contract.constraints(model)
         )
 
@@ -589,13 +588,13 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
     @available
     def note_seed(self, relation: BaseRelation, definition: str) -> None:
-        """Notes with a seed's table, which was just made, how it is defined."""
+        """Records a seed's definition in the properties of its new table."""
         if (table := self._seed_table(relation)) is not None:
             seeds.record_definition(table, definition)
 
     @available
     def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
-        """Returns whether a table was made for a seed that is defined this way, and its rows can be compared with others."""
+        """Returns whether a seed's table was created from this definition, and EXCEPT can compare its rows."""
         table = self._seed_table(relation)
         return table is not None and seeds.is_defined_as(table, definition, columns)
 

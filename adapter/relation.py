@@ -49,8 +49,8 @@ class SparkStreamingRelation(SparkRelation):
         lookup = lookup_declaration(relation_config, relation)
         source = declaration(relation_config, relation) if lookup is None else lookup.as_table
         if source is None:
-            stands_for = _replaced_source(relation_config)
-            return relation if stands_for is None else relation.replace(source_table=stands_for.relation)
+            replaced = _replaced_source(relation_config)
+            return relation if replaced is None else relation.replace(source_table=replaced.relation)
         source = replace(source, identity=_identity(relation_config))
         if not source.is_table:
             source = _with_own_table(source, relation_config, str(relation.identifier))
@@ -62,8 +62,8 @@ class SparkStreamingRelation(SparkRelation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Macros create relations by name, cache them, and read their format later in the run. A relation of unknown format
-        # is Iceberg.
+        # Macros create relations by name, cache them, and read their format later in the run. An unknown format counts as
+        # Iceberg.
         if self.is_iceberg is None and self.type in (None, RelationType.Table):
             object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
 
@@ -77,10 +77,9 @@ class SparkStreamingRelation(SparkRelation):
 
     def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
         """Returns the filter of a microbatch or a sample, which also fits a column of type DATE."""
-        found = event_time_filter
-        name = found.field_name
+        name = event_time_filter.field_name
         column = name if quote_configured(name) == name else quote_time(time_name(name))
-        return event_time.condition(column, found.start, found.end)
+        return event_time.condition(column, event_time_filter.start, event_time_filter.end)
 
     def quoted(self, identifier: str) -> str:
         return quote(identifier)
@@ -149,16 +148,16 @@ def _meta_value(config: Any, key: str) -> Any:
     """Returns the value of a key in a source's ``meta``, or None if there is none or the node isn't a source.
 
     Raises:
-        DbtRuntimeError: the key is next to ``meta``.
+        DbtRuntimeError: the key is directly under ``config``, next to ``meta``.
     """
     if getattr(config, "source_name", None) is None:
         return None
-    own = getattr(config, "config", None)
-    metas = (getattr(own, "meta", None), getattr(config, "meta", None))
-    found = next((meta[key] for meta in metas if meta and key in meta), None)
-    if found is None and isinstance(getattr(own, "_extra", {}).get(key), Mapping):
+    configs = getattr(config, "config", None)
+    metas = (getattr(configs, "meta", None), getattr(config, "meta", None))
+    value = next((meta[key] for meta in metas if meta and key in meta), None)
+    if value is None and isinstance(getattr(configs, "_extra", {}).get(key), Mapping):
         raise DbtRuntimeError(
             f"Source {_table_name(config)}: '{key}' is directly under 'config', where nothing reads it; write it under "
             f"config.meta, as in config: {{meta: {{{key}: {{…}}}}}}."
         )
-    return found
+    return value

@@ -1,1 +1,1 @@
-"""Small things that any part uses: quoting, redaction, sizes, errors as sentences."""
+"""Helpers for all packages: quoting, redaction, settings, sizes, texts of messages."""

@@ -1,7 +1,7 @@
 """Filters on event time as dbt writes them: a column between two times in UTC.
 
-One text fits columns of type TIMESTAMP, TIMESTAMP_NTZ and DATE, because Spark casts the bound to the column's type. The
-latter two count as UTC, as in dbt.
+One text fits columns of type TIMESTAMP, TIMESTAMP_NTZ and DATE, because Spark casts the bound to the column's type.
+Values of the latter two types count as UTC, as in dbt.
 """
 
 from __future__ import annotations

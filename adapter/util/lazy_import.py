@@ -15,11 +15,11 @@ def import_lazily(namespace: dict[str, Any], modules: Mapping[str, Iterable[str]
     """Binds modules of this package in the namespace of another, as ``from … import`` does.
 
     Args:
-        modules: their names by the name of their package, with another name where it has one: ``table as iceberg``.
+        modules: package → names of its modules, with an alias where one is needed: ``table as iceberg``.
     """
     for package, names in modules.items():
-        for each in names:
-            module, _, alias = each.partition(" as ")
+        for name in names:
+            module, _, alias = name.partition(" as ")
             namespace[alias or module] = LazyModule(f"{package}.{module}")
 
 

@@ -1,4 +1,4 @@
-"""The macros that dbt lists below an error: those of the project, not those that adapters are made of."""
+"""The macros that dbt lists below an error, without those of dbt and of the adapters."""
 
 from __future__ import annotations
 

@@ -50,8 +50,11 @@ def fields_of(kind: str) -> list[tuple[str, str]] | None:
 
 
 def by_name(value: str, has: str, wants: str) -> str:
-    """Returns SQL for a value with the fields of its structs in the order of another type: Spark casts and inserts structs
-    by position. The value itself if its fields are in that order, or are others.
+    """Returns SQL for a value with the fields of its structs in the order of another type, because Spark casts and inserts
+    structs by position. Returns `value` unchanged if its fields have that order already, or other names.
+
+    Args:
+        has, wants: the type of the value, and the type whose order it gets.
 
     >>> by_name("s", "struct<b:int,a:date>", "struct<a:date,b:bigint>")
     "if(s is null, null, named_struct('a', s.`a`, 'b', s.`b`))"
@@ -66,21 +69,21 @@ def by_name(value: str, has: str, wants: str) -> str:
 
 
 def _by_name(value: str, has: str, wants: str, depth: int) -> str:
-    own, other = parts_of(has), parts_of(wants)
-    if own is None or other is None or own[0] != other[0]:
+    current, wanted = parts_of(has), parts_of(wants)
+    if current is None or wanted is None or current[0] != wanted[0]:
         return value
-    if own[0] == "struct":
+    if current[0] == "struct":
         return _fields_by_name(value, has, wants, depth)
-    kinds = list(zip((kind for _, kind in own[1]), (kind for _, kind in other[1]), strict=True))
-    if own[0] == "array":
-        one = f"__{depth}"
-        found = _by_name(one, *kinds[0], depth + 1)
-        return value if found == one else f"transform({value}, {one} -> {found})"
-    for name, which, (kind, wanted) in zip(("keys", "values"), ("k", "v"), kinds, strict=True):
-        one = f"__{which}{depth}"
-        found = _by_name(one, kind, wanted, depth + 1)
-        if found != one:
-            value = f"transform_{name}({value}, (__k{depth}, __v{depth}) -> {found})"
+    pairs = list(zip((kind for _, kind in current[1]), (kind for _, kind in wanted[1]), strict=True))
+    if current[0] == "array":
+        element = f"__{depth}"
+        reordered = _by_name(element, *pairs[0], depth + 1)
+        return value if reordered == element else f"transform({value}, {element} -> {reordered})"
+    for name, parts in zip(("keys", "values"), pairs, strict=True):
+        part = f"__{name[0]}{depth}"
+        reordered = _by_name(part, *parts, depth + 1)
+        if reordered != part:
+            value = f"transform_{name}({value}, (__k{depth}, __v{depth}) -> {reordered})"
     return value
 
 
@@ -90,10 +93,11 @@ def _fields_by_name(value: str, has: str, wants: str, depth: int) -> str:
     names = [name.lower() for name, _ in wanted]
     if len(known) != len(fields) or sorted(names) != sorted(known):
         return value
-    found, is_same = [], names == [*known]
-    for name, (own, kind) in ((name, known[name.lower()]) for name, _ in wanted):
-        field = f"{value}.{quote(own)}"
-        made = _by_name(field, kind, dict(wanted)[name], depth)
-        is_same = is_same and made == field
-        found.append(f"{literal(own)}, {made}")
-    return value if is_same else f"if({value} is null, null, named_struct({', '.join(found)}))"
+    items, is_same = [], names == [*known]
+    for wanted_name, wanted_kind in wanted:
+        name, kind = known[wanted_name.lower()]
+        field = f"{value}.{quote(name)}"
+        reordered = _by_name(field, kind, wanted_kind, depth)
+        is_same = is_same and reordered == field
+        items.append(f"{literal(name)}, {reordered}")
+    return value if is_same else f"if({value} is null, null, named_struct({', '.join(items)}))"

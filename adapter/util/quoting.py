@@ -117,10 +117,10 @@ def quote_configured(text: str) -> str:
     >>> print(*map(quote_configured, ("we`ird", "`a`b", "a`", "`meta`.`at utc`", "a(b", "`a(b`", "x`,y")))
     `we``ird` ```a``b` `a``` `meta`.`at utc` `a(b` `a(b` `x``,y`
     """
-    bare = _IN_QUOTES.sub("q", text)
-    is_whole = "`" not in bare and bare.count("(") == bare.count(")")
-    is_expression = is_whole and ("(" in bare or "," in bare)
-    return text if is_expression or (is_whole and _PATH.fullmatch(bare.strip())) else quote(text)
+    unquoted = _IN_QUOTES.sub("q", text)
+    is_balanced = "`" not in unquoted and unquoted.count("(") == unquoted.count(")")
+    is_sql = is_balanced and ("(" in unquoted or "," in unquoted or _PATH.fullmatch(unquoted.strip()))
+    return text if is_sql else quote(text)
 
 
 def find_name(name: str, names: Iterable[str]) -> str | None:

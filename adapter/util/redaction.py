@@ -24,7 +24,7 @@ _SHORTEST = 4
 """Minimum length of a value that is redacted wherever it occurs. Shorter ones would make any text unreadable."""
 
 _A_WORD = re.compile(r"[A-Za-z]?[a-z]{,11}\Z|[A-Z]{,11}\Z")
-"""Values that look like a word. dbt redacts inside of words, too, so it doesn't get these."""
+"""Values that look like a word. They aren't passed to dbt, which would redact them inside other words, too."""
 
 _WORDS = (
     r"password|passwd|passphrase|pwd|secret|token|credential|api[_.-]?key|private[_.-]?key|account[_.-]?key|"
@@ -129,7 +129,7 @@ def has_secrets(options: Mapping[str, Any]) -> bool:
 
 def remember(options: Mapping[str, Any]) -> None:
     """Registers the secrets of options, so that their values are redacted everywhere, in dbt's logs too."""
-    forms = {form for value in _secrets_of(options) for form in _spellings(value) if _is_telling(form)}
+    forms = {form for value in _secrets_of(options) for form in _spellings(value) if _is_specific(form)}
     with _lock:
         _known.update(forms)
         context = try_get_invocation_context()
@@ -139,7 +139,8 @@ def remember(options: Mapping[str, Any]) -> None:
             listed.extend(form for form in _known if form not in listed and not _A_WORD.match(form))
 
 
-def _is_telling(value: str) -> bool:
+def _is_specific(value: str) -> bool:
+    """Returns whether a value is too specific to occur in a text by chance."""
     return len(value) >= _SHORTEST and re.fullmatch(r"true|false|[\d.:]+", value, re.I) is None
 
 
@@ -150,7 +151,7 @@ def _secrets_of(options: Mapping[str, Any]) -> Iterator[str]:
         elif isinstance(value, str) and is_secret(str(name)):
             yield value
         if isinstance(value, str):
-            # A value that is a URL ends with the text, even if it contains spaces.
+            # A URL extends to the end of the value, even if it contains spaces.
             text = value.replace(" ", "\0") if "://" in value or value.startswith("jdbc:") else value
             found = (
                 match["secret"] for form in _FORMS for match in form.finditer(text) if _is_secret_match(match)

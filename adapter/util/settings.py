@@ -18,9 +18,9 @@ class ValueType:
     schema: Mapping[str, Any]
     """JSON schema of its values."""
     instead: str = ""
-    """End of the message on another value: what to write."""
+    """End of the message on an invalid value: what to write."""
     is_valid: Callable[[Any], bool] | None = None
-    """Returns whether a value is valid. None if whoever reads the setting parses it, and raises."""
+    """Returns whether a value is valid. None if the reader of the setting checks it."""
     unit: str = ""
 
     def problem(self, value: Any) -> str | None:
@@ -43,7 +43,7 @@ class SettingInfo:
     meaning: str
     """Markdown; links start at ``docs/reference``."""
     default: Any = None
-    """The value that leaving it out means. None if it means none, or what `default_text` says."""
+    """The value if the setting is left out. None if there is none, or if `default_text` describes it."""
     default_text: str = ""
 
 
@@ -58,7 +58,7 @@ def is_columns(value: Any) -> bool:
 
 
 def is_plain_mapping(value: Any) -> bool:
-    """Returns whether a value is a mapping whose values are single ones."""
+    """Returns whether a value is a mapping without mappings and lists among its values."""
     return isinstance(value, Mapping) and not any(
         isinstance(each, Mapping | list | tuple) for each in value.values()
     )
@@ -79,18 +79,14 @@ def one_of(*values: str) -> ValueType:
     >>> one_of("skip", "fail").problem("wait")
     "is 'wait'; write 'skip' or 'fail'"
     """
-    said = [f"'{each}'" for each in values]
-    instead = f"write {', '.join(said[:-1])} or {said[-1]}"
-    return ValueType(
-        " \\| ".join(f"`{each}`" for each in said),
-        {"enum": [*values]},
-        instead,
-        lambda value: value in values,
-    )
+    quoted = [f"'{each}'" for each in values]
+    instead = f"write {', '.join(quoted[:-1])} or {quoted[-1]}"
+    name = " \\| ".join(f"`{each}`" for each in quoted)
+    return ValueType(name, {"enum": [*values]}, instead, lambda value: value in values)
 
 
 def count(example: str, least: int = 1, unit: str = "") -> ValueType:
-    """Returns the type of a setting that is a whole number. `example` is the end of the message on another value."""
+    """Returns the type of a setting that is a whole number. `example` ends the message on an invalid value."""
     return ValueType(
         "number",
         {"type": "integer", "minimum": least},
@@ -108,7 +104,7 @@ def mapping(example: str) -> ValueType:
 
 
 def text(instead: str) -> ValueType:
-    """Returns the type of a setting that is a text. `instead` is the end of the message on another value."""
+    """Returns the type of a setting that is a text. `instead` ends the message on an invalid value."""
     return ValueType("text", {"type": "string", "minLength": 1}, instead, is_name)
 
 
@@ -148,8 +144,10 @@ COLUMN_LIST = ValueType(
 
 def interval_or(*words: str) -> ValueType:
     """Returns the type of a setting that is an interval or one of a few words."""
-    said = "".join(f" \\| `'{each}'`" for each in words)
-    return ValueType(f"interval{said}", {"anyOf": [{"enum": [*words]}, _INTERVAL]}, unit=INTERVAL.unit)
+    alternatives = "".join(f" \\| `'{each}'`" for each in words)
+    return ValueType(
+        f"interval{alternatives}", {"anyOf": [{"enum": [*words]}, _INTERVAL]}, unit=INTERVAL.unit
+    )
 
 
 def as_options(values: Mapping[Any, Any]) -> dict[str, str]:

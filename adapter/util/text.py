@@ -34,7 +34,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Returns the end of a sentence about a name that isn't known: the known one that it may be a misspelling of.
+    """Returns the end of a sentence about an unknown name: the known name that is most similar, or just a full stop.
 
     >>> did_you_mean("formt", ["format", "path"]), did_you_mean("x", ["format"])
     ("; did you mean 'format'?", '.')

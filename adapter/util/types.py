@@ -53,7 +53,7 @@ _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 
 def simple_fits(kind: str, known: str) -> bool:
-    """Returns whether a column of one simple type can hold each value of another, different one without a conversion.
+    """Returns whether a column of the simple type `known` holds all values of another one, `kind`, without loss.
 
     >>> simple_fits("int", "bigint"), simple_fits("decimal(10,2)", "decimal(11,3)"), simple_fits("int", "string")
     (True, True, False)
