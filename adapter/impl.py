@@ -197,7 +197,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
         if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
-            with streaming.sentences(), stream_node.errors_with_model_name(node.to_dict()):
+            with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
                 model_configs.check(model_configs.TABLES, node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
@@ -231,7 +231,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         replaces = kind in ("table", "view") or (
             kind in ("incremental", "seed") and self._is_full_refresh(node)
         )
-        with streaming.sentences():
+        with streaming.dbt_errors():
             place = stream_node.place(node.to_dict(), self.environment)
             return batch_tables.existing_table(self.environment.session(), place, replaces)
 
@@ -290,7 +290,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
         )
         if table is not None:
-            with streaming.sentences():
+            with streaming.dbt_errors():
                 ownership.check_drop(self.environment.session(), table, may_delete)
         if not may_delete:
             self.drop_relation(relation)
@@ -302,7 +302,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Raises if a node would replace the state or the changelog of a streaming model."""
         relation = getattr(node, "relation_name", None)
         if relation and is_state_or_changelog_name(relation):
-            with streaming.sentences():
+            with streaming.dbt_errors():
                 name = stream_node.in_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)
 

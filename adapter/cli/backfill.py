@@ -27,7 +27,7 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
     span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
     (session, model, program), query = planned_with_query(project, name)
     check_types(session, model, model.columns or {})
-    found: list[WindowRange] = []
+    recomputed: list[WindowRange] = []
 
     def windows(session: SparkSession, closed: int) -> backfill.Windows:
         def ask(query: str) -> tuple[int | None, ...]:
@@ -40,27 +40,27 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
             ends = closed_only(overwriting.touched_windows(span), closed)
             ends = settled_before(overwriting.extended_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
-            made = overwriting.overwrite(ends)
+            plan = overwriting.overwrite(ends)
         except QueryError as problem:
             raise StreamError(f"Model {name}: {problem}") from problem
-        found.append(ends)
+        recomputed.append(ends)
         divided = overwriting.divided_files_query(model.target, ends)
-        return backfill.Windows(made.sql, made.condition, divided, _notes(ends))
+        return backfill.Windows(plan.sql, plan.condition, divided, _notes(ends))
 
-    # The table's columns stay as they are.
+    # Without columns, a backfill doesn't change those of the table.
     rows = backfill.backfill(session, replace(model, columns=None), program, windows)
-    notes = _notes(found[0])
+    notes = _notes(recomputed[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 
 
 def stopped_readers(project: DbtProject, name: str) -> str | None:
-    """Returns a sentence on the streams that read the table of a model, and stop when rows of it change; None if there are
-    none. This doesn't start Spark."""
+    """Returns a sentence on the streams that read a model's table, which stop when rows of it change; None if there are
+    none. Doesn't start Spark."""
     model, _ = owned_model(project, name)
-    if not (found := readers(model.storage, model.target)):
+    if not (names := readers(model.storage, model.target)):
         return None
     return (
-        f"Streams over the table of {name}: {', '.join(found)}. A stream over a table reads only rows that are added, and a "
+        f"Streams over the table of {name}: {', '.join(names)}. A stream over a table reads only rows that are added, and a "
         "backfill changes rows: the next run of each stops, until all are rebuilt with `dbt run --full-refresh --select "
         f"{name}+`."
     )

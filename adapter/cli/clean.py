@@ -26,7 +26,7 @@ def clean(
     nodes = project.streaming_models(selection)
     environment = project.environment()
     would = "would be" if dry_run else "were"
-    with streaming.sentences():
+    with streaming.dbt_errors():
         session, storage = environment.session(), environment.storage
         models = [stream_node.model(node, environment) for node in nodes]
         for model in models:
@@ -35,12 +35,12 @@ def clean(
             except StreamError as problem:
                 yield f"{problem.msg} Its files were left alone."
                 continue
-            yield f"{model.name}: {counted(len(found.files), 'file')} that no commit knows {would} removed."
+            yield f"{model.name}: {counted(len(found.files), 'file')} that no commit refers to {would} removed."
             yield from (f"  {file}" for file in found.files)
             yield from found.left_alone
         files = orphans.orphans_of_storage(storage, before, not dry_run)
         if files:
-            yield f"{storage.root}: {counted(len(files), 'half', 'halves')} of files {would} removed."
+            yield f"{storage.root}: {counted(len(files), 'partly written file')} {would} removed."
             yield from (f"  {file}" for file in files)
         schemas = {joined_name(parts(model.target)[:-1]) for model in models}
         for gone in orphans.dropped(session, storage, sorted(schemas)):

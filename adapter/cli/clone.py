@@ -36,14 +36,16 @@ def clone(
     where = f" in target {target}" if target else ""
     watermark = f"watermark {done.watermark}" if done.watermark else "no watermark yet"
     state = "no state" if done.state_rows is None else f"{counted(done.state_rows, 'row')} of state"
-    told = [
+    lines = [
         f"{name}: continues from {of}{where}, at micro-batch {done.batch}, {watermark}, with {state} and "
         f"{counted(done.table_rows, 'row')} of its table.",
         f"The next run (`dbt run --select {name}`) reads what came since.",
     ]
     if done.next_run is not None:
-        told.append(f"Its query is another one; the next run migrates the state to it ({done.next_run}).")
-    return "\n".join(told)
+        lines.append(
+            f"Its query differs from {source.name}'s; the next run migrates the state to it ({done.next_run})."
+        )
+    return "\n".join(lines)
 
 
 def _original(project: DbtProject, name: str, target: str | None) -> StreamModel:

@@ -54,41 +54,41 @@ def _takes_models(command: Command) -> Command:
         names = project.selected(selection) if is_selected else list(models)
         command(project, names, is_selected or len(names) > 1, **others)
 
-    made = _takes_selection(with_names, "dbt's node selection, instead of MODEL.")
-    return click.argument("models", metavar="MODEL...", nargs=-1)(made)
+    selecting = _takes_selection(with_names, "dbt's node selection, instead of MODEL.")
+    return click.argument("models", metavar="MODEL...", nargs=-1)(selecting)
 
 
 def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
     """Returns a decorator for a command with an argument MODEL, or ``--select`` of one model instead.
 
     Args:
-        name: the argument after it, if there is one.
-        optional: whether that may be left out.
+        name: a second argument, if there is one.
+        optional: whether the second argument may be left out.
     """
     arguments = ["model", *([name] if name else [])]
 
     def decorated(command: Command) -> Command:
         @wraps(command)
         def with_name(project: DbtProject, words: Sequence[str], select: str | None, **options: Any) -> None:
-            left = list(words)
+            values = list(words)
             if select is not None:
                 names = project.selected(Selection((*select.split(),)))
                 if len(names) > 1:
                     raise ProjectError(
                         f"{select} selects {len(names)} models, and this is for one at a time: {', '.join(names)}."
                     )
-                left = [*names, *left]
-            if not left:
+                values = [*names, *values]
+            if not values:
                 raise click.UsageError("Name a model, or select one with --select.")
-            if len(left) < len(arguments) and not optional:
+            if len(values) < len(arguments) and not optional:
                 raise click.UsageError(f"Missing argument '{arguments[-1].upper()}'.")
-            if len(left) > len(arguments):
-                raise click.UsageError(f"Got unexpected extra argument ({left[-1]}).")
-            command(project, **dict(zip_longest(arguments, left)), **options)
+            if len(values) > len(arguments):
+                raise click.UsageError(f"Got unexpected extra argument ({values[-1]}).")
+            command(project, **dict(zip_longest(arguments, values)), **options)
 
-        made = click.option("--select", "-s", help="dbt's node selection, instead of MODEL.")(with_name)
-        named = f"[{name.upper()}]" if name and optional else (name or "").upper()
-        return click.pass_obj(click.argument("words", metavar=f"MODEL {named}".strip(), nargs=-1)(made))
+        selecting = click.option("--select", "-s", help="dbt's node selection, instead of MODEL.")(with_name)
+        second = f"[{name.upper()}]" if name and optional else (name or "").upper()
+        return click.pass_obj(click.argument("words", metavar=f"MODEL {second}".strip(), nargs=-1)(selecting))
 
     return decorated
 

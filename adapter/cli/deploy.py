@@ -27,27 +27,27 @@ from .project import DbtProject, ProjectError, owned_model, project_errors
 def init(project: DbtProject, name: str, restart: bool) -> str:
     """Builds the new version of a model, or continues building it. Returns its status."""
     model, environment = owned_model(project, name)
-    found = promoting.stage(environment.session(), model, restart)
-    project.run([name], tables={name: found.new})
+    deployment = promoting.stage(environment.session(), model, restart)
+    project.run([name], tables={name: deployment.new})
     return progress_sentences(status(project, name))
 
 
 def wait(project: DbtProject, name: str) -> str:
     """Runs the new version of a model until it has read all that the old one has. Returns its status."""
     model, environment = owned_model(project, name)
-    session, standing = environment.session(), _swap_progress(environment, model)
-    if standing.deployment.phase == PROMOTED:
+    session, progress = environment.session(), _swap_progress(environment, model)
+    if progress.deployment.phase == PROMOTED:
         raise ProjectError(
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
             f"{name}` reads its new rows."
         )
-    nodes, graph = project.run([name], tables={name: standing.deployment.new})
+    nodes, graph = project.run([name], tables={name: progress.deployment.new})
     for node in nodes:
         replan = partial(_model_and_program, environment, node, graph)
         new, program = replan()
         # Input that the old version has read in the meantime; it may still be running.
-        while (standing := _swap_progress(environment, model)).lags:
-            print(progress_sentences(_progress_json(name, standing)))
+        while (progress := _swap_progress(environment, model)).lags:
+            print(progress_sentences(_progress_json(name, progress)))
             if run_stream(session, new, program, replan).stopped:
                 break
     return progress_sentences(_progress_json(name, _swap_progress(environment, model)))
@@ -69,49 +69,48 @@ def _swap_progress(environment: Environment, model: StreamModel) -> SwapProgress
 def status(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
-    standing = _swap_progress(environment, model)
-    return {**_progress_json(name, standing), "refused": _refused(project, name, standing)}
+    progress = _swap_progress(environment, model)
+    return {**_progress_json(name, progress), "refused": _refused(project, name, progress)}
 
 
-def _refused(project: DbtProject, name: str, standing: SwapProgress) -> str | None:
+def _refused(project: DbtProject, name: str, progress: SwapProgress) -> str | None:
     """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
-    if standing.deployment.phase == PROMOTED or not standing.begun or not standing.lags:
+    if progress.deployment.phase == PROMOTED or not progress.begun or not progress.lags:
         return None
     try:
         with project_errors():
             session, model, program = planned(project, name)
-            return verdict(session, version(model, standing.new.target), program).refused
+            return verdict(session, version(model, progress.new.target), program).refused
     except ProjectError as problem:
         return str(problem)
 
 
-def _progress_json(name: str, standing: SwapProgress) -> dict[str, Any]:
-    found = standing.deployment
+def _progress_json(name: str, progress: SwapProgress) -> dict[str, Any]:
     return {
         "model": name,
-        "phase": found.phase,
-        "new": _progress_of_version(standing.new) if standing.begun else None,
-        "old": _progress_of_version(standing.old),
-        "caught_up": None if standing.lags is None or not standing.begun else not standing.lags,
-        "behind": None if standing.lags is None else [asdict(each) for each in standing.lags],
-        "unknown": standing.unknown,
+        "phase": progress.deployment.phase,
+        "new": _progress_of_version(progress.new) if progress.begun else None,
+        "old": _progress_of_version(progress.old),
+        "caught_up": None if progress.lags is None or not progress.begun else not progress.lags,
+        "behind": None if progress.lags is None else [asdict(each) for each in progress.lags],
+        "unknown": progress.unknown,
     }
 
 
 def _progress_of_version(model: StreamModel) -> dict[str, Any]:
-    progress: Any = read_progress(model) or {}
+    last: Any = read_progress(model) or {}
     return {
         "table": model.target,
-        "batch": progress.get("batch"),
-        "watermark": progress.get("watermark"),
-        "rows_in": progress.get("total", {}).get("rows_in"),
+        "batch": last.get("batch"),
+        "watermark": last.get("watermark"),
+        "rows_in": last.get("total", {}).get("rows_in"),
     }
 
 
-def progress_sentences(found: Mapping[str, Any]) -> str:
-    """Describes the progress of both versions of a model in sentences."""
-    name, new, old = found["model"], found["new"], found["old"]
-    if found["phase"] == PROMOTED:
+def progress_sentences(status: Mapping[str, Any]) -> str:
+    """Describes the result of `status` in sentences."""
+    name, new, old = status["model"], status["new"], status["old"]
+    if status["phase"] == PROMOTED:
         return (
             f"{name}: its new version has its name, {_position(new)}. The old one is {old['table']}, {_position(old)}. "
             f"`dbt-stream deploy cleanup {name}` drops it, `dbt-stream deploy rollback {name}` goes back to it."
@@ -119,17 +118,17 @@ def progress_sentences(found: Mapping[str, Any]) -> str:
     if new is None:
         return f"{name}: its new version has no table yet; `dbt-stream deploy init {name}` builds it."
     first = f"{name}: its new version is {new['table']}, {_position(new)}; the old one has its name, {_position(old)}."
-    if found["caught_up"]:
+    if status["caught_up"]:
         return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
-    if found["behind"]:
+    if status["behind"]:
         listed = ", ".join(
             f"{counted(each['count'], each['unit'].removesuffix('s'))} of {each['source']}"
-            for each in found["behind"]
+            for each in status["behind"]
         )
-        if refused := found.get("refused"):
+        if refused := status.get("refused"):
             return f"{first} The old one has read {listed} more, and the new one can't read them: {refused}"
         return f"{first} The old one has read {listed} more: `dbt-stream deploy await {name}` reads them."
-    return f"{first} Whether it has caught up is unknown: {found['unknown']}"
+    return f"{first} Whether it has caught up is unknown: {status['unknown']}"
 
 
 def _position(version: Mapping[str, Any]) -> str:
@@ -147,11 +146,11 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
             check_free(model)
             done = promoting.promote(environment.session(), model, force)
     except ProjectError as problem:
-        standing = None if force else _swap_progress(environment, model)
-        refused = None if standing is None else _refused(project, name, standing)
-        if standing is None or refused is None:
+        progress = None if force else _swap_progress(environment, model)
+        refused = None if progress is None else _refused(project, name, progress)
+        if progress is None or refused is None:
             raise
-        lags = ", ".join(map(str, standing.lags or ()))
+        lags = ", ".join(map(str, progress.lags or ()))
         raise ProjectError(
             f"Model {name}: its new version has not caught up: the old one has read {lags} more, and the new one can't "
             f"read them: {refused} `dbt-stream deploy promote --force {name}` promotes it as it is."
@@ -160,7 +159,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
         [
             f"{name}: its new version has its name now. The old one is {done.deployment.previous}: `dbt-stream deploy "
             f"rollback {name}` goes back to it, `dbt-stream deploy cleanup {name}` drops it.",
-            *_of_readers(name, done, "rollback"),
+            *_sentences_on_readers(name, done, "rollback"),
         ]
     )
 
@@ -175,12 +174,13 @@ def roll_back(project: DbtProject, name: str) -> str:
             f"{name}: the version before the deployment has its name again; the new one is {done.deployment.new}. Put the "
             f"query back to what it was before the next run. `dbt-stream deploy promote {name}` goes forward again, "
             f"`dbt-stream deploy cleanup {name}` drops the new one.",
-            *_of_readers(name, done, "promote"),
+            *_sentences_on_readers(name, done, "promote"),
         ]
     )
 
 
-def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
+def _sentences_on_readers(name: str, done: SwapResult, back: str) -> list[str]:
+    """Returns a sentence on each stream that read the other version. `back`: the command that undoes the swap."""
     return [
         f"{reader} has read rows of the other version: its next run stops until you rebuild it as well, or run "
         f"`dbt-stream deploy {back} {name}`."
@@ -189,10 +189,10 @@ def _of_readers(name: str, done: SwapResult, back: str) -> list[str]:
 
 
 def other_table(project: DbtProject, name: str) -> str | None:
-    """Returns the table that `clean_up` drops; None if there is none. This doesn't start Spark."""
+    """Returns the table that `clean_up` drops; None if there is none. Doesn't start Spark."""
     model, _ = owned_model(project, name)
-    found = deployments.read(model.storage, model.target)
-    return None if found is None else found.other_table
+    deployment = deployments.read(model.storage, model.target)
+    return None if deployment is None else deployment.other_table
 
 
 def clean_up(project: DbtProject, name: str) -> str:

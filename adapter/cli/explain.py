@@ -64,49 +64,49 @@ def explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explained:
     return Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
 
 
-def as_json(found: Explained) -> dict[str, Any]:
+def as_json(model: Explained) -> dict[str, Any]:
     """Returns a model's plan as a JSON object."""
     return {
-        "model": label(found.node),
-        "materialized": found.node["config"]["materialized"],
-        "table": found.node["relation_name"],
-        "settings": asdict(found.settings),
+        "model": label(model.node),
+        "materialized": model.node["config"]["materialized"],
+        "table": model.node["relation_name"],
+        "settings": asdict(model.settings),
         "streams": [
             {
                 "relation": as_written(stream.relation),
                 "columns": None if stream.columns is None else list(stream.columns),
                 "event_time": stream.event_time and shown_time(stream.event_time),
-                "watermark": _watermark(found),
+                "watermark": _watermark(model),
                 "changelog": stream.feed,
             }
-            for stream in found.plan.streams
+            for stream in model.plan.streams
         ],
-        "tree": as_dict(found.tree),
-        "results": list(_results(found)),
-        "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in found.plan.rewrites],
+        "tree": as_dict(model.tree),
+        "results": list(_results(model)),
+        "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in model.plan.rewrites],
         "lookups": [
-            {"relation": as_written(each.relation), "key": list(each.key)} for each in found.plan.lookups
+            {"relation": as_written(each.relation), "key": list(each.key)} for each in model.plan.lookups
         ],
-        "static_tables": list(map(as_written, found.plan.static)),
-        "unknown_functions": list(found.plan.unknown_functions),
-        "unclear_columns": list(found.plan.unclear_columns),
-        "sql": [{"step": step, "sql": text} for step, text in _statements(found.program)],
+        "static_tables": list(map(as_written, model.plan.static)),
+        "unknown_functions": list(model.plan.unknown_functions),
+        "unclear_columns": list(model.plan.unclear_columns),
+        "sql": [{"step": step, "sql": text} for step, text in _statements(model.program)],
     }
 
 
-def print_plan(found: Explained, sql: bool) -> None:
+def print_plan(model: Explained, sql: bool) -> None:
     """Prints a model's plan on the terminal, and the SQL of a micro-batch if it is asked for."""
-    console, node = terminal(), found.node
+    console, node = terminal(), model.node
     console.print(
         f"[bold]{node['name']}[/bold]  {node['config']['materialized']}  → {node['relation_name']}\n"
     )
-    console.print(_render_tree(found.tree))
+    console.print(_render_tree(model.tree))
     console.print()
-    console.print(_streams(found))
-    for sentence in _sentences(found):
+    console.print(_streams(model))
+    for sentence in _sentences(model):
         console.print(sentence, markup=False, highlight=False)
     if sql:
-        for title, text in _statements(found.program):
+        for title, text in _statements(model.program):
             console.print(
                 Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left")
             )
@@ -138,19 +138,19 @@ def _render_tree(root: Explanation) -> RenderableType:
     return holder
 
 
-def _render_operator(node: Explanation, number: int | None, again: bool) -> RenderableType:
+def _render_operator(node: Explanation, number: int | None, is_repeated: bool) -> RenderableType:
     """Renders one operator: its description, changelog mode, state, metrics and notes.
 
     Args:
         number: its number, if several operators read it.
-        again: whether it was shown before, so that the number suffices.
+        is_repeated: whether it is shown above, so that the number suffices.
     """
     head = Text()
     if number is not None:
         head.append(f"[{number}] ", style="cyan")
     head.append(node.operator, style="bold")
     head.append(f"  {_shortened(node.description)}")
-    if again:
+    if is_repeated:
         head.append(f"  as [{number}] above", style="dim")
         return head
     mode = str(node.changelog)
@@ -188,51 +188,51 @@ def _shortened(text: str) -> str:
 # -- streams and sentences -------------------------------------------------------------------------
 
 
-def _watermark(found: Explained) -> str:
-    text = f"newest − {intervals.format(found.settings.watermark)}"
-    if len(found.plan.streams) > 1:
+def _watermark(model: Explained) -> str:
+    text = f"newest − {intervals.format(model.settings.watermark)}"
+    if len(model.plan.streams) > 1:
         text += ", the smallest of all streams"
-        if found.settings.idle_timeout is not None:
-            text += f" but idle ones (no rows for {intervals.format(found.settings.idle_timeout)})"
+        if model.settings.idle_timeout is not None:
+            text += f" but idle ones (no rows for {intervals.format(model.settings.idle_timeout)})"
     return text
 
 
-def _streams(found: Explained) -> Table:
+def _streams(model: Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
-    names = [as_written(relation(stream.relation)) for stream in found.plan.streams]
+    names = [as_written(relation(stream.relation)) for stream in model.plan.streams]
     table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
     for heading in ("columns read", "event time", "watermark"):
         table.add_column(heading, header_style="dim", overflow="fold")
-    for name, stream in zip(names, found.plan.streams, strict=True):
+    for name, stream in zip(names, model.plan.streams, strict=True):
         columns = "all" if stream.columns is None else "those the query names"
-        if stream.event_time is None and not found.plan.dataflow.windowed:
+        if stream.event_time is None and not model.plan.dataflow.windowed:
             table.add_row(name, columns, "none", "none")
         else:
-            table.add_row(name, columns, shown_time(stream.event_time or "computed"), _watermark(found))
+            table.add_row(name, columns, shown_time(stream.event_time or "computed"), _watermark(model))
     return table
 
 
-def _sentences(found: Explained) -> Iterator[str]:
+def _sentences(model: Explained) -> Iterator[str]:
     """Yields the sentences below the tree."""
-    plan = found.plan
+    plan = model.plan
     yield ""
-    yield from _results(found)
-    if limits := _mini_batch(found):
+    yield from _results(model)
+    if limits := _mini_batch(model):
         yield limits
-    tree = parse(found.node["compiled_code"])
+    tree = parse(model.node["compiled_code"])
     if tree.args.get("order") is not None and tree.args.get("limit") is None:
         yield "The ORDER BY at the end has no effect, since a table has no order: sort where it is read."
     for rewrite, effect in plan.rewrites:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:
         yield (
-            f"External table {as_written(relation(lookup.relation))}: asked for its distinct {', '.join(lookup.key)}; the "
-            f"rows that come back are {lookup.view} in the SQL."
+            f"External table {as_written(relation(lookup.relation))}: its rows are looked up by the distinct values of "
+            f"{', '.join(lookup.key)}; in the SQL they are {lookup.view}."
         )
     if plan.unknown_functions:
         yield (
-            f"Not among Spark's own functions: {', '.join(plan.unknown_functions)}. Here each is taken for one that makes a "
-            "value of a row; a run asks Spark, and if it makes one value of many rows, plans it so."
+            f"Unknown functions: {', '.join(plan.unknown_functions)}. This plan takes each for a function of one "
+            "row; a run asks Spark whether it is an aggregate, and then plans it as one."
         )
     if plan.unclear_columns:
         yield (
@@ -241,33 +241,33 @@ def _sentences(found: Explained) -> Iterator[str]:
         )
 
 
-def _results(found: Explained) -> Iterator[str]:
+def _results(model: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
-    recomputing = [node for node in in_order(found.tree) if node.computing.how != FROM_CHANGES]
-    flow = found.plan.dataflow
+    recomputing = [node for node in in_order(model.tree) if node.computing.how != FROM_CHANGES]
+    flow = model.plan.dataflow
     if flow.windowed:
-        yield from _firing(found.settings.emission)
+        yield from _firing(model.settings.emission)
         if flow.windows is None:
             yield "Operators above windows change their result in the micro-batch in which the windows fire."
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.open_for for each in closes if each.open_for is not None}
         for delay in sorted(waits):
-            at = _end_plus(found.settings.emission.complete + delay)
+            at = _end_plus(model.settings.emission.complete + delay)
             yield (
                 f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its "
                 "result never changes."
             )
         if any(each.open_for is None for each in closes):
-            yield from _on_time(found.settings.emission)
+            yield from _on_time(model.settings.emission)
             yield "After that a window's result changes in the micro-batch in which its input changes."
-    elif not any(node.state for node in in_order(found.tree)):
+    elif not any(node.state for node in in_order(model.tree)):
         yield "No state: each row goes to the table in the micro-batch that it arrives in."
     else:
         yield "No windows: the table changes in each micro-batch, by the rows that arrived in it."
     if recomputing:
         names = ", ".join(f"{node.operator} ({node.computing})" for node in recomputing)
         yield f"Recomputed: {names}. With allow_recompute: false this query is refused."
-    elif not found.settings.allow_recompute:
+    elif not model.settings.allow_recompute:
         yield "Nothing is recomputed, as allow_recompute: false asks."
 
 
@@ -296,12 +296,12 @@ def _firing(emission: Emission) -> Iterator[str]:
         yield "Allowed lateness: none. Then the state is cleared; later rows are dropped and counted."
 
 
-def _mini_batch(found: Explained) -> str:
+def _mini_batch(model: Explained) -> str:
     """Returns a sentence with the configured interval and size of micro-batches, or an empty text."""
     limits = []
-    if (interval := streaming.interval(found.settings, found.plan)) is not None:
+    if (interval := streaming.interval(model.settings, model.plan)) is not None:
         limits.append(f"one every {interval} while the stream keeps going")
-    hint = found.plan.mini_batch
+    hint = model.plan.mini_batch
     if hint is not None and hint.rows is not None:
         limits.append(f"of at most {counted(hint.rows, 'row')}, as far as the sources can tell")
     return f"Micro-batches: {'; '.join(limits)}." if limits else ""
@@ -311,6 +311,7 @@ def _mini_batch(found: Explained) -> str:
 
 
 def _statements(program: Program) -> Iterator[tuple[str, str]]:
+    """Yields the statements of a micro-batch, each with a title."""
     for item in program.items:
         if isinstance(item, Lookup):
             yield from _keys([item])
@@ -319,16 +320,16 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
         elif isinstance(item, StatePart):
             yield f"state += {item.name}", item.append
             if item.rewrite is not None:
-                yield f"state = {item.name}, where half of it is touched", item.rewrite.sql
+                yield f"state = {item.name}, if half of it changes", item.rewrite.sql
         elif item.sees_changes:
             yield f"{item.name}: results", item.sql
         else:
             yield f"{item.name}{' (computed once)' if item.persist else ''}", item.sql
             if item.whole is not None:
-                yield f"{item.name}, where {item.whole.part} is small or written as a whole", item.whole.sql
-    made = {step.name for step in program.of(Step)}
+                yield f"{item.name}, if {item.whole.part} is small or rewritten completely", item.whole.sql
+    shown = {step.name for step in program.of(Step)}
     for step in program.output_steps:
-        if step.name not in made:
+        if step.name not in shown:
             yield f"{step.name}: results", step.sql
     yield from _keys(program.lookups)
     yield "rows out", program.output
@@ -336,7 +337,7 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
 
 def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
     for lookup in lookups:
-        yield f"{lookup.view}: keys that {as_written(lookup.relation)} is asked for", lookup.keys
+        yield f"{lookup.view}: keys to look up in {as_written(lookup.relation)}", lookup.keys
 
 
 def _pretty(text: str) -> str:

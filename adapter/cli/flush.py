@@ -22,15 +22,15 @@ def flush_model(project: DbtProject, name: str) -> str:
     sql = str(node["compiled_code"])
     plan = streaming.plan_as_in_run(node, sql, known, environment)
     program = streaming.program(node, plan)
-    described = stream_node.model(node, environment, program)
-    session, gives = environment.session(), None
+    model = stream_node.model(node, environment, program)
+    session, columns = environment.session(), None
     # A source may have been dropped; a flush doesn't read it.
     with suppress(QueryError, DbtRuntimeError):
         environment.declared.make_mentioned(sql)
-        gives = streaming.columns_of(session, sql, streaming.query_runner(environment))
-    if gives is not None:
-        check_types(session, described, gives)
-    result = runner.flush(session, described, program)
+        columns = streaming.columns_of(session, sql, streaming.query_runner(environment))
+    if columns is not None:
+        check_types(session, model, columns)
+    result = runner.flush(session, model, program)
     return flushed(name, result.rows_out, plan)
 
 

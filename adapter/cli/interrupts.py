@@ -43,23 +43,23 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
 
     After SIGTERM the process ends within `patience` seconds, whatever it is doing.
     """
-    found = Signals()
+    received = Signals()
     reader, writer = os.pipe()
 
-    def note(number: int, _: object) -> None:
-        found.append(number)
+    def record(number: int, _: object) -> None:
+        received.append(number)
         _handle(_end)
         with suppress(OSError):
             os.write(writer, b"!" if number == signal.SIGTERM else b"?")
 
-    before = _handle(note) | _handle(lambda *_: None, (signal.SIGHUP,))
+    before = _handle(record) | _handle(lambda *_: None, (signal.SIGHUP,))
     # Started early: a signal handler must not wait for a lock, and starting a thread takes one.
-    threading.Thread(target=_guard, args=(reader, patience, found), name="guard", daemon=True).start()
+    threading.Thread(target=_guard, args=(reader, patience, received), name="guard", daemon=True).start()
     try:
-        yield found
+        yield received
     finally:
         # After a signal the guard stays active until the process ends.
-        if not found:
+        if not received:
             for each, handler in before.items():
                 if handler is not None:  # not set by Python otherwise
                     signal.signal(each, handler)
@@ -76,7 +76,7 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
 
 
 def unless_stopped(work: Callable[[], _T], signals: Signals, as_json: bool, is_quiet: bool) -> _T:
-    """Does in a thread what has to be done before a start, and returns its result. A signal meanwhile ends the process.
+    """Runs the work before a start in a thread, and returns its result. A signal meanwhile ends the process.
 
     Args:
         as_json, is_quiet: as in `end_before_start`.
@@ -107,8 +107,8 @@ def end_before_start(as_json: bool, is_quiet: bool) -> NoReturn:
 def end_now(code: int) -> NoReturn:
     """Ends the process at once, after flushing its output. Spark ends with it."""
     # Each in a thread with a timeout: another thread may hold a lock that it needs.
-    for last in (sys.stdout.flush, sys.stderr.flush, _delete_semaphores):
-        done = threading.Thread(target=_run_ignoring_errors, args=(last,), daemon=True)
+    for action in (sys.stdout.flush, sys.stderr.flush, _delete_semaphores):
+        done = threading.Thread(target=_run_ignoring_errors, args=(action,), daemon=True)
         done.start()
         done.join(0.3)
     os._exit(code)
@@ -121,9 +121,9 @@ def _delete_semaphores() -> None:
         util._run_finalizers(0)
 
 
-def _run_ignoring_errors(last: Callable[[], object]) -> None:
+def _run_ignoring_errors(action: Callable[[], object]) -> None:
     with suppress(Exception):
-        last()
+        action()
 
 
 @contextmanager

@@ -58,11 +58,11 @@ def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     model = model_if_owned(environment, stream_node.model(node, environment, program))
     environment.declared.make_mentioned(sql)
     session = environment.session()
-    gives = streaming.columns_of(session, sql, ask)
-    return (session, replace(model, columns=gives), program), Query(node, known, plan, ask)
+    columns = streaming.columns_of(session, sql, ask)
+    return (session, replace(model, columns=columns), program), Query(node, known, plan, ask)
 
 
-def check_types(session: SparkSession, model: StreamModel, gives: Mapping[str, str]) -> None:
+def check_types(session: SparkSession, model: StreamModel, columns: Mapping[str, str]) -> None:
     """Raises unless the model's table can hold the values of the query, which may have been edited since the last run."""
     if session.catalog.tableExists(model.target):
-        check_table(model, gives, column_types(session.table(model.target).schema))
+        check_table(model, columns, column_types(session.table(model.target).schema))

@@ -46,18 +46,18 @@ class ProgressBoard:
             with suppress(OSError, ValueError):
                 self._live.stop()
 
-    def show(self, found: Sequence[Mapping[str, Any]], header: str = "") -> None:
+    def show(self, entries: Sequence[Mapping[str, Any]], header: str = "") -> None:
         """Shows the health and progress of models.
 
         Args:
-            found: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
+            entries: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
                 process.
         """
         if self._is_quiet:
             return
         now = time.monotonic()
         shown = []
-        for entry in found:
+        for entry in entries:
             rate = self._rates.setdefault(entry["model"], Rate())
             if entry["progress"] is not None:
                 rate.add(now, entry["progress"]["total"]["rows_in"])
@@ -76,7 +76,7 @@ class ProgressBoard:
         return self._live is not None
 
     def inform(self, line: str) -> None:
-        """Prints a line that isn't about a problem."""
+        """Prints a line that ``--quiet`` suppresses: it isn't about a problem."""
         if not self._is_quiet:
             self.say(line)
 
@@ -90,10 +90,10 @@ class ProgressBoard:
         name, progress = entry["model"], entry["progress"]
         if progress is None or not entry["is_new"]:
             return
-        step = (progress["batch"], progress["flush"])
-        if self._last_printed.get(name) == step:
+        batch = (progress["batch"], progress["flush"])
+        if self._last_printed.get(name) == batch:
             return
-        self._last_printed[name] = step
+        self._last_printed[name] = batch
         last = progress["last"]
         unreadable = in_progress(progress, "last")
         self.inform(

@@ -43,7 +43,7 @@ class Selection:
 
     @property
     def options(self) -> list[str]:
-        """The options of dbt's commands that say it."""
+        """The selection as options of dbt's commands."""
         given = (("--select", self.select), ("--exclude", self.exclude))
         return [word for option, words in given if words for word in (option, *words)]
 
@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def refusal(self) -> str:
-        """The message where it selects no model."""
+        """The message if it selects no model."""
         return f"No streaming model is selected by {self}; `dbt-stream status` lists those there are."
 
 
@@ -161,34 +161,37 @@ class DbtProject:
         self,
         manifest: Any,
         nodes: Sequence[Mapping[str, Any]],
-        note: Callable[[str, str, str, BaseException | None], None],
+        on_result: Callable[[str, str, str, BaseException | None], None],
         quiet: bool,
     ) -> None:
         """Runs models as `dbt run --no-fail-fast` does.
 
         Args:
-            note: called for each model once it is done, with its unique id, dbt's status and message, and the exception
+            on_result: called for each model once it is done, with its unique id, dbt's status and message, and the exception
                 that made it fail.
             quiet: whether dbt prints nothing and leaves target/ unchanged.
         """
-
         problems: dict[str, BaseException] = {}
 
-        def heard(event: Any) -> None:
+        def on_event(event: Any) -> None:
             if event.info.name in _RAISED and (problem := sys.exc_info()[1]) is not None:
                 # dbt fires this event while it handles the exception; afterwards only its text is left.
                 problems[event.data.node_info.unique_id] = problem
             if event.info.name == "NodeFinished":
                 result, unique_id = event.data.run_result, event.data.node_info.unique_id
-                note(unique_id, str(result.status), str(result.message), problems.get(unique_id))
+                on_result(unique_id, str(result.status), str(result.message), problems.get(unique_id))
 
         outcome = self._invoke(
-            "run", ("--select", *map(model_names.selector, nodes), "--no-fail-fast"), manifest, quiet, heard
+            "run",
+            ("--select", *map(model_names.selector, nodes), "--no-fail-fast"),
+            manifest,
+            quiet,
+            on_event,
         )
         results = getattr(outcome.result, "results", None) or ()
         for entry in results:
             unique_id = entry.node.unique_id
-            note(unique_id, str(entry.status), str(entry.message or ""), problems.get(unique_id))
+            on_result(unique_id, str(entry.status), str(entry.message or ""), problems.get(unique_id))
         if outcome.exception is not None and not results:
             raise ProjectError(str(outcome.exception)) from outcome.exception
 
@@ -236,7 +239,7 @@ class DbtProject:
         return found
 
     def environment(self) -> Environment:
-        """Returns the environment of the target. This doesn't start Spark."""
+        """Returns the environment of the target. Doesn't start Spark."""
         from ..environment import get_environment
 
         return get_environment(self.credentials())
@@ -252,8 +255,8 @@ class DbtProject:
                 f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'."
             )
         credentials.start_at(self.folder.resolve())
-        found: SparkStreamingCredentials = credentials
-        return found
+        checked: SparkStreamingCredentials = credentials
+        return checked
 
     def parsed_variables(self) -> dict[str, Any]:
         """Returns the variables of dbt's ``--vars``."""
@@ -269,10 +272,12 @@ class DbtProject:
     def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
         outcome = self._invoke(command, arguments, manifest, quiet)
         if outcome.exception is not None:
-            raise ProjectError(_plain(str(outcome.exception)))
+            raise ProjectError(_with_meaning(str(outcome.exception)))
         if not outcome.success:
             messages = [str(entry.message) for entry in outcome.result or () if has_failed(entry)]
-            raise ProjectError(_plain("\n".join(messages)) or f"`dbt {command}` failed; see logs/dbt.log.")
+            raise ProjectError(
+                _with_meaning("\n".join(messages)) or f"`dbt {command}` failed; see logs/dbt.log."
+            )
         return outcome.result
 
     def _check(self) -> None:
@@ -290,7 +295,7 @@ class DbtProject:
         arguments: Sequence[str],
         manifest: Any,
         quiet: bool,
-        heard: Callable[[Any], None] | None = None,
+        on_event: Callable[[Any], None] | None = None,
     ) -> Any:
         self._check()
         options = ["--project-dir", str(self.folder)]
@@ -309,21 +314,21 @@ class DbtProject:
         else:
             output = ["--log-format", self.log_format] if self.log_format else []
             output += ["--quiet"] if self.quiet else []
-        return _runner(manifest, heard).invoke([*output, command, *arguments, *options])
+        return _runner(manifest, on_event).invoke([*output, command, *arguments, *options])
 
 
-def _plain(message: str) -> str:
-    """Returns a message of dbt, or what it means if Jinja asked the database in a command without Spark.
+def _with_meaning(message: str) -> str:
+    """Returns a message of dbt, with the one on a missing connection explained: Jinja needed it in a command without Spark.
 
-    >>> _plain("Runtime Error in model m (models/m.sql)\\n  connection never acquired for thread (1, 2), have []")
+    >>> _with_meaning("Runtime Error in model m (models/m.sql)\\n  connection never acquired for thread (1, 2), have []")
     ... # doctest: +ELLIPSIS
     'Runtime Error in model m (models/m.sql)\\n  Its Jinja asks the database, as is_incremental() and run_query() do...'
     """
-    said = (
+    meaning = (
         "Its Jinja asks the database, as is_incremental() and run_query() do, and this command starts no Spark. A streaming "
         "model reads each row once, so it needs no is_incremental(): leave it out."
     )
-    return re.sub(r"connection never acquired for thread .*", said, message)
+    return re.sub(r"connection never acquired for thread .*", meaning, message)
 
 
 def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -346,14 +351,14 @@ def has_failed(entry: Any) -> bool:
     return bool(entry.message) and str(getattr(entry, "status", "")) in ("error", "fail", "runtime error")
 
 
-def _runner(manifest: Any, heard: Callable[[Any], None] | None = None) -> Any:
+def _runner(manifest: Any, on_event: Callable[[Any], None] | None = None) -> Any:
     """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth of the time."""
     gc.disable()
     try:
         from dbt.cli.main import dbtRunner
     finally:
         gc.enable()
-    return dbtRunner(manifest=manifest, callbacks=[heard] if heard else [])
+    return dbtRunner(manifest=manifest, callbacks=[on_event] if on_event else [])
 
 
 def _models(manifest: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The options that say which project a command is for, before and after the command, as dbt takes its own."""
+"""The options of all commands: which project they read, and how. As in dbt, they go before or after the command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
 """Each option, its field of `DbtProject`, its type, its environment variable without dbt's prefix, and its help."""
 _SHORT = {"--target": "-t", "--quiet": "-q"}
 _METAVARS = {"--project-dir": "DIR", "--profiles-dir": "DIR", "--threads": "NUMBER"}
-"""Names of values in a help, for types that click names in its own words."""
+"""Names of values in help texts, where click's own name of the type says less."""
 _PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 
@@ -66,46 +66,46 @@ def _default() -> DbtProject:
     return DbtProject(found, None, None, None, None)
 
 
-def _options(first: bool) -> Iterator[click.Option]:
+def _options(is_main: bool) -> Iterator[click.Option]:
     """Yields the options.
 
     Args:
-        first: whether they are of ``dbt-stream`` itself, which has them in its help and reads environment variables.
+        is_main: whether they are for ``dbt-stream`` itself, which shows them in its help and reads environment variables.
     """
     for name, field, kind, variable, text in _OPTIONS:
 
-        def note(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
+        def set_field(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
             if value is not None and value is not False:
                 context.obj = replace(context.obj or _default(), **{field: value})
 
         yield click.Option(
-            # A name that no option of a command has: `state clone` has a --from-target, too.
+            # The prefix keeps it apart from a command's own: `state clone` has an option with the field `target`, too.
             [name, *([_SHORT[name]] if name in _SHORT else []), f"project_{field}"],
             type=kind,
             metavar=_METAVARS.get(name),
             is_flag=kind is bool,
-            envvar=[f"{prefix}{variable}" for prefix in _PREFIXES] if first and variable else None,
+            envvar=[f"{prefix}{variable}" for prefix in _PREFIXES] if is_main and variable else None,
             expose_value=False,
-            callback=note,
+            callback=set_field,
             help=text,
-            hidden=not first,
+            hidden=not is_main,
         )
 
 
 class ProjectCommand(click.Command):
     """A command of ``dbt-stream``."""
 
-    is_first = False
+    is_main = False
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.params += _options(self.is_first)
+        self.params += _options(self.is_main)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as problem:
-            # Many type a model's name here.
+            # Users often type the name of a model here.
             takes_none = not any(isinstance(each, click.Argument) for each in self.params)
             if takes_none and "unexpected extra argument" in problem.message and _selects(self):
                 message = f"{problem.message}. Select models with --select, as in dbt."
@@ -128,7 +128,7 @@ class ProjectCommand(click.Command):
 
 
 def without_heading(text: str) -> str:
-    """Returns a message without the heading of an error of dbt's, but with the model and the file that it names.
+    """Returns a message without dbt's heading. A model and a file in the heading become the start of the sentence.
 
     >>> without_heading("Runtime Error\\n  it is wrong.")
     'it is wrong.'
@@ -164,4 +164,4 @@ ProjectGroup.group_class = ProjectGroup
 class Main(ProjectGroup):
     """``dbt-stream`` itself."""
 
-    is_first = True
+    is_main = True

@@ -119,6 +119,7 @@ class Service:
         for name in local.keys() - self._foreign:
             self._streams[name].request = stop_requests(environment.storage).watch(local[name])
         self._ours = {name for name, model in local.items() if running_elsewhere(model) is None}
+        """Models whose health this process publishes, because no other process runs them."""
         self._is_quiet = False
         self._is_up = False
         self._is_abandoned = False
@@ -145,7 +146,7 @@ class Service:
             with suppress(Exception):
                 self._show(f"stopped after {clock(time.monotonic() - self._began)}")
                 if not self._board.is_live:
-                    self._say_what_was_committed()
+                    self._print_totals()
         self._publisher.settle(1.5)
         failed = self.supervisor.failed
         signals.exit_code = 1 if failed else 0
@@ -163,15 +164,16 @@ class Service:
     def _look_once(self) -> None:
         """Checks the models once. An exception is printed; the next check tries again."""
         try:
-            self._pass_on_stop_requests()
+            self._update()
             self._problem = None
         except Exception as problem:
-            said = f"{type(problem).__name__}: {without_secrets(problem)}"
-            if said != self._problem:
-                self._problem = said
-                self._board.say(f"The models couldn't be checked; this is tried again: {said}")
+            text = f"{type(problem).__name__}: {without_secrets(problem)}"
+            if text != self._problem:
+                self._problem = text
+                self._board.say(f"The models couldn't be checked; this is tried again: {text}")
 
-    def _pass_on_stop_requests(self) -> None:
+    def _update(self) -> None:
+        """Passes on requests to stop, collects the notes of the watchdog, and shows the models."""
         self.supervisor.look()
         for name, stream in self._streams.items():
             if stream.request is not None and stream.request.is_asked:
@@ -186,10 +188,10 @@ class Service:
         """Returns the line above the table: how long the service is up, when it looks for rows, and how it ends."""
         triggers = {stream.trigger for stream in self._streams.values() if stream.trigger is not None}
         up = f"up {clock(time.monotonic() - self._began)}"
-        soonest = [phrase for _, phrase in sorted(looks_in(each, time.time()) for each in triggers)][:1]
+        soonest = [phrase for _, phrase in sorted(next_look(each, time.time()) for each in triggers)][:1]
         return " · ".join([up, *soonest, "Ctrl-C stops"])
 
-    def _say_what_was_committed(self) -> None:
+    def _print_totals(self) -> None:
         for name, stream in self._streams.items():
             if stream.model is not None:
                 before, now = ((each or {}).get("total", {}) for each in (stream.before, stream.progress))
@@ -252,9 +254,9 @@ class Service:
         if any(each.state == WAITING and not each.lacks_table for each in others):
             return
         self._is_up = True
-        said = f"{counted(len(up), 'model')} up: {', '.join(up)}." if up else "No model is up."
+        line = f"{counted(len(up), 'model')} up: {', '.join(up)}." if up else "No model is up."
         rest = "; ".join(f"{each.name} is {each.state}" for each in others)
-        self._board.inform(f"{said} {rest}." if rest else said)
+        self._board.inform(f"{line} {rest}." if rest else line)
 
     def _closing_line(self) -> str:
         models = self.supervisor.models
@@ -265,8 +267,8 @@ class Service:
         return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
 
     def _reads(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Returns the service's models that a model reads, directly or through models outside the service, and the tables
-        of these others."""
+        """Returns the service's models that a model reads, directly or through other nodes, and the tables of these other
+        nodes."""
         by_id = {node["unique_id"]: each for each, node in self._nodes.items()}
         found: set[str] = set()
         tables: set[str] = set()
@@ -285,19 +287,20 @@ class Service:
                         tables.add(table_key(table.relation_name))
         return frozenset(found), frozenset(tables)
 
-    def _prepare(self, names: Sequence[str], note: Callable[[Outcome], None]) -> None:
+    def _prepare(self, names: Sequence[str], on_outcome: Callable[[Outcome], None]) -> None:
+        """Runs models with dbt up to the start of their streams, and passes on the outcome of each."""
         nodes = [self._nodes[name] for name in names]
         by_id = {node["unique_id"]: name for name, node in zip(names, nodes, strict=True)}
         with preparing() as handed_over:
 
-            def heard(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:
+            def on_result(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:
                 name = by_id.get(unique_id)
                 if name is not None:
                     prepared = handed_over.get(unique_id) if status == "success" else None
-                    note(Outcome(name, status, message_of_dbt(message), prepared, problem))
+                    on_outcome(Outcome(name, status, message_of_dbt(message), prepared, problem))
 
             quiet, self._is_quiet = self._is_quiet, True
-            self._project.run_each(self._manifest, nodes, heard, quiet)
+            self._project.run_each(self._manifest, nodes, on_result, quiet)
 
 
 @dataclass
@@ -310,14 +313,14 @@ class _Watch:
     say: Callable[[str], None]
     spark_ended: str | None = None
     _asked_at: float | None = None
-    _has_said: bool = False
+    _has_printed: bool = False
 
     def __post_init__(self) -> None:
-        self._dog = Watchdog(self.say)
+        self._watchdog = Watchdog(self.say)
 
     @property
     def notes(self) -> Mapping[str, str]:
-        return self._dog.notes
+        return self._watchdog.notes
 
     def start(self) -> None:
         threading.Thread(target=self._ask_always, name="watchdog", daemon=True).start()
@@ -326,11 +329,11 @@ class _Watch:
         """Prints a line if Spark doesn't answer."""
         asked_at = self._asked_at
         lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
-        if lasts > NO_ANSWER and not self._has_said:
-            self._has_said = True
+        if lasts > NO_ANSWER and not self._has_printed:
+            self._has_printed = True
             self.say(f"Spark has not answered for {lasts:.0f} s.")
         elif asked_at is None:
-            self._has_said = False
+            self._has_printed = False
 
     def _ask_always(self) -> None:
         while True:
@@ -357,7 +360,7 @@ class _Watch:
             else:
                 activities[name] = None
         if not running:
-            self._dog.look(time.monotonic(), activities, None)
+            self._watchdog.look(time.monotonic(), activities, None)
             return
         session = self.environment.session()
         context = session.sparkContext._jsc.sc()
@@ -369,7 +372,7 @@ class _Watch:
             return
         local = str(session.sparkContext.master).startswith("local")
         executors = None if local else max(0, int(context.getExecutorMemoryStatus().size()) - 1)
-        self._dog.look(time.monotonic(), activities, executors)
+        self._watchdog.look(time.monotonic(), activities, executors)
 
 
 def clock(seconds: float) -> str:
@@ -381,11 +384,11 @@ def clock(seconds: float) -> str:
     return str(timedelta(seconds=int(seconds)))
 
 
-def looks_in(trigger: str, now: float) -> tuple[float, str]:
-    """Returns the seconds until a model's next micro-batch may begin, and a phrase with them. Spark begins them at
+def next_look(trigger: str, now: float) -> tuple[float, str]:
+    """Returns the seconds until a model's next micro-batch may begin, and a phrase with them. Spark begins micro-batches at
     multiples of the interval.
 
-    >>> looks_in("1 second", 0.4)[1], looks_in("30 seconds", 65.5)
+    >>> next_look("1 second", 0.4)[1], next_look("30 seconds", 65.5)
     ('looks for new rows every 1 second', (24.5, 'next look for new rows in 25 s'))
     """
     interval = intervals.parse(trigger) / 1e6

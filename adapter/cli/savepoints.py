@@ -23,7 +23,7 @@ def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     model, environment = owned_model(project, name)
     check_free(model)
     made = saving.save(environment.session(), model, savepoint_name)
-    return f"{name}: savepoint '{made.name}' is of {_step_text(made)}."
+    return f"{name}: savepoint '{made.name}' is of {_savepoint_text(made)}."
 
 
 def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
@@ -35,7 +35,7 @@ def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
 
 
 def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
-    """Returns the savepoints of a model, the oldest first. This doesn't start Spark."""
+    """Returns the savepoints of a model, the oldest first. Doesn't start Spark."""
     model, _ = owned_model(project, name)
     found = listed(model.storage, model.savepoints)
     return [
@@ -61,7 +61,7 @@ def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
     table = Table("savepoint", "made (UTC)", "taken", "micro-batch", "watermark", box=SIMPLE_HEAD)
     for each in found:
         before = each["taken_before"]
-        taken = f"before a {before}, kept until {each['kept_until']}" if before else "when it was asked for"
+        taken = f"before a {before}, kept until {each['kept_until']}" if before else "on request"
         table.add_row(each["name"], each["made"], taken, str(each["batch"]), each["watermark"] or "none yet")
     terminal().print(table)
 
@@ -80,24 +80,24 @@ def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
         else restoring.restore(session, model, program, savepoint_name)
     )
     saved = done.savepoint
-    told = [f"{name}: back at savepoint '{saved.name}', which is of {_step_text(saved)}."]
+    lines = [f"{name}: back at savepoint '{saved.name}', which is of {_savepoint_text(saved)}."]
     if done.kept_as is not None:
-        told.append(
+        lines.append(
             f"What was there is savepoint '{done.kept_as}'; `dbt-stream state undo {name}` goes back to it."
         )
     if done.not_kept is not None:
-        told.append(f"What was there is not kept: {done.not_kept}")
-    told.append("The next run reads the rows that came since.")
+        lines.append(f"What was there is not kept: {done.not_kept}")
+    lines.append("The next run reads the rows that came since.")
     if done.next_run is not None:
-        told.append(f"The query was edited since; that run migrates the state to it ({done.next_run}).")
+        lines.append(f"The query was edited since; that run migrates the state to it ({done.next_run}).")
     for reader in done.readers:
-        told.append(
+        lines.append(
             f"{reader} has read rows that are gone now: its next run stops, until it is restored as well, or rebuilt."
         )
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
-def _step_text(saved: Savepoint) -> str:
+def _savepoint_text(saved: Savepoint) -> str:
     watermark = f"watermark {saved.watermark}" if saved.watermark else "no watermark yet"
     return f"micro-batch {saved.batch}, {watermark}, made {_time_text(saved.made)}"
 

@@ -31,16 +31,16 @@ from .terminal import terminal
 def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object."""
     node = project.streaming_model(name)
-    asked = {}
+    values = {}
     for each in keys:
         column, equals, value = each.partition("=")
         if not equals or not column.strip():
             raise ProjectError(
                 f"'{each}' is no key; write a column of the state and its value, as in item=42."
             )
-        asked[column.strip()] = value.strip()
+        values[column.strip()] = value.strip()
     environment = project.environment()
-    found = inspect(environment.session(), stream_node.model(node, environment), sample, asked)
+    found = inspect(environment.session(), stream_node.model(node, environment), sample, values)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
     return _state_as_json(name, found)
@@ -70,15 +70,15 @@ def diff(project: DbtProject, name: str) -> dict[str, Any]:
 def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
     evolution = found.found
     if found.refused is not None:
-        said = "refused"
+        outcome = "refused"
     elif found.position is None:
-        said = "no state yet" if found.is_stateful else "no state"
+        outcome = "no state yet" if found.is_stateful else "no state"
     else:
-        said = "migrated" if evolution.is_migration or found.change is not None else "goes on"
+        outcome = "migrated" if evolution.is_migration or found.change is not None else "goes on"
     change = found.change
     return {
         "model": name,
-        "verdict": said,
+        "verdict": outcome,
         "reason": found.refused,
         "kept": evolution.kept,
         "new": evolution.new,
@@ -113,15 +113,15 @@ def print_diff(found: Mapping[str, Any]) -> None:
     if found["reason"]:
         console.print(found["reason"], markup=False)
     table = Table("", "becomes", box=SIMPLE_HEAD)
-    for what, said in (
+    for key, fate in (
         ("kept", "kept"),
         ("new", f"computed from {found['history']}" if found["history"] else "new, from the next row on"),
         ("removed", "removed"),
         ("made_anew", "rebuilt from the state, in a separate step"),
         ("shortened", "kept, and shortened"),
     ):
-        for text in found[what]:
-            table.add_row(text, said)
+        for text in found[key]:
+            table.add_row(text, fate)
     if table.row_count:
         console.print(table)
     for sentence in _changes(found):
@@ -142,17 +142,19 @@ def _changes(found: Mapping[str, Any]) -> list[str]:
     ['State gets sum_v bigint.', 'State loses max_v.', 'State forgets the rows of groups.']
     """
     state, table = found["state"], found["table"]
-    told = []
+    lines = []
     for what, change in (("State", state), ("Table", table)):
         if change["add"]:
-            told.append(f"{what} gets {', '.join(f'{name} {kind}' for name, kind in change['add'].items())}.")
+            lines.append(
+                f"{what} gets {', '.join(f'{name} {kind}' for name, kind in change['add'].items())}."
+            )
         if change["drop"]:
-            told.append(f"{what} loses {', '.join(change['drop'])}.")
+            lines.append(f"{what} loses {', '.join(change['drop'])}.")
     if state["rename"]:
-        told.append(f"State calls {', '.join(f'{was} {now}' for was, now in state['rename'].items())}.")
+        lines.append(f"State renames {', '.join(f'{was} to {now}' for was, now in state['rename'].items())}.")
     if state["forget_parts"]:
-        told.append(f"State forgets the rows of {', '.join(state['forget_parts'])}.")
-    return told
+        lines.append(f"State forgets the rows of {', '.join(state['forget_parts'])}.")
+    return lines
 
 
 def print_state(found: Mapping[str, Any]) -> None:
@@ -162,7 +164,7 @@ def print_state(found: Mapping[str, Any]) -> None:
 
 def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
     watermark = found["watermark"] or "none yet"
-    made: list[RenderableType] = [
+    items: list[RenderableType] = [
         f"[bold]{found['model']}[/bold]  {found['state']}",
         f"micro-batch {found['batch']}, watermark {watermark}; written {found['seconds_since_written']:,.0f} s ago, "
         f"{counted(found['snapshots'], 'snapshot')}",
@@ -178,14 +180,14 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
     columns = Table("column", "type", "holds", box=SIMPLE_HEAD)
     for column in found["columns"]:
         columns.add_row(column["name"], column["type"], column["what"])
-    made += [parts, columns]
+    items += [parts, columns]
     for part, rows in found["sample"].items():
         names = list(dict.fromkeys(name for row in rows for name in row))
         table = Table(*names, box=SIMPLE_HEAD, title=part, title_justify="left")
         for row in rows:
             table.add_row(*(str(row.get(name, "")) for name in names))
-        made.append(table)
-    return made
+        items.append(table)
+    return items
 
 
 def bootstrap(project: DbtProject, name: str, table: str) -> str:
@@ -210,11 +212,11 @@ def edit(project: DbtProject, name: str, statement: str | None, source: str | No
     done = editing.edit(session, model, program, change.rows, change.more, dry)
     if not done.removed and not done.added:
         return f"{name}: this changes no row of its state; nothing was written."
-    told = [f"{name}: rows of its state that {'would be' if dry else 'were'} removed and added:"]
+    lines = [f"{name}: rows of its state that {'would be' if dry else 'were'} removed and added:"]
     for part in sorted({*done.removed, *done.added}):
-        told.append(f"  {part}: {done.removed.get(part, 0)} removed, {done.added.get(part, 0)} added")
+        lines.append(f"  {part}: {done.removed.get(part, 0)} removed, {done.added.get(part, 0)} added")
     if done.kept_as is not None:
-        told.append(
+        lines.append(
             f"What was there is savepoint '{done.kept_as}'; `dbt-stream state undo {name}` goes back to it."
         )
-    return "\n".join(told)
+    return "\n".join(lines)

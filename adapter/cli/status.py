@@ -32,16 +32,16 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     nodes, names = project.streaming_models(selection, manifest), project.names(manifest)
     environment = project.environment()
     for node in nodes:
-        described = stream_node.place(node, environment)
-        others, is_others = _problem(described)
-        progress, health = (None, None) if is_others else (read_progress(described), read_health(described))
+        model = stream_node.place(node, environment)
+        note, is_foreign = _problem(model)
+        progress, health = (None, None) if is_foreign else (read_progress(model), read_health(model))
         if progress is not None:
             progress["lag_seconds"] = lag_seconds(progress)
         found.append(
             {
                 "model": names[node["unique_id"]],
                 "table": node["relation_name"],
-                **({**NEVER_RAN, "note": others} if health is None else health.shown()),
+                **({**NEVER_RAN, "note": note} if health is None else health.shown()),
                 "progress": progress,
             }
         )
@@ -91,7 +91,7 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
 _NUMBERS = ("batches", "rows in", "rows/s", "dropped", "rows out")
 _COLUMNS = ("model", "status", *_NUMBERS, "watermark", "state", "state reads", "last batch", "lookups")
 _IF_ANY = ("rows/s", "state reads", "lookups")
-"""Columns that are only there if a model has something in them."""
+"""Columns that are shown only if a model has a value for them."""
 _LESS = ("state reads", "last batch", "batches", "state", "dropped", "lookups", "rows/s")
 """Columns to drop if the terminal is too narrow, in this order."""
 
@@ -143,7 +143,9 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         per_second = entry["rows_per_second"]
         rate = "…" if per_second is None else f"{per_second:,.0f}"
     lookups = (progress.get("lookups") or {}).get("total")
-    asked = f"{counted(lookups['requests'], 'request')}\n{counted(lookups['keys'], 'key')}" if lookups else ""
+    requests = (
+        f"{counted(lookups['requests'], 'request')}\n{counted(lookups['keys'], 'key')}" if lookups else ""
+    )
     return {
         "model": entry["model"],
         "status": status,
@@ -156,7 +158,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
         "state reads": _state_reads(state.get("parts") or ()),
         "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
-        "lookups": asked,
+        "lookups": requests,
     }
 
 
@@ -213,7 +215,7 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
         )
         table.add_row(
             part["operator"] or "",
-            (part.get("holds") or "") if part["part"] else "several of these at once",
+            (part.get("holds") or "") if part["part"] else "several operators at once",
             size,
             done("read", last),
             *((f"{last['hits']:,}", f"{last['misses']:,}") if last["lookups"] else ("", "")),

@@ -14,23 +14,24 @@ from ..stream.storage.savepoints import TABLE
 from ..util.text import listed
 from .project import DbtProject, ProjectError, owned_model
 
-_LOOK, _LOOK_AWAY = 0.2, 1.0
+_PAUSE, _PAUSE_REMOTE = 0.2, 1.0
+"""Seconds between two checks of a model that is asked to stop, on local and on remote storage."""
 
 
 def stop_model(project: DbtProject, name: str, patience: float) -> str:
     """Requests the run of a model to end, waits for it, and returns a sentence with the result."""
     model, _ = owned_model(project, name)
-    if not _is_going_on(model):
+    if not _is_running(model):
         return f"{name} isn't running."
     model.storage.write_text(model.stop_request, "")
     deadline = time.monotonic() + patience
-    while _is_going_on(model):
+    while _is_running(model):
         if time.monotonic() > deadline:
             raise ProjectError(
                 f"{name} was asked to stop and hasn't yet, after {patience:.0f} seconds: it is in a long micro-batch. "
                 "It ends after that."
             )
-        time.sleep(_LOOK if model.storage.is_local else _LOOK_AWAY)
+        time.sleep(_PAUSE if model.storage.is_local else _PAUSE_REMOTE)
     model.storage.delete(model.stop_request)
     return f"{name} has stopped."
 
@@ -43,16 +44,16 @@ def reset_model(project: DbtProject, name: str) -> str:
     ownership.check_droppable(session, model)
     runner.reset(session, model)
     ownership.drop(session, model, TABLE)
-    said = f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
+    text = f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
     if folders := cleaned_folders(model):
-        said += (
+        text += (
             f" Files of {listed(sorted(folders))} that it had read are gone by cleanSource, so that run is refused until "
             "the source has no cleanSource."
         )
-    return said
+    return text
 
 
-def _is_going_on(model: StreamModel) -> bool:
+def _is_running(model: StreamModel) -> bool:
     """Returns whether a process runs a model, or is about to start it."""
     if is_held(model):
         return True

@@ -22,20 +22,20 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
             f"{folder} isn't empty. Name another folder, or overwrite the files in it with --force."
         )
     try:
-        made = translate(file.read_text(encoding="utf-8-sig"), name.lower())
+        translation = translate(file.read_text(encoding="utf-8-sig"), name.lower())
     except (Untranslatable, UnicodeDecodeError) as problem:
         raise ProjectError(f"{file} can't be read: {problem}") from problem
-    for path, text in made.files.items():
+    for path, text in translation.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    models = [text for path, text in made.files.items() if path.endswith(".sql")]
+    models = [text for path, text in translation.files.items() if path.endswith(".sql")]
     disabled = sum("enabled=false" in text.partition("\n")[0] for text in models)
     left_out = f", {disabled} of them disabled" if disabled else ""
     yield f"{folder}: {counted(len(models), 'model')} of {file}{left_out}."
-    if made.notes:
+    if translation.notes:
         yield ""
         yield "Not translated, or to check:"
-        yield from (f"  {file.name}, {note}" for note in made.notes)
+        yield from (f"  {file.name}, {note}" for note in translation.notes)
         yield ""
     if disabled and disabled == len(models):
         yield "There is nothing to run yet: each model's file says what to change. Then remove its enabled=false."

@@ -29,12 +29,12 @@ def verify(project: DbtProject, name: str) -> dict[str, Any]:
         comparing.check(query.sql, query.plan, query.known)
     request = _verify_request(query, program.upsert is None)
     found = verifying.verify(session, model, program, request)
-    told = _as_json(name, found)
+    result = _as_json(name, found)
     if request.static:
-        told["notes"].append(
+        result["notes"].append(
             f"Read as they are now, and not as they were in each micro-batch: {', '.join(request.static)}."
         )
-    return told
+    return result
 
 
 def _verify_request(query: Query, is_append: bool) -> VerifyRequest:

@@ -55,14 +55,14 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
-            with streaming.sentences(), stream_node.errors_with_model_name(model):
+            with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
                 raise batch.unknown_strategy(strategy)
         return super().get_incremental_strategy_macro(model_context, strategy)  # type: ignore[misc]
 
     @available.parse_none
     def check_incremental(self, model: Mapping[str, Any], strategy: str, file_format: str) -> None:
         """Raises unless the configs of an incremental model are consistent. Changes nothing."""
-        with streaming.sentences(), stream_node.errors_with_model_name(model):
+        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
             batch.check(model, strategy, file_format)
 
     @available.parse(lambda *arguments, **named: batch.Incremental(""))
@@ -84,7 +84,7 @@ class BatchMethods(metaclass=AdapterMeta):
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
-        with streaming.sentences(), stream_node.errors_with_model_name(model):
+        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
             table = None if existing is None else existing.render()
             if strategy == model_configs.MICROBATCH:
                 found = batch.microbatch(
@@ -326,7 +326,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         have = [column.name for column in columns]
         partition_by = model["config"].get("partition_by")
-        with streaming.sentences(), stream_node.errors_with_model_name(model):
+        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
             partitioning.check_partitions(partition_by, have)
             if table is not None:
                 types = self._column_types(f"select * from {table.render()}.partitions limit 0")

@@ -36,7 +36,7 @@ class RewriteMethods(metaclass=AdapterMeta):
             if materialized in model_configs.MATERIALIZATIONS
             else rewriting.rewritten
         )
-        with streaming.sentences():
+        with streaming.dbt_errors():
             return make(name, sql, **options)
 
     @available.parse(lambda *arguments, **named: "")
@@ -47,7 +47,7 @@ class RewriteMethods(metaclass=AdapterMeta):
             return sql
         if model.get("batch") and model["config"].get("incremental_strategy") == model_configs.MICROBATCH:
             return sql  # already rewritten by `plan_incremental`, below the filter of the batch
-        with streaming.sentences():
+        with streaming.dbt_errors():
             try:
                 return rewriting.by_config(sql, model["config"])
             except QueryError as problem:
@@ -55,7 +55,7 @@ class RewriteMethods(metaclass=AdapterMeta):
 
     def check_rewrite_configs(self, node: Any) -> None:
         """Raises if a node, or an ephemeral model that it reads, has a rewrite config without effect."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             for each in (node, *self._ephemeral_below(node)):
                 _check(each)
 

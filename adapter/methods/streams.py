@@ -101,7 +101,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         Args:
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
         """
-        with streaming.sentences():
+        with streaming.dbt_errors():
             if isinstance(relation, Undefined):
                 name = relation._undefined_name
                 raise QueryError(
@@ -137,7 +137,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: an argument is wrong, or the project doesn't say what the versions are.
         """
-        with streaming.sentences():
+        with streaming.dbt_errors():
             # The graph of a unit test lacks what the project declares of its sources.
             project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
             declared = as_of.declared(str(relation), project_graph)
@@ -159,7 +159,7 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     def _planned(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
-        with streaming.sentences():
+        with streaming.dbt_errors():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
             planned = text(sql, self._query_runner(), known)
         return self.with_types_of_text(planned, sql)
@@ -190,7 +190,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the `whole_input_text` of a view with named windows inlined: Spark can't resolve them in a view."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             return ranks.with_windows_written_out(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
@@ -224,7 +224,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             found = handle.description
         except DbtRuntimeError:
             # Spark refuses some queries that the planner accepts, such as grouping_id() with names.
-            with streaming.sentences():
+            with streaming.dbt_errors():
                 planned = streaming.batch_text(sql, self._query_runner())
             if planned == sql:
                 raise
@@ -259,7 +259,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: a config or the text is invalid.
             DbtRuntimeError: a source can't be read from its beginning.
         """
-        with self._publishing_failure(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.dbt_errors():
             stream_node.config(model)
             described = stream_node.model(model, self.environment)
             owner.check(self.environment.session(), described)
@@ -304,7 +304,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return None
-        with self._publishing_failure(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.dbt_errors():
             program = streaming.program(model, self._plan(model, sql, graph))
             described = stream_node.model(model, self.environment, program, graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
@@ -321,7 +321,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: False)
     def has_stream_table(self, model: Mapping[str, Any]) -> bool:
         """Returns whether the table of a streaming model exists now, without dbt's cache."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             described = stream_node.model(model, self.environment)
             return iceberg.find(self.environment.session(), described.target) is not None
 
@@ -330,7 +330,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         self, model: Mapping[str, Any], properties: Mapping[str, object] | None = None
     ) -> str:
         """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             described = stream_node.model(model, self.environment)
         made_as = ownership.properties(savepoints.TABLE, described.target)
         given = {str(name): value for name, value in (properties or {}).items() if value is not None}
@@ -341,7 +341,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def stream_begins(self, model: Mapping[str, Any]) -> bool:
         """Returns whether this run starts a model's stream although its table exists. That is so if a run was interrupted
         after it created the table, before it deleted the state and the checkpoint of an earlier table of that name."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             return owner.is_left_of_another(
                 self.environment.session(), stream_node.model(model, self.environment)
             )
@@ -349,7 +349,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:
         """Deletes checkpoint and state of a streaming model."""
-        with streaming.sentences():
+        with streaming.dbt_errors():
             runner.reset(self.environment.session(), stream_node.model(model, self.environment))
 
     @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
@@ -383,7 +383,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             self.environment.declared.look_again(sql)
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
-        with self._publishing_failure(model), streaming.sentences():
+        with self._publishing_failure(model), streaming.dbt_errors():
             streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
@@ -403,7 +403,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     ) -> streaming.StreamResponse:
         handle = self.connections.get_thread_connection().handle
         # In a job group that dbt can cancel.
-        with handle.errors(), streaming.sentences():
+        with handle.errors(), streaming.dbt_errors():
             handle.prepare(sql)
             session = self.environment.session()
             plans = [(streamed, program)]
@@ -413,7 +413,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 return plans[-1]
 
             result = runner.run_stream(session, streamed, program, replan_for_flush)
-        with handle.errors(), streaming.sentences():
+        with handle.errors(), streaming.dbt_errors():
             # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
                 result = result.followed_by(runner.flush(session, *plans[-1]))
@@ -436,7 +436,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if is_asked_for or preparation.is_preparing():
             return None
-        with streaming.sentences():
+        with streaming.dbt_errors():
             if stream_node.config(model).on_running != model_configs.SKIP:
                 return None
             found = health.running_elsewhere(stream_node.model(model, self.environment))

@@ -107,7 +107,7 @@ class StreamResponse(AdapterResponse):
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def dbt_errors() -> Iterator[None]:
     """Converts errors of a model to dbt's errors."""
     try:
         yield

@@ -49,8 +49,11 @@ def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch:
     shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
     explain.print_plan(explain.explained(shown, OF_LOOKUPS), sql=True)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "External table crm.customers: asked for its distinct id; the rows that come back are" in printed
-    assert f"{BY_ID}: keys that crm.customers is asked for" in printed
+    assert (
+        "External table crm.customers: its rows are looked up by the distinct values of id; in the SQL they are"
+        in printed
+    )
+    assert f"{BY_ID}: keys to look up in crm.customers" in printed
     assert "SELECT DISTINCT" in printed
 
 
@@ -169,8 +172,8 @@ def test_what_the_json_has() -> None:
 def test_functions_that_only_a_session_knows(explained: Any) -> None:
     found = explained(f"select my_function(x) as y from {BIDS}")
     assert (
-        "Not among Spark's own functions: my_function. Here each is taken for one that makes a value of a row; a run asks "
-        "Spark, and if it makes one value of many rows, plans it so."
+        "Unknown functions: my_function. This plan takes each for a function of one row; a run asks Spark "
+        "whether it is an aggregate, and then plans it as one."
     ) in found
 
 
@@ -396,7 +399,10 @@ def test_tables_beside_the_streams(explained: Any) -> None:
     text, config, _ = OPERATORS["an external table"]
     found = explained(text, **config)
     assert "ExternalTable crm.names" in found
-    assert "External table crm.names: asked for its distinct id; the rows that come back are" in found
+    assert (
+        "External table crm.names: its rows are looked up by the distinct values of id; in the SQL they are"
+        in found
+    )
     assert "Read again in each micro-batch." in explained(OPERATORS["a static table"][0])
     of_changes = explained(
         f"select g.bidder, g.n, d.name from {GROUPS} as g join crm.names as d on d.id = g.bidder", **BIDDERS

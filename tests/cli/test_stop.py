@@ -23,7 +23,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
     storage: Any = Storage(str(tmp_path), lambda: None)
     made = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, ())
     monkeypatch.setattr(stop, "owned_model", lambda project, name: (made, None))
-    monkeypatch.setattr(stop, "_LOOK", 0.01)
+    monkeypatch.setattr(stop, "_PAUSE", 0.01)
     return made
 
 

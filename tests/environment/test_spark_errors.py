@@ -30,10 +30,10 @@ def test_kafka_in_batch() -> None:
 def test_a_jvm_that_ended_before_it_was_asked() -> None:
     with (
         pytest.raises(DbtRuntimeError, match="Spark's JVM has ended"),
-        streaming.sentences(),
+        streaming.dbt_errors(),
     ):
         raise ConnectionRefusedError(111, "Connection refused")
-    with pytest.raises(ValueError, match="anything else"), streaming.sentences():
+    with pytest.raises(ValueError, match="anything else"), streaming.dbt_errors():
         raise ValueError("anything else")
 
 

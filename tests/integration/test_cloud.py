@@ -392,7 +392,7 @@ def test_the_other_commands(cloud: Cloud, machines: Machines) -> None:
     )
     assert {each["model"] for each in json.loads(status.said)} >= {"pages", "hours"}
     assert "locks on s3a://shop/dbt can't be seen from here" in stop.said
-    assert "pages: 0 files that no commit knows" in clean.said
+    assert "pages: 0 files that no commit refers to" in clean.said
 
 
 def test_a_storage_root_that_the_other_does_not_see(cloud: Cloud, machines: Machines) -> None:

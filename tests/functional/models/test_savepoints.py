@@ -65,7 +65,7 @@ class TestSavepoints(Commands):
             ("before-migration-1", "migration"),
         ]
         listed = self.done(project, "savepoint", "pages", "--list")
-        assert "before a migration, kept until" in listed and "when it was asked for" in listed
+        assert "before a migration, kept until" in listed and "on request" in listed
 
         # The old query asks for what the savepoint has.
         write_file(PAGES.format(items=VIEWS), project.project_root, "models", "pages.sql")
