@@ -417,7 +417,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
                 result = result.followed_by(runner.flush(session, *plans[-1]))
-        if (note := streaming.note(streamed, program.inputs, result)) is not None:
+        if (note := streaming.no_results_note(streamed, program.inputs, result)) is not None:
             logger.info(note)
         return streaming.response(result)
 

@@ -13,8 +13,8 @@ from ..query.frontend.streams import Known
 from ..query.sql.dialect import DIALECT
 from ..util.quoting import is_path, quote_path, shown_time
 
-_GIVEN = "__dbt__cte__"
-"""Prefix of the name of the rows that a dbt unit test gives for a relation."""
+_FIXTURE = "__dbt__cte__"
+"""Prefix of the name of the CTE with the rows that a dbt unit test gives for a relation."""
 
 
 class VersionsInFrom(NamedTuple):
@@ -30,41 +30,41 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     """Returns the arguments of an expansion of ``as_of()``.
 
     Args:
-        time: column of a relation before it in FROM.
+        time: column with the time, of a relation before this one in FROM.
         key: columns that identify what a row is a version of; None for the source's unique_key.
 
     >>> make("rates", "o.at", None, Known("changed_at", ("currency",)))
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
     """
-    found = Known() if known is None else known
-    if found.event_time is None:
+    known = known or Known()
+    if known.event_time is None:
         raise QueryError(
             f"as_of() over {relation}: nothing says from when a row is valid; give it {EVENT_TIME_IN_YAML}."
         )
-    if is_path(found.event_time):
+    if is_path(known.event_time):
         raise QueryError(
-            f"as_of() over {relation}: its event_time {shown_time(found.event_time)} is a field of a column; select it "
+            f"as_of() over {relation}: its event_time {shown_time(known.event_time)} is a field of a column; select it "
             "as a separate column in a model, and read that."
         )
     return VersionsInFrom(
-        relation, _qualified_time(relation, time), found.event_time, _version_key(relation, key, found)
+        relation, _qualified_time(relation, time), known.event_time, _version_key(relation, key, known)
     )
 
 
 def declared(relation: str, graph: Any) -> str:
-    """Returns the relation that the project declares in the place of the rows that a unit test gives.
+    """Returns the relation that a unit test replaces by its rows; another relation unchanged.
 
     >>> rates = {"source_name": "raw", "name": "rates", "relation_name": "`db`.`rates`"}
     >>> declared("__dbt__cte__raw__rates", {"sources": {"source.shop.raw.rates": rates}})
     '`db`.`rates`'
     """
-    given = relation.strip("`")
-    if not given.startswith(_GIVEN):
+    name = relation.strip("`")
+    if not name.startswith(_FIXTURE):
         return relation
     for group in ("sources", "nodes"):
         for node in (graph or {}).get(group, {}).values():
             names = "__".join(filter(None, (node.get("source_name"), node.get("name"))))
-            if given == f"{_GIVEN}{names}" and node.get("relation_name"):
+            if name == f"{_FIXTURE}{names}" and node.get("relation_name"):
                 return str(node["relation_name"])
     return relation
 

@@ -32,6 +32,7 @@ TypesRunner = Callable[[str], Mapping[str, str]]
 """Returns the names and types of a query's columns."""
 
 NOTHING = "false"
+"""Condition of a run that replaces no row."""
 
 _IN_PLACE = {"merge": ("iceberg", "delta", "hudi")} | dict.fromkeys(
     ("delete+insert", WINDOW_OVERWRITE), ("iceberg", "delta")
@@ -45,8 +46,7 @@ class Incremental:
 
     sql: str
     condition: str | None = None
-    """SQL condition for the rows of the table that are replaced, for the strategies that replace a time range;
-    `NOTHING` replaces no row."""
+    """SQL condition for the rows of the table that are replaced, for the strategies that replace a time range."""
     divided: str | None = None
     """A query for the number of table files that hold both replaced and other rows; None if unknown."""
 
@@ -60,12 +60,12 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
             f"incremental_strategy '{strategy}' changes rows in place, which file_format '{file_format}' can't; use "
             "iceberg, or the strategy 'append' or 'insert_overwrite'."
         )
-    if strategy == MICROBATCH and file_format not in ("iceberg", "delta"):
-        if not node["config"].get("partition_by"):
-            raise QueryError(
-                f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set "
-                "partition_by to what has one value per batch, or use iceberg."
-            )
+    is_range = file_format in ("iceberg", "delta")
+    if strategy == MICROBATCH and not (is_range or node["config"].get("partition_by")):
+        raise QueryError(
+            f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set partition_by to "
+            "a column that has one value per batch, or use iceberg."
+        )
     if strategy != WINDOW_OVERWRITE:
         return
     if node.get("language") == "python":
@@ -75,6 +75,7 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
 
 
 def unknown_strategy(strategy: str) -> QueryError:
+    """Returns the error on a strategy that has no macro."""
     listed = ", ".join(f"'{name}'" for name in STRATEGIES)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     return QueryError(
@@ -85,7 +86,7 @@ def unknown_strategy(strategy: str) -> QueryError:
 def overwrite(
     node: Mapping[str, Any],
     sql: str,
-    asked: TimeRange | None,
+    requested: TimeRange | None,
     table: str | None,
     ask: TimesRunner,
     sample: Any = None,
@@ -93,7 +94,7 @@ def overwrite(
     """Plans a run with the strategy `window_overwrite`.
 
     Args:
-        asked: the requested range; None for the range from `lookback` windows before the newest one on.
+        requested: the requested range; None for the range from `lookback` windows before the newest one on.
         table: the model's table; None if it doesn't exist or is rebuilt.
         sample: dbt's sample, a time range that dbt has limited the model's inputs to, possibly within windows; None
             without one.
@@ -104,8 +105,8 @@ def overwrite(
     if sample is not None:
         sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
-    if asked is not None:
-        ends = overwriting.touched_windows(nonempty_range(asked))
+    if requested is not None:
+        ends = overwriting.touched_windows(nonempty_range(requested))
     elif table is not None:
         ends = _newest_windows(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
@@ -140,13 +141,15 @@ def microbatch(
     overwriting = Overwriting(compare_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
-    since = _first_batch_start(start, overwriting, ask, types) if whole and _is_first(node, batch) else None
+    since = (
+        _first_batch_start(start, overwriting, ask, types) if whole and _is_first_batch(node, batch) else None
+    )
     if since is not None and since < ranges.micros(start):
         ends = ends.hull(overwriting.touched_windows(TimeRange(since, ranges.micros(start))))
     return _incremental(overwriting, ends, node, table)
 
 
-def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
+def _is_first_batch(node: Mapping[str, Any], batch: TimeRange) -> bool:
     """Returns whether the time of a model's config `begin` is in a batch."""
     begin = node["config"].get("begin")
     if begin is None or batch.since is None or batch.until is None:
@@ -157,8 +160,8 @@ def _is_first(node: Mapping[str, Any], batch: TimeRange) -> bool:
 def _first_batch_start(
     start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner
 ) -> int:
-    """Returns the start of the first batch, in microseconds. If a stream's event time is a local time, that is when
-    the session's clock shows the start, which is earlier east of UTC."""
+    """Returns the start of the first batch in microseconds. An event time that is a local time reaches it when the session's
+    clock does, which is earlier east of UTC."""
     for stream in overwriting.plan.streams:
         if stream.event_time is None:
             continue
@@ -174,9 +177,9 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     """Plans a batch of a model without windows. Its query raises an error for a row outside the batch."""
     column, time = node["config"]["event_time"], _event_time_sql(node)
     try:
-        found = filtered_relations(sql, batch)
+        filtered = filtered_relations(sql, batch)
     except QueryError:
-        found = []  # Spark may parse what this parser can't
+        filtered = []  # Spark may parse what this parser can't
     listed = {name.lower(): kind for name, kind in types(sql).items()}
     path = path_of(time)
     if path[0].lower() not in listed:
@@ -186,7 +189,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     kinds = {listed[path[0].lower()]}
     if len(path) > 1:
         kinds = {*types(f"select {time} from (\n{sql}\n)").values()}
-    for relation, name in found:
+    for relation, name in filtered:
         kinds.update(types(f"select {name} from {relation}").values())
     if "timestamp" in kinds and len(kinds) > 1:
         # Some times are instants and some are local times: the session's time zone converts them.
@@ -280,7 +283,7 @@ def _rebuild_advice(since: int | None) -> str:
 
 
 def _has_lost_rows(stream: StreamExtent, ask: TimesRunner) -> bool | None:
-    """Whether a stream has lost rows; None if unknown, as for a folder, a view or a topic."""
+    """Returns whether a stream has lost rows; None if unknown, as for a folder, a view or a topic."""
     from pyspark.errors import PySparkException
 
     try:
@@ -300,16 +303,15 @@ def _window_before(overwriting: Overwriting, first: int | None, table: str, ask:
 def _incremental(
     overwriting: Overwriting, ends: WindowRange, node: Mapping[str, Any], table: str | None
 ) -> Incremental:
-    for name in rewrite_configs.requested_rewrites(node["config"]):
+    if names := list(rewrite_configs.requested_rewrites(node["config"])):
         raise QueryError(
-            f"config '{name}' rewrites a query that is computed as a whole, and this one is computed by ranges of windows; "
-            "leave it out."
+            f"config '{names[0]}' rewrites a query that is computed as a whole, and this one is computed by ranges of "
+            "windows; leave it out."
         )
-    found = overwriting.overwrite(ends)
-    iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"
-    return Incremental(
-        found.sql, found.condition, overwriting.divided_files_query(str(table), ends) if iceberg else None
-    )
+    plan = overwriting.overwrite(ends)
+    is_iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"
+    divided = overwriting.divided_files_query(str(table), ends) if is_iceberg else None
+    return Incremental(plan.sql, plan.condition, divided)
 
 
 def _newest_windows(

@@ -33,23 +33,22 @@ def with_changelogs(
     """
     found = dict(known)
     for relation, table in tables.items():
-        feed = load(spark, feed_of(table))
-        key = feed.property(KEY_PROPERTY) if feed is not None else None
-        if feed is not None and key is not None:
-            _check_followed(load(spark, table), relation)
-            said = found.get(relation, Known())
+        changelog = load(spark, feed_of(table))
+        key = changelog.property(KEY_PROPERTY) if changelog is not None else None
+        if changelog is not None and key is not None:
+            _check_complete(load(spark, table), relation)
             found[relation] = replace(
-                said,
+                found.get(relation, Known()),
                 key=tuple(json.loads(key)),
                 changes=True,
-                columns=_reserved_looking_names(feed.column_names),
+                columns=_reserved_looking_names(changelog.column_names),
             )
             continue
-        of_table = _load(spark, relation, table)
-        _add_reserved_looking_columns(found, relation, of_table)
-        if of_table is not None and of_table.property(REPLACED_PROPERTY) is not None:
-            if feed is not None:
-                _check_followed(of_table, relation)
+        loaded = _load(spark, relation, table)
+        _add_reserved_looking_columns(found, relation, loaded)
+        if loaded is not None and loaded.property(REPLACED_PROPERTY) is not None:
+            if changelog is not None:
+                _check_complete(loaded, relation)
                 # The table has no key: each change has the complete row that is inserted or retracted.
                 found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
                 continue
@@ -62,9 +61,8 @@ def with_changelogs(
     return found
 
 
-def _check_followed(table: IcebergTable | None, relation: str) -> None:
-    """Raises if an incremental run has written to a table that was a streaming model, since its changelog lacks those
-    rows."""
+def _check_complete(table: IcebergTable | None, relation: str) -> None:
+    """Raises if a changelog is incomplete: an incremental run has written to the table since it was a streaming model."""
     if table is not None and have_written(table):
         raise QueryError(
             f"{relation} was a streaming model, and an incremental run has since added rows that aren't in its "
@@ -104,7 +102,7 @@ def _add_reserved_looking_columns(found: dict[str, Known], relation: str, table:
 
 
 def _reserved_looking_names(columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns whose names could be mistaken for reserved names of generated SQL.
+    """Returns the columns whose names could be mistaken for reserved names of generated SQL.
 
     >>> _reserved_looking_names(["id", "window_start", "__row_time", "part"])
     ('__row_time',)

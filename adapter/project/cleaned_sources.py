@@ -21,11 +21,11 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
         is_new: whether its stream begins with this run.
     """
     for source in model.sources:
-        if (becomes := cleaning(source)) is None:
+        if (action := cleaning(source)) is None:
             _check_not_cleaned(model, source, node, graph)
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
-        begins = f"Model {model.name}: its source {name} has the option cleanSource: {becomes}, so"
+        begins = f"Model {model.name}: its source {name} has the option cleanSource: {action}, so"
         own = [
             f"its other source {each.name or each.relation}"
             for each in model.sources
@@ -62,11 +62,11 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
 def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
     """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
     for unique_id, each in _shared(source, graph).items():
-        becomes = cleaning(each)
-        if becomes is not None and (others := _readers([unique_id], node, graph)):
+        action = cleaning(each)
+        if action is not None and (others := _readers([unique_id], node, graph)):
             raise DbtRuntimeError(
                 f"Model {model.name}: files of its source {source.name or source.relation} are removed once "
-                f"{', '.join(others)} has read them, by the option cleanSource: {becomes} of another source. Leave "
+                f"{', '.join(others)} has read them, by the option cleanSource: {action} of another source. Leave "
                 "cleanSource out there, or read that model."
             )
 
@@ -88,7 +88,7 @@ def _shared(source: StreamSource, graph: Any) -> dict[str, StreamSource]:
 
 
 def _readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> list[str]:
-    """Names of the project's other models, snapshots and so on that read one of these sources."""
+    """Returns the names of the project's other models, snapshots and so on that read one of these sources."""
     read = {*sources}
     nodes = [
         each
@@ -106,7 +106,7 @@ def _readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> l
             is_ephemeral = (each.get("config") or {}).get("materialized") == "ephemeral"
             found[each["unique_id"]] = "" if is_ephemeral else str(each["name"])
             if is_ephemeral:
-                # An ephemeral model is compiled into the models that name it.
+                # An ephemeral model is compiled into the models that read it.
                 read.add(each["unique_id"])
     found.pop(node["unique_id"], None)
     return sorted(filter(None, found.values()))

@@ -27,12 +27,14 @@ def _constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
 
 
 def _constraints_of(
-    said: Mapping[str, Any], columns: Iterable[str], reserved: bool = False
+    constraint: Mapping[str, Any], columns: Iterable[str], reserved: bool = False
 ) -> Iterator[Constraint]:
-    if said["type"] == "check":
-        name = f"{said['name']} " if said.get("name") else ""
+    if constraint["type"] == "check":
+        name = f"{constraint['name']} " if constraint.get("name") else ""
         # The expression may end with a comment.
-        yield Constraint(f"not ({said['expression']}\n)", f"Constraint {name}is broken: {said['expression']}")
-    elif said["type"] == "not_null":
+        yield Constraint(
+            f"not ({constraint['expression']}\n)", f"Constraint {name}is broken: {constraint['expression']}"
+        )
+    elif constraint["type"] == "not_null":
         for column in columns:
             yield Constraint(f"{quote_name(column, reserved)} is null", f"Column {column} must not be null")

@@ -1,7 +1,7 @@
 """The configs of models that this adapter reads: the one table of their types, defaults and meanings.
 
-`stream_config`, `check` and `batch` check values by it. A test makes the reference and the schemas for editors
-from it.
+`stream_config`, `check` and `batch` check values by it. `tests.reference_pages` generates the reference and the editors'
+JSON schemas from it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ..util.settings import (
 )
 
 AVAILABLE_NOW = "available_now"
-"""Value of `trigger` that has a model read what is there, and stop."""
+"""Value of `trigger` with which a model reads the available input, then stops."""
 
 SKIP = "skip"
-"""Value of `on_running` that skips a model which ``dbt-stream run`` keeps up to date."""
+"""Value of `on_running` with which `dbt run` skips a model that ``dbt-stream run`` keeps up to date."""
 
 FOREVER = "forever"
 """Value of `changelog_retention` that keeps every change."""
@@ -55,14 +55,14 @@ CHECKED = "is checked"
 
 @dataclass(frozen=True)
 class Runs:
-    """Meanings of a config to each kind of run."""
+    """The effects of a config on each kind of run, as the reference says them."""
 
     first: str = HOLDS
     again: str = HOLDS
     changed: str = NEXT_RUN
-    """Its meaning to a run after its value was changed."""
+    """The effect on a run after its value was changed."""
     edited: str = HOLDS
-    """Its meaning to a run after the query was edited."""
+    """The effect on a run after the query was edited."""
     refresh: str = AS_FIRST
     empty: str = CHECKED
 
@@ -389,7 +389,7 @@ _INCREMENTAL = (
     ),
 )
 INCREMENTAL = _group("Incremental models", _INCREMENTAL)
-"""Configs of incremental models, besides those in `STREAMING` that are for them, too."""
+"""Configs of incremental models. Some of `STREAMING` are for them, too."""
 
 
 def check(configs: Iterable[ModelConfig], given: Mapping[str, Any]) -> None:

@@ -29,12 +29,12 @@ def names(node: Mapping[str, Any]) -> set[str]:
 
 
 def unambiguous(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns by unique id a name of each model that selects no other one of the project: with its package if another
-    package has a model of its name."""
-    number = Counter(name for node in nodes for name in names(node))
+    """Returns by unique id a name of each model that selects no other one: with its package if another package has a model
+    of the same name."""
+    uses = Counter(name for node in nodes for name in names(node))
     return {
         str(node["unique_id"]): next(
-            (name for name in (label(node), _with_package(node)) if number[name] == 1), str(node["unique_id"])
+            (name for name in (label(node), _with_package(node)) if uses[name] == 1), str(node["unique_id"])
         )
         for node in nodes
     }
@@ -52,9 +52,9 @@ def matching(name: str, nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str,
 
 def ambiguous(name: str, nodes: Sequence[Mapping[str, Any]]) -> str:
     """Returns the message for a name that selects several models, with the name and the table of each."""
-    are_of_one = len({node["package_name"] for node in nodes}) == 1
+    same_package = len({node["package_name"] for node in nodes}) == 1
     listed = [
-        f"{label(node) if are_of_one else _with_package(node)} (table {node['relation_name']})"
+        f"{label(node) if same_package else _with_package(node)} (table {node['relation_name']})"
         for node in nodes
     ]
     return f"'{name}' is the name of {len(nodes)} models: {', '.join(listed)}. Name one of them."

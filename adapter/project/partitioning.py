@@ -27,7 +27,7 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
 
 
 def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequence[str]) -> None:
-    """Raises unless a table of Iceberg is partitioned as the config says. It may have been edited since.
+    """Raises unless an Iceberg table is partitioned as the config says, which may have been edited since.
 
     Args:
         fields: names of the table's partition fields, as Iceberg makes them: ``ts_day`` for days(ts).
@@ -58,10 +58,10 @@ def _as_list(partition_by: str | Sequence[str] | None) -> Sequence[str]:
 
 
 _IN_LIST = re.compile(r"(?:`(?:[^`]|``)*`|\([^()]*\)|[^,`])+|`[^,]*")
-"""One of several columns in a text, as in ``a, bucket(4, b)``."""
+"""One column of a comma-separated list, as in ``a, bucket(4, b)``."""
 _TRANSFORM = re.compile(r"(?P<kind>\w+)\((?:\s*\d+\s*,)?(?P<column>.*?)(?:,\s*\d+\s*)?\)")
 _TRANSFORMS = {
     **{f"{unit}{plural}": unit for unit in ("year", "month", "day", "hour") for plural in ("", "s")},
     **{"date": "day", "date_hour": "hour", "bucket": "bucket", "truncate": "trunc"},
 }
-"""Function → what Iceberg adds to the column's name."""
+"""Partition transform → the suffix that Iceberg gives the column's name."""

@@ -1,4 +1,4 @@
-"""Collects what a project declares of its relations. Several sources, or a source and a model, may be one table."""
+"""Collects a project's declarations of its relations. Several sources, or a source and a model, may be one table."""
 
 from __future__ import annotations
 
@@ -36,25 +36,26 @@ def declarations(graph: Any) -> dict[str, list[Declaration]]:
             key = stream.get("unique_key") if isinstance(stream, Mapping) else None
             columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list) else ()
             time = config.get("event_time")
-            says = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
+            properties = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
-            found.setdefault(relation, []).append(Declaration(id, name, is_source, says))
+            found.setdefault(relation, []).append(Declaration(id, name, is_source, properties))
     return found
 
 
 def known(
-    said: Mapping[str, Sequence[Declaration]], graph: Any, node: Mapping[str, Any] | None = None
+    declared: Mapping[str, Sequence[Declaration]], graph: Any, node: Mapping[str, Any] | None = None
 ) -> dict[str, Known]:
     """Returns the agreed properties of each relation.
 
     Args:
-        node: the model that reads the relations. If several sources are one table, those that it names count.
+        node: the model that reads the relations. If several sources are one table, only those that it reads count.
     """
     reads = _ids_read(graph, node)
-    return {relation: _common_declaration(relation, entries, reads) for relation, entries in said.items()}
+    return {relation: _common_declaration(relation, entries, reads) for relation, entries in declared.items()}
 
 
 def _common_declaration(relation: str, entries: Sequence[Declaration], reads: set[str]) -> Known:
+    """Returns what all declarations of a relation say, or a `Known` with the conflict between them."""
     entries = [each for each in entries if each.id in reads] or entries
     if not all(each.is_source for each in entries):
         # A source may exist only to declare what a model doesn't, or vice versa.
@@ -85,7 +86,7 @@ def _value_text(value: object) -> str:
 
 
 def _ids_read(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
-    """Ids of the nodes and sources that a model reads, also through ephemeral models."""
+    """Returns the ids of the nodes and sources that a model reads, also through ephemeral models."""
     nodes = (graph or {}).get("nodes", {})
     found: set[str] = set()
     left = [node] if node is not None else []

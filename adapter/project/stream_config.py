@@ -20,7 +20,7 @@ from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
 class StreamConfig:
     """The settings of a streaming model, as `model_configs.STREAMING` describes them.
 
-    Lengths of time are in microseconds. None is what leaving a config out means: no limit, or what the query needs.
+    Lengths of time are in microseconds. None is for a config that is left out: no limit, or what the query needs.
     """
 
     watermark: int = 0
@@ -51,12 +51,12 @@ _OF_INCREMENTAL_MODELS = frozenset(
     {"incremental_strategy", "incremental_predicates", "batch_size", "begin", "concurrent_batches"}
 )
 
-_FLINKS = {
+_NAMES_IN_FLINK = {
     "table.exec.state.ttl": "state_ttl",
     "table.exec.source.idle-timeout": "idle_timeout",
     "table.exec.mini-batch.allow-latency": "trigger",
 }
-"""Flink's names of configs."""
+"""Config of Flink → config here, for a proposal."""
 
 
 def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
@@ -93,7 +93,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         state_ttl=_positive(
             config,
             "state_ttl",
-            "longer than zero; write after how long without rows a key may be forgotten, as in '7 days'",
+            "longer than zero; write after how long without rows a key expires, as in '7 days'",
         ),
         constant_domains=tuple(_value(config, "constant_domains")),
         output_mode=config.get("output_mode"),
@@ -107,7 +107,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
 
 
 def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
-    """Raises if a key is unknown, or its value is wrong for itself."""
+    """Raises if a key is unknown or not for streaming models, or if a value is invalid."""
     for key, value in config.items():
         if key in _CONFIGS:
             if problem := _CONFIGS[key].kind.problem(value):
@@ -126,7 +126,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
         elif key not in standard:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"
-                f"{did_you_mean(_FLINKS.get(key.lower(), key), _CONFIGS)} Its own are: "
+                f"{did_you_mean(_NAMES_IN_FLINK.get(key.lower(), key), _CONFIGS)} Its own are: "
                 f"{', '.join(sorted(_CONFIGS))}. What is only meant for readers goes under 'meta'."
             )
 

@@ -44,23 +44,23 @@ def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
 def model(
     node: Mapping[str, Any],
     environment: Environment,
-    made: Program | None = None,
+    program: Program | None = None,
     graph: Any = None,
 ) -> StreamModel:
     """Returns the runtime description of a streaming model.
 
     Args:
-        made: its program; None gives a model without sources, which can be inspected or reset, not run.
+        program: its program. Without one the model has no sources: it can be inspected or reset, not run.
         graph: dbt's graph, which shows whether another model reads this model's changes.
     """
     settings = config(node)
     return replace(
         place(node, environment),
-        sources=_sources(made, environment) if made else (),
-        lookups=_lookups(made) if made else (),
+        sources=_sources(program, environment) if program else (),
+        lookups=_lookups(program) if program else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
-        or (made is not None and made.upsert is not None and is_read_downstream(node, graph)),
+        or (program is not None and program.upsert is not None and is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
         constraints=contract.constraints(node),
         retention=settings.retention,
@@ -69,7 +69,7 @@ def model(
         on_new_metric=settings.on_new_metric,
         on_schema_change=_on_schema_change(node),
         upstream=_upstream(node, graph),
-        seeds=frozenset(_upstream(node, graph, of="seed") or ()),
+        seeds=frozenset(_upstream(node, graph, type="seed") or ()),
         selector=_selector(node, graph),
         # `dbt run` reads the available input and ends, whatever the trigger; `dbt-stream run` keeps running.
         trigger=None,
@@ -77,8 +77,8 @@ def model(
 
 
 def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
-    """Returns names and locations of a streaming model, whatever its configs. It can be inspected, not run."""
-    # The full name: a declared source with the same schema and name is in another catalog.
+    """Returns names and locations of a streaming model without reading its configs. It can be inspected, not run."""
+    # The full name, because a declared source with the same schema and name is in another catalog.
     target, settings = in_catalog(node["relation_name"], environment), environment.settings
     return StreamModel(
         name=label(node),
@@ -86,16 +86,16 @@ def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
         state=with_suffix(target, STATE),
         storage=environment.storage,
         sources=(),
-        # A server has the settings of its catalogs.
+        # With Spark Connect, only the server knows the settings of its catalogs.
         catalog=None if settings is None else catalog_of(settings, environment.storage, target),
     )
 
 
-def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dict[str, str] | None:
-    """Returns relation in lower case → name for ``--select`` of the nodes that a model reads; None if the node doesn't say.
+def _upstream(node: Mapping[str, Any], graph: Any, type: str | None = None) -> dict[str, str] | None:
+    """Returns relation in lower case → name for ``--select`` of the nodes that a model reads; None if that is unknown.
 
     Args:
-        of: the resource type of the nodes; None for all but sources.
+        type: the resource type of the nodes; None for all but sources.
 
     >>> graph = {"nodes": {"model.shop.pages.v2": {"name": "pages", "version": 2, "relation_name": "`web`.`Pages`"}}}
     >>> _upstream({"depends_on": {"nodes": ["model.shop.pages.v2", "seed.shop.hosts", "source.shop.raw.x"]}}, graph)
@@ -107,15 +107,15 @@ def _upstream(node: Mapping[str, Any], graph: Any, of: str | None = None) -> dic
     found = {}
     for name in (node["depends_on"] or {}).get("nodes", ()):
         kind, _, own = name.split(".", 2)
-        if kind != "source" and of in (None, kind):
-            there = known.get(name, {})
-            relation = there.get("relation_name") or there.get("alias") or own
-            found[str(relation).lower()] = _selector(there, graph) if "name" in there else own
+        if kind != "source" and type in (None, kind):
+            parent = known.get(name, {})
+            relation = parent.get("relation_name") or parent.get("alias") or own
+            found[str(relation).lower()] = _selector(parent, graph) if "name" in parent else own
     return found
 
 
 def _selector(node: Mapping[str, Any], graph: Any) -> str:
-    """Returns a name of a node that selects no other model; one with its package if another package has a model of its name.
+    """Returns a name that selects only this node: with its package if another package has a model of the same name.
 
     >>> graph = {"nodes": {f"model.{each}.m": {"name": "m", "package_name": each} for each in ("shop", "lake")}}
     >>> _selector(graph["nodes"]["model.shop.m"], graph), _selector({"name": "m"}, None)
@@ -128,7 +128,7 @@ def _selector(node: Mapping[str, Any], graph: Any) -> str:
 
 
 def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
-    """Whether a streaming model reads this model, so that it needs a changelog.
+    """Returns whether a streaming model reads this model, which then needs a changelog.
 
     >>> stream = {"materialized": "streaming_table"}
     >>> totals = {"config": stream, "depends_on": {"nodes": ["model.shop.orders"]}}
@@ -150,10 +150,10 @@ def _on_schema_change(node: Mapping[str, Any]) -> str:
     """Returns how a table follows new columns of its query. dbt's default ignores them, which suits models that can
     be rebuilt at any time; a column that a stream ignored first would lack the earlier values, so the default here
     adds it."""
-    asked = node["config"].get("on_schema_change")
-    return (
-        str(asked) if asked and (node.get("unrendered_config") or {}).get("on_schema_change") else APPEND_NEW
+    value, is_set = (
+        configs.get("on_schema_change") for configs in (node["config"], node.get("unrendered_config") or {})
     )
+    return str(value) if value and is_set else APPEND_NEW
 
 
 def in_catalog(name: str, environment: Environment) -> str:
@@ -162,16 +162,16 @@ def in_catalog(name: str, environment: Environment) -> str:
     return joined_name(named if len(named) > 2 else [environment.credentials.catalog, *named])
 
 
-def _lookups(made: Program) -> tuple[LookupSource, ...]:
-    found = {each.relation: lookup_source(each.relation) for each in (*made.lookups, *made.of(Lookup))}
+def _lookups(program: Program) -> tuple[LookupSource, ...]:
+    found = {each.relation: lookup_source(each.relation) for each in (*program.lookups, *program.of(Lookup))}
     return tuple(source for source in found.values() if source is not None)
 
 
-def _sources(made: Program, environment: Environment) -> tuple[StreamSource, ...]:
-    rows = made.mini_batch.rows if made.mini_batch else None
+def _sources(program: Program, environment: Environment) -> tuple[StreamSource, ...]:
+    rows = program.mini_batch.rows if program.mini_batch else None
     # A micro-batch reads all its streams at once, so they share its rows.
-    share = None if rows is None else max(1, rows // len(made.inputs))
-    return tuple(_source(stream, environment, share) for stream in made.inputs)
+    share = None if rows is None else max(1, rows // len(program.inputs))
+    return tuple(_source(stream, environment, share) for stream in program.inputs)
 
 
 def _source(stream: StreamInput, environment: Environment, rows: int | None) -> StreamSource:

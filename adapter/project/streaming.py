@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from ..stream.progress.result import StreamResult
 
 FLUSH = "flush"
-_TITLES = {
+_REQUIRED = {
     "window_aggregate": "a GROUP BY over a windowing table function",
     "cumulate": "a GROUP BY over cumulate() or dynamic_cumulate()",
     "topn": "a filter on ROW_NUMBER(), RANK() or DENSE_RANK()",
 }
+"""Materialization → the query that it requires."""
 
-
-_KINDS = {
+_FOUND = {
     "GroupAggregate": "a GROUP BY without windows",
     "TopN": "a ranking without windows",
     "ChangelogNormalize": "the last rows of each key",
@@ -68,6 +68,7 @@ _KINDS = {
     "TemporalFilter": "a temporal filter",
     "TemporalJoin": "a temporal join",
 }
+"""Operator → how a message on another query than the required one names it."""
 _OF_STATE = (
     *rewrite_configs.NAMES,
     *emission.CONFIGS,
@@ -77,7 +78,7 @@ _OF_STATE = (
     "unique_key",
 )
 """Configs that determine the content of a state."""
-_OF_ALL_WINDOWS = (
+_WITHOUT_BOTH_BOUNDS = (
     "a GROUP BY over a windowing table function without both window_start and window_end among its keys"
 )
 
@@ -108,7 +109,7 @@ class StreamResponse(AdapterResponse):
 
 @contextmanager
 def dbt_errors() -> Iterator[None]:
-    """Converts errors of a model to dbt's errors."""
+    """Converts errors in its block, of a model's query, its stream or Spark, to dbt's errors."""
     try:
         yield
     except QueryError as problem:
@@ -132,23 +133,27 @@ def plan(
     known: Mapping[str, Known] | None = None,
     ask: QueryRunner | None = None,
 ) -> Plan:
-    """Returns the plan of a streaming model, if the query matches its materialization."""
+    """Plans a streaming model.
+
+    Raises:
+        QueryError: the query can't be planned, or doesn't match its materialization or configs. The message names the model.
+    """
     settings = config(node)
     with errors_with_model_name(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        found = plan_query.plan(
+        planned = plan_query.plan(
             text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
         )
-        _check_configs(found, settings)
+        _check_configs(planned, settings)
         if not settings.allow_recompute:
-            _check_recompute(found)
+            _check_recompute(planned)
         materialized = node["config"]["materialized"]
-        if not found.shape.get(materialized, True):
+        if not planned.shape.get(materialized, True):
             raise QueryError(
-                f"materialized='{materialized}' asks for {_TITLES[materialized]}, found {_describe_result(found)}; "
+                f"materialized='{materialized}' asks for {_REQUIRED[materialized]}, found {_describe_result(planned)}; "
                 f"{_materialization_advice(materialized, sql)}use materialized='streaming_table'."
             )
-        return replace(found, text=_digest(sql, node["config"]))
+        return replace(planned, text=_digest(sql, node["config"]))
 
 
 def _materialization_advice(materialized: str, sql: str) -> str:
@@ -199,7 +204,7 @@ def query_runner(environment: Environment) -> QueryRunner:
     return ask
 
 
-def program(node: Mapping[str, Any], found: Plan) -> Program:
+def program(node: Mapping[str, Any], planned: Plan) -> Program:
     """Returns the program of a planned model, with the model's configs.
 
     Raises:
@@ -207,63 +212,63 @@ def program(node: Mapping[str, Any], found: Plan) -> Program:
     """
     settings = config(node)
     with errors_with_model_name(node):
-        interval(settings, found)
-        found = _with_unique_key(found, settings)
-        made = generate.program(found, settings.emission, settings.upsert, settings.state_ttl)
-        if not needs_time(made):
-            made = replace(made, inputs=tuple(replace(each, needs_time=False) for each in made.inputs))
-        made = replace(
-            made,
-            operators=cache(partial(_operators, node, found, made, settings)),
+        interval(settings, planned)
+        planned = _with_unique_key(planned, settings)
+        result = generate.program(planned, settings.emission, settings.upsert, settings.state_ttl)
+        if not needs_time(result):
+            result = replace(result, inputs=tuple(replace(each, needs_time=False) for each in result.inputs))
+        result = replace(
+            result,
+            operators=cache(partial(_operators, node, planned, result, settings)),
             open_windows=tuple(
                 each.window_steps(settings.emission).open_windows()
-                for each in found.dataflow.window_operators
+                for each in planned.dataflow.window_operators
             ),
         )
-        if not settings.allow_recompute and made.upsert is not None and made.upsert.is_whole:
+        if not settings.allow_recompute and result.upsert is not None and result.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
         if not settings.unique_key:
-            return made
-        if made.upsert is None:
+            return result
+        if result.upsert is None:
             raise QueryError(
                 "config 'unique_key' says which row an update replaces, and this query never changes a row that it "
                 "has emitted; leave it out."
             )
-        if found.dataflow.windows is not None:
-            grows = any(spec.window.grows for spec in found.dataflow.windowed)
-            upsert_keys.check_named(made.upsert, settings.unique_key, grows)
-        return replace(made, upsert=replace(made.upsert, key=settings.unique_key, certain=False))
+        if planned.dataflow.windows is not None:
+            grows = any(spec.window.grows for spec in planned.dataflow.windowed)
+            upsert_keys.check_named(result.upsert, settings.unique_key, grows)
+        return replace(result, upsert=replace(result.upsert, key=settings.unique_key, certain=False))
 
 
-def _with_unique_key(found: Plan, settings: stream_config.StreamConfig) -> Plan:
+def _with_unique_key(planned: Plan, settings: stream_config.StreamConfig) -> Plan:
     """Returns the plan with the key of config unique_key, if its result is updating."""
-    if not settings.unique_key or not found.dataflow.root.relation.changes:
-        return found
-    key = own_names.marked_columns(settings.unique_key, found.taken)
-    return replace(found, dataflow=replace(found.dataflow, key=key))
+    if not settings.unique_key or not planned.dataflow.root.relation.changes:
+        return planned
+    key = own_names.marked_columns(settings.unique_key, planned.taken)
+    return replace(planned, dataflow=replace(planned.dataflow, key=key))
 
 
 def operator_tree(
-    node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
+    node: Mapping[str, Any], planned: Plan, program: Program, settings: stream_config.StreamConfig
 ) -> Explanation:
     """Returns the operators of a model, as `dbt-stream explain` shows them."""
-    asked = build.Settings(
+    context = build.Settings(
         table=str(node.get("relation_name")),
         emission=settings.emission,
         ttl=settings.state_ttl,
-        domains=own_names.marked_columns(settings.constant_domains, found.taken),
+        domains=own_names.marked_columns(settings.constant_domains, planned.taken),
         watermark=settings.watermark,
         changelog=settings.changelog,
     )
-    tree = build.tree(_with_unique_key(found, settings), made, asked)
+    tree = build.tree(_with_unique_key(planned, settings), program, context)
     shown: Explanation = with_texts(tree, lambda text: as_written(unmarked(text)))
     return shown
 
 
 def _operators(
-    node: Mapping[str, Any], found: Plan, made: Program, settings: stream_config.StreamConfig
+    node: Mapping[str, Any], planned: Plan, program: Program, settings: stream_config.StreamConfig
 ) -> OperatorNames:
-    tree = operator_tree(node, found, made, settings)
+    tree = operator_tree(node, planned, program, settings)
     of_parts = {
         state.part: (f"{each.operator} {each.description}", state.rows)
         for each in in_order(tree)
@@ -272,13 +277,13 @@ def _operators(
     return OperatorNames(of_parts, in_one_line(tree))
 
 
-def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str | None:
+def interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> str | None:
     """Returns the interval between micro-batches of a continuous run, in Spark's syntax; None if none is set.
 
     Raises:
         QueryError: the config and the query's hint differ.
     """
-    latency = found.mini_batch.latency if found.mini_batch else None
+    latency = planned.mini_batch.latency if planned.mini_batch else None
     if latency is None:
         return None if settings.trigger is None else intervals.format(intervals.parse(settings.trigger))
     hinted = intervals.format(latency)
@@ -290,31 +295,31 @@ def interval(settings: stream_config.StreamConfig, found: Plan | Program) -> str
     return hinted
 
 
-def _check_recompute(found: Plan) -> None:
+def _check_recompute(planned: Plan) -> None:
     """Raises if the query recomputes results from stored rows."""
-    again = [_recomputed(each) for each in found.dataflow.operators if isinstance(each, Recompute)]
-    if again:
-        _refuse_recompute(again)
+    recomputed = [_recomputed(each) for each in planned.dataflow.operators if isinstance(each, Recompute)]
+    if recomputed:
+        _refuse_recompute(recomputed)
 
 
 def _recomputed(operator: Recompute) -> str:
     """Returns what is recomputed, as `explain` shows it, and why."""
-    found = operator.explain(Context())
-    by = ", ".join(found.computing.by)
-    reason = f" ({operator.label})" if found.operator == "GroupAggregate" else ""
-    return f"{found.operator} '{found.description}'{reason} {f'for each {by} that changes' if by else 'as a whole'}"
+    shown = operator.explain(Context())
+    by = ", ".join(shown.computing.by)
+    reason = f" ({operator.label})" if shown.operator == "GroupAggregate" else ""
+    return f"{shown.operator} '{shown.description}'{reason} {f'for each {by} that changes' if by else 'as a whole'}"
 
 
-def _refuse_recompute(again: Sequence[str]) -> None:
+def _refuse_recompute(recomputed: Sequence[str]) -> None:
     raise QueryError(
-        f"config 'allow_recompute' is false, and this query computes {'; '.join(again)} again from the rows that it "
+        f"config 'allow_recompute' is false, and this query computes {'; '.join(recomputed)} again from the rows that it "
         "keeps, at each micro-batch. Put the parts below into models of their own, or leave allow_recompute out."
     )
 
 
-def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
+def _check_configs(planned: Plan, settings: stream_config.StreamConfig) -> None:
     """Raises unless the configs suit a query with windows, or one without."""
-    flow = found.dataflow
+    flow = planned.dataflow
     if flow.is_stateless or flow.windows is not None:
         if flow.is_stateless and settings.emission != FINAL:
             raise QueryError(settings.emission.refusal(PASSED_ON))
@@ -323,13 +328,9 @@ def _check_configs(found: Plan, settings: stream_config.StreamConfig) -> None:
         for name in ("state_ttl", "constant_domains"):
             if getattr(settings, name):
                 raise QueryError(
-                    f"config '{name}' is for queries without windows that keep state; this one "
-                    + (
-                        "has windows, and their state is cleared when they close."
-                        if not flow.is_stateless
-                        else "has no state."
-                    )
-                    + " Leave it out."
+                    f"config '{name}' is for queries without windows that keep state; this one has "
+                    f"{'no state.' if flow.is_stateless else 'windows, and their state is cleared when they close.'} Leave "
+                    "it out."
                 )
         return
     if settings.emission != FINAL and not flow.has_windows:
@@ -376,25 +377,25 @@ def known(
 
     Args:
         upstream: compiled streaming models in dependency order. Their tables may be updated.
-        node: the model that reads the relations. If several sources are one table, those that it names count.
+        node: the model that reads the relations. If several sources are one table, only those that it reads count.
 
     Raises:
         QueryError: an upstream model can't be planned.
     """
-    said = project_relations.declarations(graph)
+    declared = project_relations.declarations(graph)
     changing: dict[str, Known] = {}
 
     def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
-        found = project_relations.known(said, graph, node)
+        found = project_relations.known(declared, graph, node)
         for relation, changes in changing.items():
             known = found.get(relation, Known())
             found[relation] = replace(known, key=changes.key, changes=True)
         return found
 
     for each in upstream:
-        replaces = program(each, plan(each, each["compiled_code"], read_by(each), ask)).upsert
-        if replaces is not None:
-            changing[each["relation_name"]] = Known(key=replaces.key or ())
+        upsert = program(each, plan(each, each["compiled_code"], read_by(each), ask)).upsert
+        if upsert is not None:
+            changing[each["relation_name"]] = Known(key=upsert.key or ())
     return read_by(node)
 
 
@@ -402,7 +403,7 @@ def known_in_batch(
     sql: str, graph: Any, node: Mapping[str, Any] | None, environment: Environment
 ) -> Mapping[str, Known]:
     """Returns what a project declares of the relations of a batch text, with the changelogs that it reads as of a time.
-    Empty for a text that reads no stream, as most models, tests and views.
+    Empty for a text that reads no stream, which most models, tests and views don't.
 
     Raises:
         QueryError: rows of a table that is read as of a time are updated, and it has no changelog.
@@ -428,9 +429,11 @@ def _describe_result(plan: Plan) -> str:
         grouped = "GroupAggregate" in names
         names = [name for name in names if name != "GroupAggregate"]
         kinds.append(
-            _OF_ALL_WINDOWS if grouped else "rows of a windowing table function that nothing groups or ranks"
+            _WITHOUT_BOTH_BOUNDS
+            if grouped
+            else "rows of a windowing table function that nothing groups or ranks"
         )
-    kinds += [_KINDS[name] for name in names if name in _KINDS]
+    kinds += [_FOUND[name] for name in names if name in _FOUND]
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
@@ -482,8 +485,8 @@ def response(result: StreamResult) -> StreamResponse:
     )
 
 
-def note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult) -> str | None:
-    """Returns the sentence that says why a run that read rows emitted none; None if it needn't be said."""
+def no_results_note(model: StreamModel, inputs: Sequence[StreamInput], result: StreamResult) -> str | None:
+    """Returns a sentence on why a run has read rows and emitted none; None if it emitted some, or the reason isn't known."""
     if not result.rows_in or result.rows_out:
         return None
     no_results = f"Model {model.name}: {counted(result.rows_in, 'row')} in and no results, because"
@@ -531,9 +534,8 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
 def whole_input_text(
     sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None
 ) -> str:
-    """Returns the batch text for a view, `dbt show` or a test, which read the whole input. It breaks ties of rankings
-    as in the model's table, and omits the rows and steps that a stream omits; no macro can do that, since it knows no
-    keys.
+    """Returns the batch text for a view, `dbt show` or a test, which read the whole input. It breaks ties of rankings as in
+    the model's table, and omits the rows and steps that a stream omits. Macros can't, since they know no keys.
 
     Raises:
         QueryError: nothing says which steps are omitted.
@@ -544,7 +546,7 @@ def whole_input_text(
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """Returns the text for batch. A text with windows is planned as for a stream, so that it has the same rows (also
+    """Returns a model's text for batch. A text with windows is planned as a stream is, so that it gives the same rows (also
     for ties of a ranking) and computes each window from slices; any other text stays plain SQL."""
     mini_batch.check(sql)
     if not plan_query.reads_streams(sql):
@@ -552,6 +554,6 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
     try:
         found = plan_query.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
-        # Batch supports what a stream doesn't, or plans as operators: the macros print plain SQL.
+        # Batch supports queries that a stream doesn't: the macros print plain SQL.
         return plan_query.text_in_batch(sql, ask, known)
     return generate.batch(found) if found.dataflow.windowed else plan_query.text_in_batch(sql, ask, known)

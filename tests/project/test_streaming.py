@@ -105,7 +105,7 @@ ONE = OpenWindowSummary(1, closes_at=600_000_000, after_event=900_000_000)
 
 def note(result: StreamResult, file_format: str = "json", **options: str) -> str | None:
     model: Any = SimpleNamespace(name="few", sources=[SimpleNamespace(format=file_format, options=options)])
-    return streaming.note(model, [StreamInput("raw.orders", "orders", None, "ordered_at")], result)
+    return streaming.no_results_note(model, [StreamInput("raw.orders", "orders", None, "ordered_at")], result)
 
 
 @pytest.mark.parametrize(
