@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..environment import places
+from ..environment import unstarted_environment
 from ..environment.session import catalog_settings
 from ..project import stream_node
 from ..stream.common.model import StreamModel
@@ -55,7 +55,7 @@ def _original(project: DbtProject, name: str, target: str | None) -> StreamModel
     other = replace(project, target=target)
     node, credentials = other.streaming_model(name), other.credentials()
     here = project.environment()
-    there = places(credentials, here.session)
+    there = unstarted_environment(credentials, here.session)
     if catalog_settings(credentials, there.storage) != catalog_settings(here.credentials, here.storage):
         raise ProjectError(
             f"The tables of target '{target}' are in another catalog than those of this one, so {name} can't be copied "

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Environment", "Storage", "close_environments", "get_environment"]
 
 
-DESCRIBED = ("type", "catalog-impl", "uri", "warehouse")
+_DESCRIBED = ("type", "catalog-impl", "uri", "warehouse")
+"""Options of a catalog that `dbt debug` shows."""
 
 
 class Environment(ABC):
@@ -94,12 +95,12 @@ class Environment(ABC):
         """Describes the models' catalog for `dbt debug`, without secrets."""
         prefix = f"spark.sql.catalog.{self.catalog}"
         conf = self.session().conf
-        told = [
+        shown = [
             f"{key} {without_secrets(value)}"
-            for key in DESCRIBED
+            for key in _DESCRIBED
             if (value := conf.get(f"{prefix}.{key}", None))
         ]
-        what = ", ".join(told) or conf.get(prefix, None) or "the session's own"
+        what = ", ".join(shown) or conf.get(prefix, None) or "the session's own"
         return f"{self.catalog} ({what})"
 
     def ended(self) -> str | None:
@@ -111,7 +112,7 @@ class Environment(ABC):
         """Stops all streams and Spark. The next call of `session` starts Spark again."""
 
     def hurry(self) -> None:
-        """Makes `close` skip work that only speeds up the next start."""
+        """Makes `close` skip the work that only speeds up the next start."""
         return
 
     def stop_streams(self) -> None:
@@ -137,8 +138,10 @@ def get_environment(credentials: SparkStreamingCredentials) -> Environment:
         return _environments[key]
 
 
-def places(credentials: SparkStreamingCredentials, session: Callable[[], SparkSession]) -> Environment:
-    """Returns the environment of another target, to find its files and tables. It must not be started.
+def unstarted_environment(
+    credentials: SparkStreamingCredentials, session: Callable[[], SparkSession]
+) -> Environment:
+    """Returns the environment of another target, to locate its files and tables. It must not be started.
 
     Args:
         session: returns the session of this process, which reads the other target's storage.

@@ -38,12 +38,12 @@ class LoadedClasses:
         self._session = session
 
     def count(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of loaded classes."""
         beans = self._session._jvm.java.lang.management.ManagementFactory
         return int(beans.getClassLoadingMXBean().getTotalLoadedClassCount())
 
     def dump(self, archive: Path) -> str:
-        """Writes an archive of them; returns what the JVM says."""
+        """Writes an archive of the loaded classes; returns the JVM's output."""
         return self.diagnostic_command("vmCds", "dynamic_dump", str(archive))
 
     def diagnostic_command(self, name: str, *arguments: str) -> str:
@@ -51,10 +51,10 @@ class LoadedClasses:
         jvm, gateway = self._session._jvm, self._session.sparkContext._gateway
 
         def array(of: Any, values: Sequence[Any]) -> Any:
-            made = gateway.new_array(of, len(values))
+            result = gateway.new_array(of, len(values))
             for index, value in enumerate(values):
-                made[index] = value
-            return made
+                result[index] = value
+            return result
 
         strings, objects = jvm.java.lang.String, jvm.java.lang.Object
         server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
@@ -128,9 +128,9 @@ class ClassData:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             logger.debug(f"Writing class data for faster starts to {self.archive}")
-            said = classes.dump(partial)
+            output = classes.dump(partial)
             if not partial.exists():
-                raise RuntimeError(said)
+                raise RuntimeError(output)
             partial.replace(self.archive)
             for old in sorted(self._folder.glob("*.jsa"), key=os.path.getmtime)[:-KEPT]:
                 old.unlink(missing_ok=True)

@@ -153,8 +153,7 @@ def _create(session: Any, source: DeclaredSource) -> None:
 
 
 def _raw_records(session: Any, source: DeclaredSource, records: Records) -> tuple[DeclaredSource, Records]:
-    """Returns the records of a source, as a source of their own that isn't parsed, and their parser, with the columns
-    from folder names."""
+    """Returns a source of the unparsed records of another one, and their parser, both with the columns of folder names."""
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format == KAFKA:
         return raw, records
@@ -168,8 +167,8 @@ def _raw_records(session: Any, source: DeclaredSource, records: Records) -> tupl
 
 
 def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
-    """Returns how many rows of a source have unreadable values: by column, and all under the empty name. Empty if none
-    has, or if each of them stops the run."""
+    """Returns how many rows of a source have unreadable values: by column, and all under the empty name. Empty if there are
+    none, or if the first one stops the run."""
     records = None if source.on_error == FAIL else records_of(session, source)
     if records is None:
         return {}
@@ -180,7 +179,7 @@ def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
         rows = session.read.format(raw.format).options(**raw.options).schema(raw.schema).load()
     for columns in records.parsing():
         rows = rows.selectExpr(*columns)
-    rows = rows.selectExpr(f"{records.found()} as {UNREADABLE}")
+    rows = rows.selectExpr(f"{records.unreadable_values()} as {UNREADABLE}")
     names = rows.schema[UNREADABLE].dataType.names
     counted = rows.selectExpr(
         f"count({UNREADABLE})", *(f"count({UNREADABLE}.{quote(name)})" for name in names)

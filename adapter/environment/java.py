@@ -46,28 +46,17 @@ COMPILER = (
 calls and 40000 iterations of a loop. Most of Spark's methods plan queries and run some thousand times in a `dbt run`;
 compiling all of them with C2 takes an eighth of its CPU time. Code that runs once per row soon reaches these limits, too."""
 
-# The options of org.apache.spark.launcher.JavaModuleOptions without jdk.incubator.vector. A JRE from a wheel doesn't have
-# that module and would refuse to start; only linear algebra uses it.
+# The options of org.apache.spark.launcher.JavaModuleOptions except jdk.incubator.vector, which only linear algebra uses. A
+# JRE from a wheel doesn't have that module and wouldn't start.
 MODULE_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(
         f"--add-opens=java.base/{package}=ALL-UNNAMED"
         for package in (
-            "java.lang",
-            "java.lang.invoke",
-            "java.lang.reflect",
-            "java.io",
-            "java.net",
-            "java.nio",
-            "java.util",
-            "java.util.concurrent",
-            "java.util.concurrent.atomic",
-            "jdk.internal.ref",
-            "sun.nio.ch",
-            "sun.nio.cs",
-            "sun.security.action",
-            "sun.util.calendar",
-        )
+            "java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util "
+            "java.util.concurrent java.util.concurrent.atomic jdk.internal.ref sun.nio.ch sun.nio.cs "
+            "sun.security.action sun.util.calendar"
+        ).split()
     ),
     "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",

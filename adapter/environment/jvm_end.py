@@ -38,17 +38,17 @@ def describe_end(
             how = f"has ended: killed by signal {-code}"
     else:
         how = f"has ended with exit status {code}"
-    said = f"Spark's JVM (process {pid}) {how}."
+    ending = f"Spark's JVM (process {pid}) {how}."
     before, after = kills
     if before is not None and after is not None and after > before:
-        return f"{said} The kernel has killed a process of this group for lack of memory since it started. {_MORE}"
+        return f"{ending} The kernel has killed a process of this group for lack of memory since it started. {_MORE}"
     if any("OutOfMemoryError" in line for line in last_lines):
-        return f"{said} Its memory was used up (OutOfMemoryError). {_MORE}"
+        return f"{ending} Its memory was used up (OutOfMemoryError). {_MORE}"
     if (report := folder / f"hs_err_pid{pid}.log").exists():
-        return f"{said} Java's report of it is in {report.resolve()}."
+        return f"{ending} Java's report of it is in {report.resolve()}."
     if code == -signal.SIGKILL and after is not None:
-        return f"{said} The kernel reports no lack of memory."
-    return said
+        return f"{ending} The kernel reports no lack of memory."
+    return ending
 
 
 def kernel_kills(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int | None:

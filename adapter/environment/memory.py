@@ -8,7 +8,6 @@ _NO_MEMORY = re.compile(
     r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|_EXECUTION_MEMORY"
 )
 
-
 _JVM_GONE = re.compile(
     r"Answer from Java side is empty|Error while sending(?: or receiving|$)|py4j does not exist in the JVM|"
     r"occurred while trying to connect to the Java server|\[Errno (?:104|111)\] Connection re|Java gateway process exited|"

@@ -327,8 +327,8 @@ def _garbage_collector_flag(memory: str, flags: Sequence[str]) -> list[str]:
     """
     is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
     # A file of flags (@file) may choose one, too.
-    is_told = any(re.fullmatch(r"-XX:\+Use\w+GC|@.+", flag) for flag in flags)
-    return ["-XX:+UseParallelGC"] if is_small and not is_told else []
+    is_chosen = any(re.fullmatch(r"-XX:\+Use\w+GC|@.+", flag) for flag in flags)
+    return ["-XX:+UseParallelGC"] if is_small and not is_chosen else []
 
 
 def _region_size(memory: str) -> str | None:

@@ -25,7 +25,7 @@ _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", re
 _CLASS = re.compile(r"^(?:An error occurred while calling [\w.]+\.?\s*:?\s*)?(?:[a-z]\w*\.)+(?:[\w$]+): ")
 
 _POSITION = re.compile(r"; line \d+ pos \d+(?=;|\s*$)", re.M)
-"""A place in the SQL that was generated from the author's."""
+"""A position in generated SQL, which means nothing to the author of the query."""
 
 _NO_TABLE = re.compile(
     r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found\..*?(?=SQLSTATE|\Z)", re.S
@@ -34,9 +34,9 @@ _NO_TABLE = re.compile(
 _GENERATED = re.compile(
     r"(?: \(line \d+, pos \d+\))?\n+== SQL ==\n[^\0]*?(?:explain extended |/\*\+ STREAM \*/)[^\0]*"
 )
-"""The place of a syntax error in the SQL that was generated from the author's, and that SQL."""
+"""The position of a syntax error in generated SQL, followed by that SQL."""
 _JOB = re.compile(r"^Job aborted due to stage failure\b[^\0]*")
-"""The message on a job, which names machines and tasks; the cause follows."""
+"""The message on a failed job, which names machines and tasks. Its cause follows."""
 
 _NOT_PARTITIONED = re.compile(r"Couldn't find column (?P<column>\S+) in:\s*root(?P<columns>(?:\s*\|-- .*)+)")
 _NO_TRANSFORM = re.compile(r"Transform is not supported: (?P<transform>.+)")

@@ -81,7 +81,7 @@ class Storage:
         return posixpath.join(self.root, *parts)
 
     def hide_from_git(self) -> None:
-        """Puts a ``.gitignore`` of everything in a root named ``.spark``, as it is by default inside a project."""
+        """Writes a ``.gitignore`` of everything to a root named ``.spark``, the default inside a project."""
         file = Path(self.path(".gitignore"))
         if posixpath.basename(self.root) == ".spark" and not file.exists():
             file.write_text("*\n", encoding="utf-8")
@@ -226,13 +226,13 @@ class Storage:
 def once_per_storage(make: Callable[[Storage], _T]) -> Callable[[Storage], _T]:
     """Returns a function that makes one object for each storage root of this process."""
     lock = threading.Lock()
-    made: weakref.WeakKeyDictionary[Storage, _T] = weakref.WeakKeyDictionary()
+    objects: weakref.WeakKeyDictionary[Storage, _T] = weakref.WeakKeyDictionary()
 
     def get(storage: Storage) -> _T:
         with lock:
-            if storage not in made:
-                made[storage] = make(storage)
-            return made[storage]
+            if storage not in objects:
+                objects[storage] = make(storage)
+            return objects[storage]
 
     return get
 

@@ -11,7 +11,7 @@ from ..util.quoting import quote as quoted
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type."""
+    """A type, with the types of its parts."""
 
     name: str
     """``struct``, ``array``, ``map``, or the name of a simple type."""

@@ -1,4 +1,4 @@
-"""Java packages under short names: a profile's `packages` may have ``kafka`` or ``s3`` in the place of coordinates."""
+"""Short names of Java packages: a profile's `packages` may have ``kafka`` or ``s3`` instead of Maven coordinates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ AVRO = "org.apache.spark:spark-avro_2.13:4.1.3"
 
 @dataclass(frozen=True)
 class Connector:
-    """Packages that belong together, in versions that go with Spark's and Iceberg's."""
+    """Packages that are used together, in versions that fit Spark's and Iceberg's."""
 
     coordinates: tuple[str, ...]
     excludes: str = ""
-    """A package that they would bring, ``group:artifact``."""
+    """A dependency of theirs that is left out, ``group:artifact``."""
     meaning: str = ""
 
 
@@ -31,7 +31,7 @@ CONNECTORS = {
             "software.amazon.awssdk:apache-client:2.54.17",
             "software.amazon.awssdk:s3-transfer-manager:2.54.17",
         ),
-        # All of Amazon's SDK: 600 MB.
+        # The whole of Amazon's SDK: 600 MB.
         excludes="software.amazon.awssdk:bundle",
         meaning="S3 and stores with its API, for `s3a://` and Iceberg's `S3FileIO`",
     ),

@@ -1,8 +1,8 @@
-"""SQL for records of CSV that a quote which is never closed has run together with the lines behind it.
+"""SQL that finds records of CSV with a quote that is never closed, so that they extend over the lines behind it.
 
-Where values may have line breaks (`multiLine`), Spark reads such a quote to the next one, or to the end of the file,
-and reports nothing. Only the text of the record shows it, and Spark gives that only for a record that it can't read:
-`PROBE` is a type that it can't read any text as.
+Where values may have line breaks (`multiLine`), Spark reads such a quote up to the next one, or to the end of the file,
+without an error. Only the text of the record shows it, which Spark returns for records that it can't parse. So columns
+are read as `PROBE`, a type that Spark can't parse any text as.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from .file_options import by_lower_name
 PROBE = "timestamp_ntz"
 """The type of columns that are read in order to get the text of each record."""
 PROBING: Mapping[str, str] = {"timestampNTZFormat": "'not a time that a record has'"}
-"""Options with which no text is a `PROBE`."""
+"""Options with which no text can be parsed as a `PROBE`."""
 _UNQUOTED = ("", "\0")
 _END = r"(?![\s\S])"
-_ESCAPES, _ESCAPED = (
-    re.compile(r"\\([\\tbrf\"'])"),
-    {"t": "\t", "b": "\b", "r": "\r", "f": "\f", **{c: c for c in "\\\"'"}},
-)
+_ESCAPES = re.compile(r"\\([\\tbrf\"'])")
+_ESCAPED = {"t": "\t", "b": "\b", "r": "\r", "f": "\f", **{c: c for c in "\\\"'"}}
 
 
 def may_run_on(options: Mapping[str, str]) -> bool:
@@ -31,8 +29,8 @@ def may_run_on(options: Mapping[str, str]) -> bool:
     >>> may_run_on({"MultiLine": "true"}), may_run_on({"multiLine": "true", "quote": ""}), may_run_on({})
     (True, False, False)
     """
-    said = by_lower_name(options)
-    return said.get("multiline", "false").lower() == "true" and said.get("quote", '"') not in _UNQUOTED
+    values = by_lower_name(options)
+    return values.get("multiline", "false").lower() == "true" and values.get("quote", '"') not in _UNQUOTED
 
 
 def runs_on(text: str, options: Mapping[str, str]) -> str:
@@ -51,9 +49,9 @@ def record(options: Mapping[str, str]) -> str:
     >>> re.search(record({"sep": "||", "quote": "'"}), "'it\\'s\n||'||1|2||'x'") is not None
     True
     """
-    said = by_lower_name(options)
-    quote, escape = said.get("quote", '"'), said.get("escape", "\\")
-    sep = said.get("sep", said.get("delimiter", ","))
+    values = by_lower_name(options)
+    quote, escape = values.get("quote", '"'), values.get("escape", "\\")
+    sep = values.get("sep", values.get("delimiter", ","))
     end = re.escape(_ESCAPES.sub(lambda found: _ESCAPED[found[1]], sep))
     if escape in (quote, *_UNQUOTED):
         inner = rf"[^{_in_set(quote)}]*+"

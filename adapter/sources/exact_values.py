@@ -1,7 +1,7 @@
 """Compares parsed JSON with its text, and corrects values that Spark's parser changes without an error.
 
-A number in a STRING column is reformatted, 2.50 as 2.5 and 1e400 as "Infinity": it gets its own text. A value with
-another meaning than its text (`misread_values`) becomes NULL, as others that can't be read.
+Spark reformats a number in a STRING column, 2.50 as 2.5 and 1e400 as "Infinity": it gets its original text back. A value
+with another meaning than its text (`misread_values`) becomes NULL, as others that can't be read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ExactValues:
     options_with_raw: str
     """These options with `RAW` as the column for the text of an unreadable record."""
     guessed: Collection[str] = ()
-    """Types whose texts are parsed without a format."""
+    """Types that are parsed without a format: `misread_values.guessed_types`."""
 
     @cached_property
     def _kinds(self) -> dict[str, ColumnType]:
@@ -150,27 +150,32 @@ class ExactValues:
         found = [self.is_misread(name, record, texts) for name in self._checked_types]
         return " or ".join(each for each in found if each != "false") or "false"
 
-    def whole(self, name: str, value: str, text: str) -> str:
-        """Returns SQL for a column in which a STRING that is an object or an array keeps its text."""
+    def with_nested_text(self, name: str, value: str, text: str) -> str:
+        """Returns SQL for a column, with the original text for a STRING that is an object or an array in the record.
+
+        Args:
+            value: SQL for the column's parsed value.
+            text: SQL for the record's text.
+        """
         if self.types[name] != _TEXT:
             return value
         named = rf'(?s)"(?:{"|".join(spellings(name))})"\s*+:\s*+({_value(_DEPTH)})'
         texts = f"regexp_extract_all({text}, {literal(named)}, 1)"
         again = f"""from_json(concat('{{"x":', __c, '}}'), 'x string', {self.options}).x"""
         found = f"try_element_at(filter({texts}, __c -> {again} = {value}), 1)"
-        # Spark's text of the value is the record's if it is there behind the only field of that name.
+        # The parsed text is the original one if it follows the only field of that name in the record.
         field = json.dumps(name)
         is_there = f"contains({text}, concat({literal(field + ':')}, {value}))"
         is_only = f"octet_length(replace({text}, {literal(field)}, '')) = octet_length({text}) - {len(field)}"
         return (
-            f"case when not ({_is_whole(value)}) or ({is_there} and {is_only}) then {value} "
+            f"case when not ({_is_nested_text(value)}) or ({is_there} and {is_only}) then {value} "
             f"else coalesce({found}, {value}) end"
         )
 
-    def are_whole(self, record: str) -> str:
-        """Returns SQL for whether a STRING of a record may be an object or an array, whose text `whole` finds."""
+    def may_have_nested_text(self, record: str) -> str:
+        """Returns SQL for whether a STRING of a record may be an object or an array, for `with_nested_text`."""
         names = [name for name, kind in self.types.items() if kind == _TEXT]
-        found = " or ".join(_is_whole(f"{record}.{quoted(name)}") for name in names)
+        found = " or ".join(_is_nested_text(f"{record}.{quoted(name)}") for name in names)
         return f"coalesce({found}, false)" if found else "false"
 
     def _is_misread(self, kind: ColumnType, value: str, text: str, depth: int) -> str:
@@ -217,7 +222,7 @@ class ExactValues:
             replaced = _replace_elements(kind, checked, value=value, text=text, depth=depth, of_one=inner)
             return f"coalesce({replaced}, {value})"
         if kind.name == _TEXT:
-            return f"if({_is_whole(value)} or {text} is null, {value}, {text})"
+            return f"if({_is_nested_text(value)} or {text} is null, {value}, {text})"
         return f"if({self._is_misread(kind, value, text, depth)}, null, {value})"
 
 
@@ -225,7 +230,8 @@ def _names(leaves: Iterable[_Leaf]) -> list[str]:
     return sorted({leaf.name for leaf in leaves})
 
 
-def _is_whole(value: str) -> str:
+def _is_nested_text(value: str) -> str:
+    """Returns SQL for whether a text begins as a JSON object or array."""
     return f"startswith({value}, '{{') or startswith({value}, '[')"
 
 

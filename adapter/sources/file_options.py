@@ -85,7 +85,7 @@ def twice_text(path: str, pattern: str) -> str:
     )
 
 
-_BY_PLACE = "enforceSchema"
+_BY_POSITION = "enforceSchema"
 
 
 def with_checked_header(format: str, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -98,10 +98,10 @@ def with_checked_header(format: str, options: Mapping[str, str]) -> Mapping[str,
     >>> with_checked_header("csv", {}), with_checked_header("csv", {"header": "true", "enforceschema": "true"})
     ({}, {'header': 'true', 'enforceschema': 'true'})
     """
-    said = {name.lower(): str(value).lower() for name, value in options.items()}
-    if format != "csv" or said.get("header") != "true" or _BY_PLACE.lower() in said:
+    values = {name.lower(): str(value).lower() for name, value in options.items()}
+    if format != "csv" or values.get("header") != "true" or _BY_POSITION.lower() in values:
         return options
-    return {**options, _BY_PLACE: "false"}
+    return {**options, _BY_POSITION: "false"}
 
 
 _OF_ALL = """path basePath ignoreCorruptFiles ignoreMissingFiles ignoreInvalidPartitionPaths modifiedAfter modifiedBefore

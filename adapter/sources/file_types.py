@@ -40,9 +40,9 @@ _CUT = re.compile(
     r"[Uu]nexpected end of (?:\w+ )?(?:stream|file|input|block)|EOFException|Truncated|Premature EOF"
 )
 _NO_FOOTER = re.compile(r"is not a Parquet file|footer is too large|Malformed ORC file|Not a valid ORC file")
-_WHOLE = (
-    "Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and move them in when "
-    "they are complete; the next run reads it once it is."
+_MOVE_FILES = (
+    "Write files elsewhere, or under a name that begins with '_' or '.', and move them into the folder when they are "
+    "complete; the next run reads this one once it is."
 )
 
 
@@ -64,10 +64,10 @@ def _explain_end(text: str) -> str | None:
         kind = "ORC" if "ORC" in without[0] else "Parquet"
         return (
             f"{file} doesn't end as a{'' if kind == 'Parquet' else 'n'} {kind} file does: it is truncated, or still "
-            f"being written, or can't be read as {kind.lower()} at all. {_WHOLE} If it is of another format, correct "
+            f"being written, or can't be read as {kind.lower()} at all. {_MOVE_FILES} If it is of another format, correct "
             "the source's format."
         )
-    return f"{file} is truncated, or still being written. {_WHOLE}" if _CUT.search(text) else None
+    return f"{file} is truncated, or still being written. {_MOVE_FILES}" if _CUT.search(text) else None
 
 
 def _explain_header(text: str) -> str | None:

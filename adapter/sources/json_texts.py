@@ -1,4 +1,4 @@
-"""Texts that should be one JSON value each, and detection of what follows that value.
+"""SQL that checks whether a text is exactly one JSON value, and takes arrays of values apart.
 
 Spark's parser stops at the end of the first value of a text and ignores the rest: another record, half of one, an
 extra comma. Regular expressions recognize most texts that are one value. Others are parsed within brackets, where only
@@ -12,7 +12,7 @@ from ..util.quoting import literal
 _DEPTH = 5
 """Levels of nested objects that the regular expressions follow."""
 STRING = r'"(?:[^"\\]++|\\.)*+"'
-# Other quotes, comments and escapes, which Spark's options allow, are left to the parser.
+# Texts with other quotes, comments and escapes, which Spark's options allow, don't match: the parser checks them.
 _OTHERS = r"""[^{}"'/\\]++"""
 
 
@@ -78,13 +78,13 @@ def decoded_text(value: str, encoding: str | None, separator: str | None, is_fil
     >>> decoded_text("value", "UTF-16LE", "|", False)
     "trim(LEADING '\\ufeff' FROM decode(cast(value as binary), 'UTF-16LE'))"
     """
-    said = (encoding or "").upper()
-    if not is_file and said.startswith("UTF-16") and separator is None:
+    name = (encoding or "").upper()
+    if not is_file and name.startswith("UTF-16") and separator is None:
         return None  # Spark's reader of JSON says that it needs lineSep.
-    if said in ("", "UTF-8", "US-ASCII"):
-        text = _detected(value) if is_file and not said else value
-    elif said in ("ISO-8859-1", "UTF-16BE", "UTF-16LE") or (is_file and said in ("UTF-16", "UTF-32")):
-        text = f"decode(cast({value} as binary), {literal(said)})"
+    if name in ("", "UTF-8", "US-ASCII"):
+        text = _detected(value) if is_file and not name else value
+    elif name in ("ISO-8859-1", "UTF-16BE", "UTF-16LE") or (is_file and name in ("UTF-16", "UTF-32")):
+        text = f"decode(cast({value} as binary), {literal(name)})"
     else:
         return None
     return text if text == value and not is_file else f"trim(LEADING '\ufeff' FROM {text})"

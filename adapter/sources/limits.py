@@ -37,7 +37,7 @@ def without_limits(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_row_limit(format: str, options: Mapping[str, str], rows: int) -> dict[str, str]:
-    """Returns the options of a source, with a limit of so many rows for a micro-batch.
+    """Returns the options of a source with a limit of `rows` rows per micro-batch, or fewer if its own limit is lower.
 
     >>> with_row_limit("iceberg", {}, 1000)
     {'streaming-max-rows-per-micro-batch': '1000'}
@@ -46,13 +46,13 @@ def with_row_limit(format: str, options: Mapping[str, str], rows: int) -> dict[s
     >>> with_row_limit("json", {}, 1000), with_row_limit("json", {"maxfilespertrigger": "7"}, 1000)
     ({'maxFilesPerTrigger': '1'}, {'maxfilespertrigger': '7'})
     """
-    said = {key.lower(): value for key, value in options.items()}
+    given = {key.lower(): value for key, value in options.items()}
     if format not in ROWS:
-        if any(option.lower() in said for option in FILES):
+        if any(option.lower() in given for option in FILES):
             return dict(options)
         return {**options, FILES[0]: "1"}
     option = ROWS[format]
-    own = said.get(option.lower(), "")
+    own = given.get(option.lower(), "")
     fewer = min(rows, int(own)) if own.isdigit() else rows
     others = {key: value for key, value in options.items() if key.lower() != option.lower()}
     return {**others, option: str(fewer)}

@@ -9,7 +9,7 @@ from .connectors import CONNECTORS
 
 VALUE_FORMATS = ("json",)
 
-_WHERE = ("subscribe", "subscribepattern", "assign")
+_TOPIC_OPTIONS = ("subscribe", "subscribepattern", "assign")
 
 _NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|does not host this topic-partition")
 _NO_BROKER = re.compile(r"Timed out waiting for a node assignment|No resolvable bootstrap urls")
@@ -38,7 +38,7 @@ def in_batch(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def advice(format: str, problem: str) -> str:
-    """Returns the advice for a missing connector or schema, or any other error of Spark as it is.
+    """Returns the advice for a missing connector or schema; any other error of Spark is returned unchanged.
 
     >>> advice("avro", "Failed to find data source: avro. Please deploy the application.")
     "Spark's connector for Avro is missing. Name it in the profile: packages: [avro]"
@@ -141,7 +141,7 @@ def is_lost(text: str) -> bool:
 def options_problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:
     """Returns what is wrong with the options of a Kafka source; None if they are valid."""
     given = {name.lower() for name in options}
-    if "kafka.bootstrap.servers" not in given or not given.intersection(_WHERE):
+    if "kafka.bootstrap.servers" not in given or not given.intersection(_TOPIC_OPTIONS):
         return (
             "the format kafka needs 'kafka.bootstrap.servers' and one of 'subscribe', 'subscribePattern' and 'assign' "
             "under 'options'."

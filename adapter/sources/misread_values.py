@@ -1,7 +1,7 @@
-"""SQL for values that Spark's parsers of text accept with another meaning than the text has.
+"""SQL that finds values which Spark's text parsers accept, but with another meaning than their text has.
 
-A time of day as a TIMESTAMP gets the date of the run, text behind a DATE is cut off, a short number as a DATE counts
-days from 1970, a number that is too large for a DOUBLE is Infinity, and 200 as a TINYINT is -56.
+A time of day as a TIMESTAMP gets the date of the run, text after a DATE is cut off, a short number as a DATE counts days
+from 1970, a number that is too large for a DOUBLE becomes Infinity, and 200 as a TINYINT becomes -56.
 """
 
 from __future__ import annotations
@@ -13,14 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from ..util.quoting import literal
 from .file_options import by_lower_name
 
-DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT = (
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-    "double",
-    "float",
-    "tinyint",
-)
+DATE, TIMESTAMP, TIMESTAMP_NTZ = "date", "timestamp", "timestamp_ntz"
+DOUBLE, FLOAT, TINYINT = "double", "float", "tinyint"
 KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT})
 _INTEGERS = frozenset({TINYINT, "smallint", "int", "bigint"})
 _FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat"}
@@ -31,7 +25,7 @@ _LAST = {
     TIMESTAMP_NTZ: "timestamp_ntz'9999-12-31 23:59:59.999999'",
 }
 _TIME_OF_DAY = r"^\s*+(?:T|\d{1,2}:)"
-# A midnight behind a date says nothing more.
+# Midnight after a date adds nothing to it.
 _DATE = (
     r"^\s*+[+-]?\d{4,}(?:-\d{1,2}){0,2}"
     r"(?:[T ]\s*+(?:0{1,2}(?::0{1,2}){0,2}(?:\.0+)?\s*+(?:Z|UTC|GMT|[+-]\d{1,2}(?::?\d{1,2})?)?)?)?\s*+$"
@@ -42,14 +36,14 @@ _ESCAPED = r"u00(?:3[0-9aA]|54|2[0bBdD])"
 
 
 def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
-    """Returns the types whose texts Spark parses without a format, as the options of a source say.
+    """Returns the types that Spark parses without a format, given a source's options.
 
     >>> sorted(guessed_types({})), sorted(guessed_types({"DateFormat": "d/M/y"}))
     (['date', 'timestamp'], ['timestamp'])
     """
-    said = {name.lower(): str(value).lower() for name, value in options.items()}
+    values = {name.lower(): str(value).lower() for name, value in options.items()}
     return frozenset(
-        kind for kind, name in _FORMATS.items() if name not in said or said.get(_FALLBACK) == "true"
+        kind for kind, name in _FORMATS.items() if name not in values or values.get(_FALLBACK) == "true"
     )
 
 
@@ -73,13 +67,13 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
     Args:
         kind: its type: a DOUBLE, a FLOAT, or one that is parsed without a format.
     """
-    said = by_lower_name(options)
-    empty = literal(said.get("nullvalue", ""))
+    values = by_lower_name(options)
+    empty = literal(values.get("nullvalue", ""))
     if kind in (DOUBLE, FLOAT):
         named = {
-            "NaN": said.get("nanvalue", "NaN"),
-            "Infinity": said.get("positiveinf", "Inf"),
-            "-Infinity": said.get("negativeinf", "-Inf"),
+            "NaN": values.get("nanvalue", "NaN"),
+            "Infinity": values.get("positiveinf", "Inf"),
+            "-Infinity": values.get("negativeinf", "-Inf"),
         }
         cases = "".join(
             f"when {text} = {literal(name)} then {kind}('{value}') " for value, name in named.items()
@@ -90,14 +84,14 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
             f"case when {text} = {empty} then null {cases}when {number} then try_cast({text} as {kind}) end"
         )
     found = f"try_cast({text} as {kind})"
-    if "timezone" in said and kind == TIMESTAMP:
-        zone = f"map('timeZone', {literal(said['timezone'])})"
+    if "timezone" in values and kind == TIMESTAMP:
+        zone = f"map('timeZone', {literal(values['timezone'])})"
         found = f"from_json(to_json(named_struct('x', {text})), 'x timestamp', {zone}).x"
     return f"case when {text} = {empty} then null else {found} end"
 
 
 def is_element(kind: str, options: Mapping[str, str]) -> bool:
-    """Returns whether `cast_element` has the values of a type.
+    """Returns whether `cast_element` supports a type.
 
     >>> [is_element(kind, {}) for kind in ("bigint", "decimal(9,2)", "date", "string", "array<int>")]
     [True, True, True, False, False]
@@ -158,7 +152,7 @@ def times_in_json(names: Collection[str]) -> str:
 
 def _in_json(names: Collection[str], rest: str) -> str:
     found = rf"""(?:{_names(names)})["']?+\s*+:\s*+(?:[\[{{]|["']{rest})"""
-    # A regular expression is fast if few characters can be its first.
+    # A regular expression that can begin with few characters only is fast.
     return rf"""["'{{,\\]\s*+(?:{found}|{_ESCAPED})"""
 
 

@@ -77,8 +77,8 @@ def with_connection(connection: Mapping[str, str], own: Mapping[str, str]) -> di
     >>> with_connection({"Password": "a", "user": "me"}, {"password": "b"})
     {'user': 'me', 'password': 'b'}
     """
-    said = {name.lower() for name in own}
-    return {**{name: value for name, value in connection.items() if name.lower() not in said}, **own}
+    given = {name.lower() for name in own}
+    return {**{name: value for name, value in connection.items() if name.lower() not in given}, **own}
 
 
 def warn_of_secrets(source: str, options: Mapping[str, Any]) -> None:

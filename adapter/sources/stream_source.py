@@ -99,7 +99,7 @@ SETTINGS = (
         "options from the profile under this name ([Secrets](#secrets))",
     ),
 )
-"""Keys of ``meta.stream`` of a source. A test makes the reference and the schemas for editors from it."""
+"""Keys of ``meta.stream`` of a source. `tests.reference_pages` generates the reference and the editors' JSON schemas."""
 
 KEYS = names(SETTINGS)
 
@@ -152,7 +152,7 @@ class DeclaredSource:
 
     @property
     def is_table(self) -> bool:
-        """Whether the source is a table of a catalog, not one that `sources.yml` declares."""
+        """Whether the source is an existing Iceberg table, not files or messages."""
         return self.format == ICEBERG
 
     @property
@@ -301,18 +301,16 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
     return same
 
 
-_TABLES = {"delta": "Delta", "hudi": "Hudi"}
+_OTHER_TABLES = {"delta": "Delta", "hudi": "Hudi"}
 
 
 def _unknown_format(format: str) -> str:
-    """Returns why streams can't have a format, and what to write instead."""
+    """Returns why a source can't be read as a stream in this format, and what to write instead."""
     formats = (ICEBERG, KAFKA, *FILE_FORMATS)
     known = f"Formats are {', '.join(formats)}."
-    like = did_you_mean(format, formats)
-    if (tables := _TABLES.get(format.lower())) is None:
-        return (
-            f"its 'format' is {without_secrets(repr(format))}, which can't be read as a stream{like} {known}"
-        )
+    proposal = did_you_mean(format, formats)
+    if (tables := _OTHER_TABLES.get(format.lower())) is None:
+        return f"its 'format' is {without_secrets(repr(format))}, which can't be read as a stream{proposal} {known}"
     return (
         f"its 'format' is {format}, and {tables} tables aren't read as streams. Leave 'stream' out to read the table in "
         "batch; for a stream, have an incremental model copy the rows that come to an Iceberg table, and read that. "
@@ -320,21 +318,22 @@ def _unknown_format(format: str) -> str:
     )
 
 
-_OF_BATCH = {
+_WITHOUT_EFFECT = {
     "branch": "a stream reads the table's main branch; to read another one, make a table of it",
     "tag": "a stream follows the table's main branch, and a tag doesn't move",
     "path": "the table is the one that the source's 'schema' and 'identifier' name",
 }
+"""Option of a table → why a stream doesn't read it."""
 
 
 def _unread_option(format: str, option: str, known: Sequence[str]) -> str:
     """Returns why a stream of a format doesn't read an option, and what to write instead."""
     what = "an Iceberg table" if format == "iceberg" else "Kafka"
-    why = _OF_BATCH.get(option.lower()) if format == "iceberg" else None
-    said = f"'{option}' under 'options' isn't read by a stream of {what}"
+    why = _WITHOUT_EFFECT.get(option.lower()) if format == "iceberg" else None
+    problem = f"'{option}' under 'options' isn't read by a stream of {what}"
     if why is not None:
-        return f"{said}: {why}. Leave it out."
-    return f"{said}, so it would have no effect. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
+        return f"{problem}: {why}. Leave it out."
+    return f"{problem}, so it would have no effect. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
 
 
 def _schema(name: str, schema: Any) -> str | None:
@@ -418,14 +417,13 @@ _root: Path | None = None
 
 
 def start_at(project_root: str | Path) -> None:
-    """Sets the project folder that relative paths of sources start at. A dbt run calls it before it reads its
-    sources."""
+    """Sets the project folder that relative paths of sources start at. Called before dbt reads the sources."""
     global _root
     _root = Path(project_root)
 
 
 def project_root() -> Path | None:
-    """The folder that relative paths of sources start at; None if no project was read."""
+    """Returns the folder that relative paths of sources start at; None if no project was read."""
     return _root
 
 

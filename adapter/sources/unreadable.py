@@ -54,16 +54,16 @@ WHOLE = "(whole record)"
 LINE = "__line"
 """The column of files that are read as text."""
 
-_RECORD, _IS_WHOLE = "__text", "__is_whole"
+_RECORD, _IS_UNPARSED = "__text", "__is_whole"
 _QUOTE = literal("'")
 _OPTION = "columnnameofcorruptrecord"
-_SPARKS = "_corrupt_record"
+_DEFAULT_OF_SPARK = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
-_OF_A_MESSAGE = "concat('partition ', partition, ' of topic ', topic, ', offset ', offset)"
+_PLACE_OF_MESSAGE = "concat('partition ', partition, ' of topic ', topic, ', offset ', offset)"
 _PROBING = frozenset(map(str.lower, csv_quotes.PROBING))
 _AS_READ: Mapping[str, str] = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-"""Options with which CSV is written as it is read: Spark keeps spaces around values that it reads, and drops them where it
-writes."""
+"""Options with which CSV is written as it is read: by default, Spark keeps spaces around values when it reads, and drops
+them when it writes."""
 _TEXT = re.compile(r"(string|char|varchar|variant)\b")
 _REFUSED = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (Source .*? can't be read\b.*?\.) SQLSTATE: P0001", re.DOTALL
@@ -133,7 +133,7 @@ class Records:
     def raw(self) -> str:
         """The column in which Spark's reader puts the text of an unreadable record."""
         named = raw_column(self.options)
-        own = (named or _SPARKS).lower()
+        own = (named or _DEFAULT_OF_SPARK).lower()
         found = next((name for name, kind in self.fields if name.lower() == own and kind == "string"), None)
         return found or (named or RAW_RECORD if self.on_error == KEEP_RAW else _RAW)
 
@@ -166,8 +166,8 @@ class Records:
 
     @property
     def _probes(self) -> list[str]:
-        """The columns that are only read in order to get the text of each record: the first and the last of CSV whose
-        quotes may run on. The text is missing where both are NULL."""
+        """The columns that are read only to get the text of each record: the first and the last one of CSV whose quotes may
+        extend over lines. A record in which both are NULL has no text."""
         if self.format != "csv" or not csv_quotes.may_run_on(self.options):
             return []
         names = [*self._types]
@@ -177,7 +177,7 @@ class Records:
     def _cast(self) -> dict[str, str]:
         """The columns of CSV and XML that are read as STRING and cast here, where their texts can be compared.
 
-        Of XML these are all columns that aren't nested: behind a value that it can't read, Spark reads no other one of
+        In XML these are all columns that aren't nested: after a value that it can't parse, Spark reads no other value of
         the record.
         """
         if self.format == "xml":
@@ -197,14 +197,14 @@ class Records:
             return None
         if self.are_messages:
             return "cast(value as string)"
-        said = by_lower_name(self.options)
-        is_file = said.get("multiline", "false").lower() == "true"
-        encoding = said.get("encoding", said.get("charset"))
-        return json_texts.decoded_text(LINE, encoding, said.get("linesep"), is_file)
+        values = by_lower_name(self.options)
+        is_file = values.get("multiline", "false").lower() == "true"
+        encoding = values.get("encoding", values.get("charset"))
+        return json_texts.decoded_text(LINE, encoding, values.get("linesep"), is_file)
 
     @property
     def _unread(self) -> str:
-        """The column with the text of a record that isn't read as it is; NULL for others."""
+        """The column with the text of a record that has unreadable values; NULL for others."""
         return _RECORD if self.are_texts else quoted(self.raw)
 
     def of_columns(self, wanted: Sequence[str] | None) -> Records:
@@ -232,19 +232,21 @@ class Records:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
         return bool(self.parsing()) or self.on_error != WARN or self._is_own
 
-    # What a query over the records selects.
+    # -- what a query over the records selects -------------------------------------------------------
 
-    def found(self, wanted: Sequence[str] | None = None) -> str:
+    def unreadable_values(self, wanted: Sequence[str] | None = None) -> str:
         """SQL for a struct of unreadable values as text, by column; NULL for a good record.
 
         Args:
-            wanted: the columns that are read; None for all. Others needn't be checked where rows are only counted.
+            wanted: the columns that are read; None for all. With ``on_error: warn`` only these are checked.
         """
         types = self._types
         if self.on_error == WARN and wanted is not None and self.raw not in wanted:
             types = {name: types[name] for name in wanted if name in types} or types
         checked = {name: kind for name, kind in types.items() if not _TEXT.match(kind)}
-        bad = ", ".join(f"{literal(name)}, {self._bad(name, kind)}" for name, kind in checked.items())
+        bad = ", ".join(
+            f"{literal(name)}, {self._unreadable_value(name, kind)}" for name, kind in checked.items()
+        )
         some = " or ".join(f"__b.{quoted(name)} is not null" for name in checked) or "false"
         values = ", ".join(f"{literal(name)}, __b.{quoted(name)}" for name in checked)
         # Spark parses only the columns that a query names, so errors in others go unnoticed.
@@ -263,7 +265,7 @@ class Records:
         if self.are_texts:
             nothing = "".join(f"{literal(name)}, cast(null as string), " for name in checked)
             only = f"named_struct({nothing}{literal(WHOLE)}, {record})"
-            found = f"if({_IS_WHOLE}, {only}, {found})"
+            found = f"if({_IS_UNPARSED}, {only}, {found})"
         return f"case when {self._unread} is not null then {found} end"
 
     def select(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
@@ -292,7 +294,7 @@ class Records:
             return f"select {', '.join(map(quoted, self.names))} from {records}"
         condition, columns = self.condition(UNREADABLE), ", ".join(self.select(None, UNREADABLE))
         where = f" where {condition}" if condition else ""
-        return f"select {columns} from (select *, {self.found()} as {UNREADABLE} from {records}){where}"
+        return f"select {columns} from (select *, {self.unreadable_values()} as {UNREADABLE} from {records}){where}"
 
     def _raw_item(self, unreadable: str) -> str:
         raw = quoted(self.raw)
@@ -324,10 +326,10 @@ class Records:
             f"concat({literal(f'Source {self.source}: ')}, {what}, {self.place}, {literal(f'). {_ADVICE}')})"
         )
 
-    # A record as texts.
+    # -- a record as texts ---------------------------------------------------------------------------
 
     def _as_texts(self, types: Mapping[str, str]) -> str:
-        """SQL for an array of structs of texts: the record, or the rows of a JSON array that may be the row at hand."""
+        """SQL for an array of structs of texts: of the record, or of the elements of a JSON array that may be this row."""
         raw = self._unread
         if self.format == "csv":
             # CSV fields are matched by position.
@@ -357,7 +359,7 @@ class Records:
         fields = ",".join(f"{quoted(name)}:{kind}" for name, kind in types.items())
         return f"from_json({quoted(self.raw)}, {literal(f'array<struct<{fields}>>')}, {self._map()})"
 
-    def _bad(self, name: str, kind: str) -> str:
+    def _unreadable_value(self, name: str, kind: str) -> str:
         """SQL for a value's text if it is unreadable; else NULL."""
         text, other = f"__e.{quoted(name)}", "false"
         if self.are_texts:
@@ -383,14 +385,14 @@ class Records:
         """Spark's options as an argument of its SQL functions.
 
         Args:
-            defaults: options that hold where the source has none of the name.
+            defaults: options to add unless the source has them.
         """
-        said = {*map(str.lower, self.options)}
-        missing = {name: value for name, value in (defaults or {}).items() if name.lower() not in said}
+        names = {*map(str.lower, self.options)}
+        missing = {name: value for name, value in (defaults or {}).items() if name.lower() not in names}
         options = missing | {
             name: value
             for name, value in self.options.items()
-            # Without options of file systems and those that only select files.
+            # Without options of file systems, which have a dot, and those that aren't about records.
             if name.lower() not in _OWN_OPTIONS and "." not in name
         }
         options |= {"mode": "PERMISSIVE"} | ({"columnNameOfCorruptRecord": raw} if raw else {})
@@ -398,12 +400,12 @@ class Records:
 
     def parsing(self) -> list[list[str]]:
         """Returns SELECT lists, each over the one before, over what is read with `schema` or as text. The last one gives
-        the columns of `schema` with their own types, those of folders, and those for `found`."""
+        the columns of `schema` with their own types, those of folders, and those for `unreadable_values`."""
         if self.are_texts:
             return self._parsing_json()
         return [*self._probed_select_lists(), *self._casting()]
 
-    # CSV, whose records are parsed again where a quote may run on. Values of CSV and XML are cast.
+    # -- CSV, parsed again if a quote may extend over lines; casts of values of CSV and XML ------------
 
     def _probed_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV that is read with probes."""
@@ -488,7 +490,7 @@ class Records:
             return cast_element(kind, quoted(name), self.options, self._map())
         return cast_text(kind, quoted(name), self.options)
 
-    # JSON, from texts.
+    # -- JSON, from texts ----------------------------------------------------------------------------
 
     def _parsing_json(self) -> list[list[str]]:
         """Returns the SELECT lists for files that are read as text, and for Kafka's messages.
@@ -513,10 +515,13 @@ class Records:
             message = f"if(startswith(__value, '['), null, {message})"
             passed = [*map(quoted, self.folders)]
         return [
-            [f"{self._text} as __value", *([f"{_OF_A_MESSAGE} as __place"] if self.are_messages else passed)],
+            [
+                f"{self._text} as __value",
+                *([f"{_PLACE_OF_MESSAGE} as __place"] if self.are_messages else passed),
+            ],
             [f"{message} as __message", "__value", *passed],
             ["*", f"{self._is_plain('__message', '__value')} as __plain"],
-            # Most records are plain: computed as one expression with the others, each would cost twice as much.
+            # Most records are plain. Computed in one expression with the others, each of them would cost twice as much.
             [
                 f"explode(if(__plain, array(null), {rows})) as __row",
                 "__message",
@@ -526,7 +531,7 @@ class Records:
             ],
             [
                 *(
-                    self._exact_values.whole(
+                    self._exact_values.with_nested_text(
                         name,
                         f"if(__plain, __message.{quoted(name)}, __row.record.{quoted(name)})",
                         "if(__plain, __value, __row.own)",
@@ -536,7 +541,7 @@ class Records:
                 ),
                 f"if(__plain, null, __row.raw) as {quoted(self.raw)}",
                 f"if(__plain, null, __row.text) as {_RECORD}",
-                f"not __plain and __row.record is null as {_IS_WHOLE}",
+                f"not __plain and __row.record is null as {_IS_UNPARSED}",
                 *passed,
             ],
         ]
@@ -563,9 +568,10 @@ class Records:
         return ExactValues(self._types, self._map(), self._map(_RAW), guessed_types(self.options))
 
     def _checked(self, record: str, text: str) -> str:
-        """SQL for a parsed record with corrected values, its text, and the text again if something is unreadable."""
+        """SQL for a parsed record with corrected values. `text` is its text if a value is unreadable, `own` its text if
+        `with_nested_text` needs it; else NULL."""
         exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
-        own = f"if({exact.are_whole(record)}, {text}, null)"
+        own = f"if({exact.may_have_nested_text(record)}, {text}, null)"
         row = f"named_struct('record', {record}, 'text', {raw}, 'own', {own})"
         may_differ = exact.may_differ(record, text)
         if may_differ == "false":
@@ -577,7 +583,7 @@ class Records:
         return f"if({may_differ}, transform(array({exact.texts(text)}), __v -> {corrected})[0], {row})"
 
     def _row(self, record: str, text: str, raw: str, own: str = "cast(null as string)") -> str:
-        """SQL for the row of a record, whose own text is only needed where it is read."""
+        """SQL for the row of a record. `own`: its text if `with_nested_text` needs it."""
         return f"named_struct('record', {record}, 'text', {text}, 'raw', {raw}, 'own', {own})"
 
     def _elements(self, unread: str) -> str:

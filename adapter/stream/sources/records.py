@@ -60,7 +60,7 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
     records = records.of_columns(wanted)
     for selected in records.parsing():
         found = found.selectExpr(*selected)
-    rows = found.selectExpr("*", f"{records.found(wanted)} as {hidden}")
+    rows = found.selectExpr("*", f"{records.unreadable_values(wanted)} as {hidden}")
     condition = records.condition(hidden)
     if condition is not None and not (counted and hidden == DROPPED):
         rows = rows.where(condition)
