@@ -45,10 +45,7 @@ SETTINGS = (
     ),
     SettingInfo("host", _TEXT, "`sc://host:port`, for `method: connect`"),
     SettingInfo(
-        "master",
-        _TEXT,
-        "Spark's master URL, for example of a [cluster](../operate/clusters.md)",
-        "local[*]",
+        "master", _TEXT, "Spark's master URL, for example of a [cluster](../operate/clusters.md)", "local[*]"
     ),
     SettingInfo(
         "storage_root",
@@ -85,10 +82,7 @@ SETTINGS = (
         default_text="`~/.cache/dbt-spark-streaming`",
     ),
     SettingInfo(
-        "file_format",
-        _TEXT,
-        "default format of tables, seeds, snapshots and incremental models",
-        "iceberg",
+        "file_format", _TEXT, "default format of tables, seeds, snapshots and incremental models", "iceberg"
     ),
     SettingInfo(
         "server_side_parameters",

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,17 +209,8 @@ class DbtProject:
             if node.resource_type == "model" and node.config.materialized in MATERIALIZATIONS
         }
         if selection != Selection():
-            listed = self._dbt(
-                "ls",
-                *selection.options,
-                "--resource-type",
-                "model",
-                "--output",
-                "json",
-                "--output-keys",
-                "unique_id",
-                manifest=manifest,
-            )
+            output = "--resource-type model --output json --output-keys unique_id".split()
+            listed = self._dbt("ls", *selection.options, *output, manifest=manifest)
             # Not by path: a package may have a model in a file of the same path.
             wanted = {json.loads(line)["unique_id"] for line in listed}
             nodes = {k: node for k, node in nodes.items() if k in wanted}
@@ -337,13 +329,11 @@ def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
     >>> _depths({"c": ["b"], "a": ["raw"], "b": ["a"]})
     {'a': 1, 'b': 2, 'c': 3}
     """
-    found: dict[str, int] = {}
-    left = dict(parents)
-    while ready := [name for name, above in left.items() if not any(each in left for each in above)]:
-        for name in ready:
-            found[name] = 1 + max((found.get(each, 0) for each in left[name]), default=0)
-        left = {name: above for name, above in left.items() if name not in found}
-    return found
+    depths: dict[str, int] = {}
+    for name in TopologicalSorter(parents).static_order():
+        if name in parents:
+            depths[name] = 1 + max((depths.get(parent, 0) for parent in parents[name]), default=0)
+    return depths
 
 
 def has_failed(entry: Any) -> bool:

@@ -9,11 +9,7 @@ from pathlib import Path
 
 from .project import ProjectError
 
-FILES = {
-    "properties": "models/**/*.yml",
-    "project": "dbt_project.yml",
-    "profiles": "profiles.yml",
-}
+FILES = {"properties": "models/**/*.yml", "project": "dbt_project.yml", "profiles": "profiles.yml"}
 """Schema → the files of a project that it is for."""
 
 

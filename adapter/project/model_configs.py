@@ -293,12 +293,7 @@ _TABLES = (
     ),
     ModelConfig(
         "partition_by",
-        ValueType(
-            COLUMNS.name,
-            COLUMNS.schema,
-            "write a column or a list of columns, as in ['days(at)', 'city']",
-            is_columns,
-        ),
+        replace(COLUMNS, instead="write a column or a list of columns, as in ['days(at)', 'city']"),
         "columns, or functions of one: `days(at)`, `bucket(16, id)`",
         default_text="not partitioned",
     ),
@@ -379,11 +374,10 @@ _INCREMENTAL = (
     ModelConfig("merge_update_columns", COLUMNS, "the columns that `merge` updates", default_text="all"),
     ModelConfig(
         "merge_exclude_columns",
-        ValueType(
-            COLUMNS.name,
-            {"anyOf": [{"type": "string", "minLength": 1}, _TEXTS]},
-            COLUMNS.instead,
-            lambda value: is_columns(value) or value in ([], ()),
+        replace(
+            COLUMNS,
+            schema={"anyOf": [{"type": "string", "minLength": 1}, _TEXTS]},
+            is_valid=lambda value: is_columns(value) or value in ([], ()),
         ),
         "the columns that `merge` doesn't update",
     ),

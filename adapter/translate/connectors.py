@@ -1,4 +1,4 @@
-"""Writes the connector of a CREATE TABLE as what sources.yml says of a source."""
+"""Translates the connector of a CREATE TABLE to the entry of a source in sources.yml."""
 
 from __future__ import annotations
 
@@ -23,50 +23,41 @@ _CSV = {
 }
 _RENAMED = {
     "connector.type": "connector",
-    "connector.topic": "topic",
     "connector.startup-mode": "scan.startup.mode",
-    "connector.path": "path",
-    "connector.url": "url",
     "connector.table": "table-name",
-    "connector.driver": "driver",
-    "connector.username": "username",
-    "connector.password": "password",
-    "connector.lookup.cache.ttl": "lookup.cache.ttl",
-    "connector.lookup.cache.max-rows": "lookup.cache.max-rows",
-    "connector.lookup.max-retries": "lookup.max-retries",
     "format.type": "format",
     "format.field-delimiter": "csv.field-delimiter",
     "format.quote-character": "csv.quote-character",
     "format.escape-character": "csv.escape-character",
     "format.null-literal": "csv.null-literal",
 }
-"""Options of Flink before 1.11, and what they are called since."""
-_OF_VALUES = re.compile(r"^value\.(?=format$|[\w-]+\.)")
-_WITHOUT_MEANING = ("connector.version", "format.derive-schema", "update-mode")
+"""Option of Flink before 1.11 → its name since. Others of a connector only lost their prefix ``connector.``."""
+_PREFIX_OF_VALUES = re.compile(r"^value\.(?=format$|[\w-]+\.)")
+_OBSOLETE = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
 SINKS = ("print", "blackhole")
-"""Connectors that take rows and give none."""
+"""Connectors that can only be written."""
 _GENERATORS = ("datagen", "faker", "nexmark")
 _SECRET = re.compile(r"security|sasl|ssl|password|username|secret|token")
-_STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
-_PASSED_OVER = re.compile(
+_STARTING_OFFSETS = {"earliest-offset": "earliest", "latest-offset": "latest"}
+_IGNORED = re.compile(
     r"sink\.|properties\.group\.id|fields\.|rows-per-second|number-of-rows|.*(-|\.)rate$|scan\.parallelism"
 )
 
 
-def described(table: CreateTable, is_looked_up: bool, notes: list[Note]) -> SourceTable:
-    """Returns what sources.yml says of a table.
+def source_entry(table: CreateTable, is_looked_up: bool, notes: list[Note]) -> SourceTable:
+    """Returns the entry of a table in sources.yml.
 
     Args:
         is_looked_up: whether models read it as a static or an external table.
-        notes: what should be checked is added to it.
+        notes: gets a note on each option that has no translation, or one to check.
     """
-    return _Connector(table, notes).described(is_looked_up)
+    return _Connector(table, notes).source_entry(is_looked_up)
 
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table with the names that they have since Flink 1.11, and those of the format of values
-    without ``value.``.
+    """Returns the options of a table under the names of Flink 1.11 and later, and those of the format of values without
+    ``value.``.
 
     >>> current_options({"connector.type": "kafka", "connector.properties.zookeeper.connect": "z", "update-mode": "append"})
     {'connector': 'kafka', 'properties.zookeeper.connect': 'z'}
@@ -86,15 +77,15 @@ def current_options(options: Mapping[str, str]) -> dict[str, str]:
             found[f"properties.{value}"] = options.get(f"connector.properties.{listed[1]}.value", "")
         elif name == "format.ignore-parse-errors":
             found[f"{format}.ignore-parse-errors"] = value
-        elif name not in _WITHOUT_MEANING and not re.fullmatch(r"connector\.properties\.\d+\.value", name):
-            found[_OF_VALUES.sub("", _RENAMED.get(name, name.removeprefix("connector.")))] = value
+        elif name not in _OBSOLETE and not re.fullmatch(r"connector\.properties\.\d+\.value", name):
+            found[_PREFIX_OF_VALUES.sub("", _RENAMED.get(name, name.removeprefix("connector.")))] = value
     if "connector" in found:
         found["connector"] = re.sub(r"^kafka-0\.1\d$", "kafka", found["connector"])
     return found
 
 
-def needs_message(table: CreateTable) -> bool:
-    """Returns whether a model takes a table's columns out of the messages of Kafka."""
+def needs_parsing(table: CreateTable) -> bool:
+    """Returns whether a model has to parse a table's columns from Kafka's messages, because a source can't."""
     connector = table.options.get("connector", "")
     if any(each.metadata for each in table.columns):
         return "kafka" in connector
@@ -102,16 +93,16 @@ def needs_message(table: CreateTable) -> bool:
 
 
 def parsed_value(table: CreateTable) -> exp.Expr:
-    """Returns the expression that parses the value of a message of Kafka."""
+    """Returns the expression that parses the value of a Kafka message."""
     options = table.options
     format = options.get("format", "")
     ignored = options.get(f"{format}.ignore-parse-errors", "")
-    said = {} if ignored.lower() == "true" else {"mode": "FAILFAST"}
+    settings = {} if ignored.lower() == "true" else {"mode": "FAILFAST"}
     if format == "csv":
-        said |= {ours: options[name] for name, ours in _CSV.items() if name in options}
+        settings |= {ours: options[name] for name, ours in _CSV.items() if name in options}
     arguments = [exp.cast(exp.column("value"), "string"), exp.Literal.string(schema_of(table))]
-    if said:
-        pairs = [exp.Literal.string(each) for pair in said.items() for each in pair]
+    if settings:
+        pairs = [exp.Literal.string(each) for pair in settings.items() for each in pair]
         arguments.append(exp.Anonymous(this="map", expressions=pairs))
     return exp.Anonymous(this="from_csv" if format == "csv" else "from_json", expressions=arguments)
 
@@ -122,19 +113,20 @@ def schema_of(table: CreateTable) -> str:
 
 
 def _with_variables(text: str) -> str:
+    """Replaces variables of a script, ``${NAME}``, by environment variables in Jinja."""
     return re.sub(r"\$\{(\w+)\}", r"{{ env_var('\1') }}", text)
 
 
 class _Connector:
-    """The connector of a table. Options that it has read are taken out of `_left`."""
+    """The connector of a table. `_left` holds the options that haven't been translated yet."""
 
     def __init__(self, table: CreateTable, notes: list[Note]) -> None:
         self._table, self._notes = table, notes
         self._left = {name: _with_variables(value) for name, value in table.options.items()}
         self._connection: dict[str, str] = {}
 
-    def described(self, is_looked_up: bool) -> SourceTable:
-        """Returns what sources.yml says of the table."""
+    def source_entry(self, is_looked_up: bool) -> SourceTable:
+        """See the function `source_entry`."""
         table = self._table
         connector = self._pop("connector")
         if connector == "jdbc":
@@ -142,7 +134,7 @@ class _Connector:
         else:
             stream = self._stream_settings(connector)
             is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
-            if is_parsed and table.physical and not needs_message(table):
+            if is_parsed and table.physical and not needs_parsing(table):
                 stream["schema"] = schema_of(table)
             if table.key and (connector == "upsert-kafka" or connector.endswith("-cdc") or is_looked_up):
                 stream["unique_key"] = list(table.key)
@@ -152,11 +144,11 @@ class _Connector:
         if self._connection:
             names = ", ".join(self._connection)
             self._note(f"{names} of {table.name} go into profiles.yml, under connections: {table.name}.")
-        unread = [name for name in self._left if not _PASSED_OVER.match(name)]
+        unread = [name for name in self._left if not _IGNORED.match(name)]
         if unread:
             self._note(f"{', '.join(unread)} of {table.name} have no counterpart and are left out.")
         time = table.watermark[0] if table.watermark else None
-        is_in_rows = time in {each.name for each in table.physical} and not needs_message(table)
+        is_in_rows = time in {each.name for each in table.physical} and not needs_parsing(table)
         return SourceTable(meta, time if is_in_rows else None, self._connection)
 
     def _pop(self, name: str, default: str = "") -> str:
@@ -171,13 +163,13 @@ class _Connector:
         if connector == "filesystem":
             return self._files()
         if connector in _GENERATORS:
-            what = f"the connector {connector} makes rows up"
+            why = f"the connector {connector} generates rows"
             self._left.clear()
         else:
-            what = f"the connector {connector} has no counterpart" if connector else "it has no connector"
+            why = f"the connector {connector} has no counterpart" if connector else "it has no connector"
         name = self._table.name
         self._note(
-            f"{name} is read from JSON files in data/{name}, for {what}. Put rows there, or say in sources.yml what it is."
+            f"{name} is read from JSON files in data/{name}, because {why}. Put rows there, or correct sources.yml."
         )
         return {"format": "json", "options": {"path": f"data/{name}"}}
 
@@ -193,7 +185,7 @@ class _Connector:
         return found
 
     def _errors(self, format: str) -> dict[str, str]:
-        """Returns on_error: Flink stops at a record that it can't read, unless its format ignores errors."""
+        """Returns the setting `on_error`: Flink stops at a record that it can't read, unless its format ignores errors."""
         ignored = self._pop(f"{format}.ignore-parse-errors", "false")
         for name in ("timestamp-format.standard", "fail-on-missing-field", "encode.decimal-as-plain-number"):
             self._pop(f"{format}.{name}")
@@ -212,8 +204,8 @@ class _Connector:
             options["subscribe"] = self._pop("topic", table.name).replace(";", ",")
         is_upsert = "upsert" in table.options["connector"]
         mode = self._pop("scan.startup.mode", "group-offsets")
-        if mode in _STARTS:
-            options["startingOffsets"] = _STARTS[mode]
+        if mode in _STARTING_OFFSETS:
+            options["startingOffsets"] = _STARTING_OFFSETS[mode]
         elif mode == "timestamp":
             options["startingTimestamp"] = self._pop("scan.startup.timestamp-millis")
         elif not is_upsert:
@@ -222,7 +214,7 @@ class _Connector:
                 "sources.yml if that is wrong."
             )
         stream: dict[str, Any] = {"format": "kafka", "options": options}
-        is_message = needs_message(table)
+        is_message = needs_parsing(table)
         format = self._format(("json", "csv") if is_message else ("json",))
         errors = self._errors(format)
         if is_message:

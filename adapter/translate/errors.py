@@ -29,6 +29,6 @@ class Untranslatable(Exception):
 
 
 def line_of(node: exp.Expr) -> int | None:
-    """Returns the line of a node: that of the first name in it; None if it has none."""
+    """Returns the line of the first name in a node; None if there is none."""
     found = [each.meta["line"] for each in every(node, exp.Expr) if "line" in each.meta]
     return min(found) if found else None

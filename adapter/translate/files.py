@@ -1,4 +1,4 @@
-"""The files of a translated project: sources.yml, models, seeds, and what dbt needs to run them."""
+"""Writes the files of a translated project: sources.yml, models, seeds, and dbt's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Model:
     reads: Mapping[str, NamedRelation] = field(default_factory=dict)
     domains: Sequence[str] = ()
     group_keys: Sequence[frozenset[str]] = ()
-    """For each key of its GROUP BY, the columns of the result that have it."""
+    """For each key of its GROUP BY, the columns of the result with its value."""
     key: Sequence[str] = ()
     """The PRIMARY KEY of the table that it fills."""
     notes: Sequence[Note] = ()
@@ -40,7 +40,7 @@ class Model:
 
     @property
     def is_ephemeral(self) -> bool:
-        """Whether it is a part of the models that read it."""
+        """Whether it is inlined into the models that read it."""
         return self.config.get("materialized") == "ephemeral"
 
 
@@ -51,7 +51,7 @@ class SourceTable:
     meta: dict[str, Any]
     event_time: str | None
     connection: dict[str, str]
-    """Options for the profile: they may be secrets."""
+    """Options for the profile, since they may be secrets."""
 
 
 @dataclass(frozen=True)

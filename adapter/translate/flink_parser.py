@@ -1,4 +1,4 @@
-"""Reads Flink's SQL: sqlglot's parser of Spark's with what Flink has in addition."""
+"""Parses Flink's SQL: sqlglot's parser for Spark, extended by Flink's syntax."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .errors import Untranslatable
 from .functions import LENGTH, RENAMED
 
 WINDOW = "window"
-"""Key of a table's `meta` with the `WindowCall` that it is."""
+"""Key of a table's `meta` with its `WindowCall`, if it is a windowing TVF."""
 _SIMPLE = {
     **dict.fromkeys(("CHAR", "CHARACTER", "VARCHAR", "STRING", "TIME"), "string"),
     **dict.fromkeys(("BINARY", "VARBINARY", "BYTES"), "binary"),
@@ -51,7 +51,7 @@ class WindowCall:
 
 
 class Tokenizer(Spark.Tokenizer):
-    """Reads a backslash in a text as itself: only a doubled quote is escaped in Flink."""
+    """Reads a backslash in a text as itself: Flink's only escape is a doubled quote."""
 
     STRING_ESCAPES = ["'"]  # noqa: RUF012
     QUOTES = ["'"]  # noqa: RUF012
@@ -99,7 +99,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
     }
 
     def read(self, tokens: Sequence[Token], text: str, part: Callable[[Parser], Any]) -> Any:
-        """Returns what a method of the parser makes of a statement's tokens."""
+        """Parses a statement's tokens with a method of the parser."""
         try:
             (found,) = self._parse(part, list(tokens), text)
         except SqlglotError as problem:
@@ -114,13 +114,13 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         return found
 
     def words(self, *texts: str) -> bool:
-        """Whether the next tokens are these words, which are skipped then."""
+        """Skips these words if they come next. Returns whether they do."""
         return bool(self._match_text_seq(*texts))
 
     # -- types ---------------------------------------------------------------------------------------
 
     def flink_type(self) -> str:
-        """Returns the type that comes next, in Spark's words."""
+        """Parses a type, and returns it as Spark writes it."""
         name = self._curr.text.upper() if self._curr else ""
         line = self._curr.line if self._curr else None
         self._advance()
@@ -200,7 +200,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
     # -- values --------------------------------------------------------------------------------------
 
     def _parse_primary(self) -> exp.Expr | None:
-        """Parses MAP['a', 1] and ARRAY[1, 2] too."""
+        """Parses MAP['a', 1] and ARRAY[1, 2], too."""
         if (
             self._curr
             and self._curr.text.upper() in ("MAP", "ARRAY")
@@ -214,7 +214,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         return super()._parse_primary()
 
     def _json_value(self) -> exp.Expr:
-        """Parses what JSON_VALUE and JSON_QUERY have behind their path, and makes Spark's call of them."""
+        """Parses the arguments of JSON_VALUE or JSON_QUERY, and returns Spark's call."""
         line = self._prev.line
         items = self._parse_csv(self._parse_disjunction)
         kind = self.flink_type() if self.words("RETURNING") else None
@@ -297,7 +297,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         return WindowCall(kind, relation, time, found, partition_by)
 
     def _is_argument(self) -> bool:
-        """Whether a comma and the next argument of a window follow, not another column to partition by."""
+        """Returns whether a comma and the next argument of a window follow, not another column to partition by."""
         following = self._tokens[self._index + 1 : self._index + 3]
         return bool(following) and (
             following[0].text.upper() == "DESCRIPTOR" or following[-1].token_type == TokenType.FARROW

@@ -1,4 +1,4 @@
-"""Writes Flink's functions and operators as Spark's where the two differ."""
+"""Translates Flink's functions and operators to Spark's where they differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROCESSING_TIME = (
     "column with the time of the event and a WATERMARK, and use that."
 )
 LENGTH = "length"
-"""Key of a type's `meta` with the length of its texts, to which Flink's CAST cuts them."""
+"""Key of a type's `meta` with n of VARCHAR(n), the length to which Flink's CAST cuts a text."""
 _SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -35,7 +35,7 @@ def _is_null(value: exp.Expr) -> exp.Expr:
 
 
 def _null_if_any_is(name: str) -> Callable[[Args], exp.Expr]:
-    """GREATEST and LEAST are NULL in Flink if one of their arguments is."""
+    """Returns a translation of GREATEST or LEAST, which are NULL in Flink if an argument is."""
     return lambda a: call("if", exp.or_(*map(_is_null, a)), exp.Null(), call(name, *a))
 
 
@@ -86,10 +86,7 @@ RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
     # Spark gives an empty text where nothing matches, and the first group where none is named.
     "REGEXP_EXTRACT": lambda a: call("get", call("regexp_extract_all", a[0], a[1], a[2] if a[2:] else 0), 0),
     "ROW": lambda a: call("struct", *a),
-    "SHA224": _sha(224),
-    "SHA256": _sha(256),
-    "SHA384": _sha(384),
-    "SHA512": _sha(512),
+    **{f"SHA{bits}": _sha(bits) for bits in (224, 256, 384, 512)},
     "SPLIT": lambda a: call("split", a[0], _quoted(a[1])),
     "SPLIT_INDEX": lambda a: call("get", call("split", a[0], _quoted(a[1])), a[2]),
     "STR_TO_MAP": lambda a: call("str_to_map", a[0], a[1] if a[1:] else ",", a[2] if a[2:] else "="),
@@ -105,12 +102,12 @@ RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
 
 @dataclass
 class ColumnTypes:
-    """ColumnTypes of columns, as far as the names in a script say."""
+    """Types of columns by their names: all columns of one name in a script count as one."""
 
     columns: dict[str, set[str]] = field(default_factory=dict)
     """The types of the tables' columns, by name in lower case."""
     computed: dict[str, list[exp.Expr]] = field(default_factory=dict)
-    """The expressions that have an alias."""
+    """The expressions of a script that have an alias, by the alias in lower case."""
 
     def declare(self, name: str, kind: str) -> None:
         """Adds a column of a table, and the fields in it."""
@@ -129,7 +126,7 @@ class ColumnTypes:
     def of(self, node: exp.Expr, seen: frozenset[str] = frozenset()) -> str | None:
         """Returns the type of an expression: ``int`` for all integers; None if it isn't known."""
         kind = type(node)
-        if kind in _AS_BELOW:
+        if kind in _TYPE_OF_OPERAND:
             return self.of(node.this, seen)
         if kind is exp.Avg:
             return "int" if self.of(node.this, seen) == "int" else None
@@ -160,7 +157,7 @@ class ColumnTypes:
         return found.pop() if len(found) == 1 else None
 
 
-_AS_BELOW = (exp.Paren, exp.Sum, exp.Max, exp.Min, exp.Neg, exp.Alias, exp.Filter, exp.Window)
+_TYPE_OF_OPERAND = (exp.Paren, exp.Sum, exp.Max, exp.Min, exp.Neg, exp.Alias, exp.Filter, exp.Window)
 _INTEGER = (exp.Count, exp.RowNumber, exp.IntDiv, exp.Mod)
 _FIXED: dict[type[exp.Expr], str] = {**dict.fromkeys(_INTEGER, "int"), exp.Array: "array"}
 
@@ -188,15 +185,15 @@ class Functions:
             exp.Anonymous: self._translate_call,
             exp.AnonymousAggFunc: self._translate_call,
             exp.Localtimestamp: lambda node: call("current_timestamp"),
-            exp.Column: _local_time,
-            exp.Cast: _cut,
-            exp.TryCast: _cut,
-            exp.Div: self._divided,
-            exp.Bracket: self._element,
+            exp.Column: _translate_local_time,
+            exp.Cast: _translate_cast,
+            exp.TryCast: _translate_cast,
+            exp.Div: self._translate_division,
+            exp.Bracket: self._translate_element,
             exp.Floor: _translate_rounding,
             exp.Ceil: _translate_rounding,
             exp.SimilarTo: _translate_similar,
-            **dict.fromkeys((exp.Avg, exp.Filter, exp.Window), self._average),
+            **dict.fromkeys((exp.Avg, exp.Filter, exp.Window), self._translate_average),
             **dict.fromkeys((exp.First, exp.FirstValue, exp.Last, exp.LastValue), self._translate_first),
         }
         # What is below is translated before it is copied into what is above.
@@ -237,8 +234,8 @@ class Functions:
             )
         return node
 
-    def _divided(self, node: exp.Div) -> exp.Expr:
-        """Two integers are divided without a remainder in Flink."""
+    def _translate_division(self, node: exp.Div) -> exp.Expr:
+        """Translates a division. Flink drops the remainder of two integers."""
         sides = [self.types.of(node.left), self.types.of(node.right)]
         if sides == ["int", "int"]:
             return exp.IntDiv(this=node.left.copy(), expression=node.right.copy())
@@ -250,8 +247,8 @@ class Functions:
             )
         return node
 
-    def _element(self, node: exp.Bracket) -> exp.Expr:
-        """Arrays begin with 1 in Flink and with 0 in Spark."""
+    def _translate_element(self, node: exp.Bracket) -> exp.Expr:
+        """Translates the access to an element. Arrays begin with 1 in Flink and with 0 in Spark."""
         index, kind = node.expressions[0], self.types.of(node.this) or ""
         if index.is_string or kind.startswith("map"):
             return node
@@ -263,8 +260,8 @@ class Functions:
             )
         return call("try_element_at", node.this, index)
 
-    def _average(self, node: exp.Expr) -> exp.Expr:
-        """The average of integers is an integer in Flink. The cast is around its FILTER and OVER."""
+    def _translate_average(self, node: exp.Expr) -> exp.Expr:
+        """Translates an average, which is an integer of integers in Flink. The cast goes around its FILTER and OVER."""
         inner = node
         while isinstance(inner, exp.Filter | exp.Window):
             inner = inner.this
@@ -284,7 +281,7 @@ class Functions:
 
 
 def _translate_rounding(node: exp.Floor | exp.Ceil) -> exp.Expr:
-    """FLOOR and CEIL of a time."""
+    """Translates FLOOR and CEIL of a time."""
     if not node.args.get("to"):
         return node
     unit = node.args["to"].name.upper()
@@ -297,13 +294,13 @@ def _translate_rounding(node: exp.Floor | exp.Ceil) -> exp.Expr:
     return call("date_trunc", unit, exp.Sub(this=later, expression=least))
 
 
-def _cut(node: exp.Cast | exp.TryCast) -> exp.Expr:
-    """A cast to CHAR(n) or VARCHAR(n), which is a STRING in Spark."""
+def _translate_cast(node: exp.Cast | exp.TryCast) -> exp.Expr:
+    """Translates a cast to CHAR(n) or VARCHAR(n), which are STRING in Spark."""
     length = node.args["to"].meta.get(LENGTH, 0)
     return call("left", node, length) if 0 < length < 2**31 - 1 else node
 
 
-def _local_time(node: exp.Column) -> exp.Expr:
+def _translate_local_time(node: exp.Column) -> exp.Expr:
     is_call = node.name.upper() == "LOCALTIMESTAMP" and not node.this.args.get("quoted") and not node.table
     return call("current_timestamp") if is_call else node
 

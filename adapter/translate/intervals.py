@@ -30,7 +30,7 @@ _PARTS = ("days", "hours", "minutes", "seconds")
 
 
 def length(node: exp.Expr) -> str:
-    """Returns an interval in the words of the macros and configs.
+    """Returns an interval literal as macros and configs write it.
 
     >>> length(exp.maybe_parse("interval '10' minute")), length(exp.maybe_parse("interval '1:30' hour to minute"))
     ('10 minutes', '1 hour 30 minutes')
@@ -54,13 +54,13 @@ def length(node: exp.Expr) -> str:
 
 
 def duration(text: str) -> str:
-    """Returns the duration of an option in the words of configs.
+    """Returns a duration of an option as configs write it.
 
     >>> duration("1 d"), duration("36h"), duration("500 ms")
     ('1 day', '1 day 12 hours', '500 milliseconds')
 
     Raises:
-        Untranslatable: it is none.
+        Untranslatable: the text isn't a duration.
     """
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     unit = found and _UNITS.get(found[2].rstrip("s") if len(found[2]) > 2 else found[2] or "ms")

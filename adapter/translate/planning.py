@@ -48,10 +48,9 @@ def check(
             planned = _Planned(models, known, model)
             upsert = planned.bounded(note)
         except QueryError as problem:
-            said = re.sub(
-                r"\b(?:source|model)\.(?=\w)", "", str(problem).removeprefix(f"Model {model.name}: ")
-            )
-            text = f"{model.name} can't be kept up to date as it is. {said}"
+            reason = str(problem).removeprefix(f"Model {model.name}: ")
+            reason = re.sub(r"\b(?:source|model)\.(?=\w)", "", reason)
+            text = f"{model.name} can't be kept up to date as it is. {reason}"
             note(model.line, text)
             model.problems.append(Note(model.line, text))
             continue
@@ -63,8 +62,8 @@ def check(
 
 
 def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
-    """Returns the models, each after those that it reads; a script may fill a table after a query of it. In a circle,
-    the order is the script's."""
+    """Returns the models, each after those that it reads: a script may fill a table after a query of it. Returns them in the
+    script's order if models read each other."""
     read = {
         name: {each.name for each in model.reads.values() if each.is_model and each.name in models}
         for name, model in models.items()
@@ -76,7 +75,7 @@ def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
 
 
 def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
-    """Notes a PRIMARY KEY by which rows are replaced in Flink, and aren't in the model's table."""
+    """Adds a note on a PRIMARY KEY by which Flink replaces rows, and the model's table doesn't."""
     key, columns = ", ".join(model.key), {each.lower() for each in model.key}
     if not key or (upsert is not None and {*(upsert.key or ())} == columns):
         return
@@ -98,7 +97,7 @@ def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> N
 
 
 class _Planned:
-    """A model to plan."""
+    """A model that is planned with different configs until its state is bounded."""
 
     def __init__(self, models: Mapping[str, Model], known: Mapping[str, Known], model: Model) -> None:
         self._models, self._known, self._model = models, known, model
@@ -146,7 +145,7 @@ class _Planned:
         given = {"state_ttl": ttl} if ttl else {}
         found, refused = self._plan_or_refusal(**given)
         if refused is not None and given:
-            # Windows and rows have no state that a time to live is for.
+            # Queries over windows, and those that pass rows on, have no state with a TTL.
             found, refused = self._plan_or_refusal()
             given = {} if refused is None else given
         if refused is None:
@@ -165,7 +164,7 @@ class _Planned:
         raise self._plan_or_refusal(**lasting)[1] or refused
 
     def _bound(self, note: Callable[[int, str], None], **config: Any) -> Any:
-        """Gives the model the configs, with a note on what they promise."""
+        """Gives the model configs that bound its state, with a note on what they assume. Returns its upsert."""
         name = self._model.name
         if domains := config.get("constant_domains"):
             note(

@@ -1,4 +1,4 @@
-"""Makes a dbt project of a script of Flink SQL, and a list of what it couldn't translate."""
+"""Translates a script of Flink SQL to a dbt project, and lists what it can't translate."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def translate(text: str, name: str) -> Translation:
 
 @dataclass
 class _Translator:
-    """A script while it is translated."""
+    """The state of a translation of a script."""
 
     script: list[Statement]
     name: str
@@ -104,7 +104,7 @@ class _Translator:
         return Translation(made, sorted(set(self.notes)))
 
     def _refuse_names_that_differ_in_case(self) -> None:
-        """Disables models that would be one table in Spark, which doesn't look at the case of names."""
+        """Disables models that would be one table in Spark, which ignores the case of names."""
         first: dict[str, str] = {}
         for name, model in self.models.items():
             if (other := first.setdefault(name.lower(), name)) != name:
@@ -127,7 +127,7 @@ class _Translator:
         self._note(line or model.line, text)
         model.problems.append(self.notes[-1])
 
-    # -- what the statements say ---------------------------------------------------------------------
+    # -- statements ----------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Collects the tables, the functions and the names of columns."""
@@ -138,7 +138,7 @@ class _Translator:
                 what.line, what.options = statement.line, connectors.current_options(what.options)
                 self._add_columns_of_like(what)
                 if what.name in self.tables:
-                    self._note(statement.line, f"{what.name} is created twice; what is said here counts.")
+                    self._note(statement.line, f"{what.name} is created twice; this definition is used.")
                 self.tables[what.name] = what
                 for column in what.columns:
                     if column.is_processing_time:
@@ -162,7 +162,7 @@ class _Translator:
         self.writer = Writer(self.resolve, self.types, self.own, self.processing_times, self.notes)
 
     def _add_columns_of_like(self, table: CreateTable) -> None:
-        """Adds what a table has from the one that it is LIKE."""
+        """Adds the columns, options, watermark and key that a table takes over by LIKE."""
         if table.like is None:
             return
         if table.like not in self.tables:
@@ -246,7 +246,7 @@ class _Translator:
         return self.relations[name]
 
     def _table(self, name: str) -> CreateTable:
-        """Returns a table, which has nothing but its name if the script doesn't create it."""
+        """Returns a table; one with nothing but a name if the script doesn't create it."""
         return self.tables.get(name, CreateTable(name))
 
     def _relation(self, name: str, read_at: int) -> NamedRelation:
@@ -269,7 +269,7 @@ class _Translator:
         )
         if name in self.inserts or name in self.seeds or table.query is not None:
             found.call, found.connector = f"ref('{name}')", ""
-        elif any(each.is_computed for each in table.columns) or connectors.needs_message(table):
+        elif any(each.is_computed for each in table.columns) or connectors.needs_parsing(table):
             found.call = f"ref('{name}')"
             self._stage(table, found)
         else:
@@ -295,12 +295,12 @@ class _Translator:
         return "0 seconds"
 
     def _stage(self, table: CreateTable, relation: NamedRelation) -> None:
-        """Adds the model that computes a table's columns."""
+        """Adds the model that computes a table's columns from its source."""
         self.sources[table.name] = None
         source = NamedRelation(
             table.name, f"source('{files.SOURCE}', '{table.name}')", event_time=relation.event_time
         )
-        is_message = connectors.needs_message(table)
+        is_message = connectors.needs_parsing(table)
         name = _quoted(table.name)
         read: exp.Expr = exp.Table(this=name, alias=exp.TableAlias(this=name.copy()))
         columns = [each for each in table.columns if not each.is_processing_time]
@@ -352,7 +352,7 @@ class _Translator:
         self.relations[view.name] = relation
 
     def _add_sink(self, name: str) -> None:
-        """Adds the model of a table that is written: all its INSERTs are one query."""
+        """Adds the model of a table that the script writes to. All INSERTs into it become one query."""
         table = self._table(name)
         given = self.inserts[name]
         if name in self.seeds:
@@ -458,7 +458,7 @@ class _Translator:
         return {config: found} if lengths.parse(found) else {}
 
     def _check_hints(self, statement: Statement, is_view: bool = False) -> dict[str, str]:
-        """Returns the configs that a statement's hints mean."""
+        """Returns the configs that correspond to a statement's hints, and adds a note on each other hint."""
         found: dict[str, str] = {}
         for name, arguments in statement.hints:
             values = arguments.replace("'", "").split(",")
@@ -504,9 +504,9 @@ class _Translator:
         found = {}
         for name in self.sources:
             is_looked_up = name in self.looked_up or self._is_versioned(name)
-            # What can't be known of a table that the script doesn't create is noted where it is read.
+            # A table that the script doesn't create has a note already, where it is read.
             notes = self.notes if name in self.tables else []
-            found[name] = connectors.described(self._table(name), is_looked_up, notes)
+            found[name] = connectors.source_entry(self._table(name), is_looked_up, notes)
         return found
 
     def _is_versioned(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Writes a query of Flink's as the text of a model: windows, joins with versions and lookups, and streams as macros."""
+"""Translates a query of Flink to the text of a model, with macros for windows, versions, lookups and streams."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .functions import PROCESSING_TIME, ColumnTypes, Functions
 from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
 from .script import is_processing_time
 
-_PLACE = "__relation_{}__"
+_PLACEHOLDER = "__relation_{}__"
 _MACRO = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("STEP", "SIZE"), "session": ("GAP",)}
 _WINDOW_COLUMNS = {"START": "window_start", "END": "window_end", "ROWTIME": "window_time"}
 
 
 @dataclass
 class Written:
-    """A query as the text of a model."""
+    """A translated query."""
 
     text: str
-    """The text, with calls of macros."""
+    """The text of a model, with calls of macros."""
     reads: dict[str, NamedRelation]
     """The relations that it reads, by their calls."""
     looked_up: set[str] = field(default_factory=set)
     """The names of those that are read as static or external tables."""
     domains: list[str] = field(default_factory=list)
-    """Columns that the state may be kept by."""
+    """Columns that may be keys of the state."""
     group_keys: list[frozenset[str]] = field(default_factory=list)
-    """For each key of its GROUP BY, the columns of the result that have it."""
+    """For each key of its GROUP BY, the columns of the result with its value."""
 
 
 def quote(text: str) -> str:
@@ -68,11 +68,11 @@ class Writer:
     own: Mapping[str, int]
     """Lines of the functions that the script creates."""
     processing_times: set[str]
-    """Names of columns with the time of the machine."""
+    """Names of columns with the processing time."""
     notes: list[Note]
 
     def written(self, query: exp.Query) -> Written:
-        """Returns a query as the text of a model. Changes the tree."""
+        """Translates a query. Changes the tree."""
         query = _without_group_windows(query)
         made = Written("", {})
         macros: list[str] = []
@@ -87,9 +87,9 @@ class Writer:
                 macro = _window_macro(window, quote(read.name))
             else:
                 continue
-            # Spark has no name for a subquery that isn't given one.
+            # Macros are subqueries, which have no name of their own.
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(read.name, quoted=True))
-            place = exp.to_identifier(_PLACE.format(len(macros)), quoted=True)
+            place = exp.to_identifier(_PLACEHOLDER.format(len(macros)), quoted=True)
             table.replace(exp.Table(this=place, alias=alias, joins=table.args.get("joins")))
             macros.append(macro)
         self._drop_processing_times(query)
@@ -101,7 +101,7 @@ class Writer:
         )
         made.text = escaped(query.sql(dialect=DIALECT, pretty=True))
         for number, macro in enumerate(macros):
-            made.text = made.text.replace(f"`{_PLACE.format(number)}`", macro)
+            made.text = made.text.replace(f"`{_PLACEHOLDER.format(number)}`", macro)
         return made
 
     def _macro(self, table: exp.Table, made: Written) -> str:
@@ -172,13 +172,13 @@ class Writer:
             first = from_items(select)[0].alias_or_name if select is not None else ""
             time.set("table", exp.to_identifier(first))
         made.reads[of.call] = of
-        # A source's key is written in sources.yml, a model's nowhere.
+        # sources.yml declares the key of a source; nothing declares that of a model.
         is_declared = key == of.key and not of.is_model
         named = "" if is_declared else f", key=[{', '.join(map(quote, key))}]"
         return f"{{{{ as_of({of.call}, {quote(time.sql(dialect=DIALECT))}{named}) }}}}"
 
     def _drop_processing_times(self, query: exp.Query) -> None:
-        """Removes PROCTIME() from select lists: nothing reads it any more but joins, which are macros now."""
+        """Removes PROCTIME() from select lists: only joins read it, and they are macros now."""
         for select in every(query, exp.Select):
             kept = []
             for item in select.expressions:
@@ -210,7 +210,7 @@ class Writer:
                 )
             value = found.expressions[0]
             columns = found.args["alias"].columns if found.args.get("alias") else []
-            # The rows of an array become columns, as the keys and values of a map do.
+            # Several columns are the fields of an array's rows, or the keys and values of a map.
             is_rows = len(columns) > 1 and not (self.types.of(value) or "").startswith("map")
             made = (exp.Inline if is_rows else exp.Explode)(this=value.copy())
             alias = exp.TableAlias(this=exp.to_identifier(found.alias or "unnested"), columns=columns)
@@ -290,13 +290,13 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
 
 
 def _kind_of(node: exp.Expr) -> str:
-    """Returns which group window a call is; an empty text if it is none."""
+    """Returns the kind of group window that a call is; an empty text if it is none."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     return name if name in KINDS and name in _MACRO else ""
 
 
 def _filter_below(select: exp.Select) -> None:
-    """Moves a WHERE into a query in FROM. In Flink, only the rows that it lets through make a SESSION in GROUP BY."""
+    """Moves WHERE into a subquery in FROM: in Flink, a SESSION in GROUP BY has only the rows that pass it."""
     items, where = from_items(select), select.args.get("where")
     if where is None or len(items) != 1:
         return
@@ -307,7 +307,7 @@ def _filter_below(select: exp.Select) -> None:
 
 
 def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
-    """Returns the one table of FROM. A subquery goes into WITH."""
+    """Returns the only table of FROM. A subquery is moved to WITH."""
     items = from_items(select)
     if len(items) != 1 or select.args.get("laterals") or window_of(items[0]):
         raise Untranslatable(
@@ -329,7 +329,7 @@ def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
 
 
 def _rename_calls(select: exp.Select) -> list[str]:
-    """Writes TUMBLE_START(…) and its like as columns of the window. Returns the ends of their names."""
+    """Replaces TUMBLE_START(…) and similar calls by columns of the window. Returns the ends of their names, as in START."""
     found = []
     for call in list(every(select, exp.Anonymous)):
         kind, _, end = call.name.upper().rpartition("_")
@@ -344,7 +344,7 @@ def _rename_calls(select: exp.Select) -> list[str]:
 
 
 def _keys(query: exp.Query) -> list[str]:
-    """Returns names that the state may be kept by: of groups, of rankings, of joins' conditions, and of the result."""
+    """Returns columns that may be keys of the state: of groups, rankings, conditions of joins, and the result."""
     found: dict[str, None] = {}
     for holder in every(query, exp.Group, exp.Window, exp.Join, exp.Where):
         parts = [
@@ -363,7 +363,7 @@ def _keys(query: exp.Query) -> list[str]:
 
 
 def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
-    """Returns for each key of GROUP BY the columns of the result that have it, in lower case. The columns of a window are
+    """Returns for each key of GROUP BY the columns of the result with its value, in lower case. The columns of a window are
     one key.
 
     Args:

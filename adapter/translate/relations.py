@@ -1,4 +1,4 @@
-"""Relations of a script: how a model reads each, and what is known of its columns."""
+"""The relations of a script: how a model reads them, and what is known of their columns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class NamedRelation:
     call: str
     """The call of ref() or source() that a model reads it by."""
     is_inlined: bool = False
-    """Whether it is an ephemeral model, whose text says itself which streams it reads."""
+    """Whether it is an ephemeral model, whose own text marks the streams that it reads."""
     columns: Sequence[str] | None = None
     """Its columns; None if they aren't known."""
     processing_times: frozenset[str] = frozenset()
-    """Columns with the time of the machine, which it doesn't have here."""
+    """Columns with the processing time, which its translation leaves out."""
     event_time: str | None = None
     delay: str = "0 seconds"
     """The lag of its watermark."""
@@ -33,17 +33,17 @@ class NamedRelation:
     connector: str = ""
     versions: Versions | None = None
     reads: Mapping[str, NamedRelation] = field(default_factory=dict)
-    """The relations that it reads, of an ephemeral model."""
+    """The relations that an ephemeral model reads."""
 
     @property
     def is_model(self) -> bool:
-        """Whether a model makes it."""
+        """Whether it is the table or the text of a model."""
         return self.call.startswith("ref(")
 
 
 @dataclass(frozen=True)
 class Versions:
-    """A view of the last row of each key: the versions of it are the rows below."""
+    """A view of the last row of each key. Its versions are the rows of the relation below it."""
 
     of: NamedRelation
     key: Sequence[str]
@@ -53,7 +53,7 @@ Resolve = Callable[..., NamedRelation]
 
 
 def window_of(table: exp.Expr) -> WindowCall | None:
-    """Returns the windowing TVF that a table of the tree is."""
+    """Returns the windowing TVF in the place of a table; None if it is a table."""
     found: WindowCall | None = table.meta.get(WINDOW)
     return found
 

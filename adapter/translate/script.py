@@ -1,4 +1,4 @@
-"""Takes a script of Flink SQL apart: its statements, each with its line, its comments and its hints."""
+"""Splits a script of Flink SQL into statements, each with its line, its comments and its hints."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Column:
 
     @property
     def is_processing_time(self) -> bool:
-        """Whether it is the time of the machine."""
+        """Whether it is the processing time."""
         return self.computed is not None and is_processing_time(self.computed)
 
     @property
     def is_computed(self) -> bool:
-        """Whether an expression over its row gives it."""
+        """Whether it is computed from other columns."""
         return self.computed is not None and not self.is_processing_time
 
 
@@ -50,17 +50,17 @@ class CreateTable:
     columns: list[Column] = field(default_factory=list)
     options: dict[str, str] = field(default_factory=dict)
     watermark: tuple[str, exp.Expr] | None = None
-    """The event time column, and the expression that lags behind it."""
+    """The event time column, and the expression for the watermark."""
     key: tuple[str, ...] = ()
     like: str | None = None
     excluding: frozenset[str] = frozenset()
-    """The parts of the table that it is LIKE which it leaves out."""
+    """What it doesn't take over from the table in LIKE, as in EXCLUDING OPTIONS."""
     query: exp.Query | None = None
     line: int = 0
 
     @property
     def physical(self) -> list[Column]:
-        """The columns that its rows have."""
+        """The columns that its rows store: neither computed ones nor metadata."""
         return [each for each in self.columns if each.computed is None and each.metadata is None]
 
 
@@ -100,7 +100,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Other:
-    """A statement that makes no rows, or one that can't be read."""
+    """A statement without a translation, or one that can't be parsed."""
 
     words: str
     problem: str | None = None
@@ -123,10 +123,13 @@ class Statement:
 
 _HINT = re.compile(r"(\w+)\s*(?:\(((?:'(?:[^']|'')*'|[^()'])*)\))?")
 _PARTS = ("CONSTRAINTS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
+_BEFORE_KIND = "TEMPORARY SYSTEM OR REPLACE ALTER MATERIALIZED".split()
+"""Words between CREATE and the kind of what is created."""
 _IGNORED = ("begin statement set", "execute statement set", "end")
 
 
 def statements(text: str) -> Iterator[Statement]:
+    """Yields the statements of a script."""
     for tokens in _split(tokens_of(text)):
         yield _statement(tokens, text)
 
@@ -196,7 +199,7 @@ class _Statements(Parser):
     """Parses the statements of a script."""
 
     def statement(self) -> Any:
-        """Returns the statement that the tokens are."""
+        """Parses a statement."""
         if self.words("SET"):
             return self._parse_setting()
         if self.words("INSERT"):
@@ -206,14 +209,7 @@ class _Statements(Parser):
             return self._query()
         if not self.words("CREATE"):
             return self._parse_other()
-        while self._curr and self._curr.text.upper() in (
-            "TEMPORARY",
-            "SYSTEM",
-            "OR",
-            "REPLACE",
-            "ALTER",
-            "MATERIALIZED",
-        ):
+        while self._curr and self._curr.text.upper() in _BEFORE_KIND:
             self._advance()
         for word, parse in (("TABLE", self._table), ("VIEW", self._parse_view), ("FUNCTION", self._function)):
             if self.words(word):

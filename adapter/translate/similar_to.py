@@ -1,4 +1,4 @@
-"""Writes patterns of SQL's SIMILAR TO as regular expressions."""
+"""Translates patterns of SIMILAR TO to regular expressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _INSIDE = {"\\": "\\\\"}
 
 
 def regular_expression(pattern: str) -> str | None:
-    """Returns a regular expression for the texts that are similar to a pattern. None for one that can't be written so.
+    """Returns the regular expression of a pattern; None if there is none.
 
     >>> regular_expression("4[0-9][0-9]"), regular_expression("a_%|b.c")
     ('(?s)^(?:4[0-9][0-9])$', '(?s)^(?:a..*|b[.]c)$')

@@ -1,4 +1,4 @@
-"""Gives a query the columns of the table that it is inserted into: Flink goes by their order, and a model by their names."""
+"""Gives a query the columns of the table in INSERT INTO: Flink matches them by position, a model by name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def inserted(
 
 
 def _branches(query: exp.Query) -> list[exp.Select]:
-    """Returns the SELECTs whose columns are the query's."""
+    """Returns the SELECTs of a query that give its rows: several for a UNION."""
     inner = query.unnest()
     if isinstance(inner, exp.SetOperation):
         return [*_branches(inner.this), *_branches(inner.expression)]
@@ -78,7 +78,7 @@ def with_names(query: exp.Query) -> exp.Query:
 
 
 def _with_columns_named(select: exp.Select, names: Sequence[str]) -> exp.Select:
-    """Writes a SELECT with a star as one of named columns, around what it was. Changes the tree."""
+    """Wraps a SELECT with a star in one that names the columns. Changes the tree."""
     if len(set(names)) != len(names):
         raise Untranslatable("SELECT * gives two columns of one name. Write the columns.", select)
     inner = select.copy()
@@ -107,7 +107,7 @@ def _item(item: exp.Expr, column: Column, types: ColumnTypes) -> exp.Expr:
 
 
 def _is_quoted(name: str, item: exp.Expr) -> bool:
-    """Whether a name is written in backticks: as a keyword, or as the names in its value are."""
+    """Returns whether a name is written in backticks: a keyword, or one whose value has such names."""
     is_plain = name.isidentifier() and name.upper() not in _KEYWORDS
     return not is_plain or any(each.args.get("quoted") for each in every(item, exp.Identifier))
 
