@@ -7,7 +7,7 @@ import os
 from rich.console import Console
 
 _WIDE = 200
-"""Characters of a line in a file or a pipe, which has no width of its own."""
+"""Characters of a line in a file or a pipe, which have no width."""
 
 
 def terminal() -> Console:

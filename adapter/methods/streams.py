@@ -428,13 +428,13 @@ class StreamingMethods(metaclass=AdapterMeta):
         return health.publishing_failure(stream_node.place(model, self.environment))
 
     @available.parse_none
-    def kept_running(self, model: Mapping[str, Any], is_asked_for: bool) -> streaming.StreamResponse | None:
+    def kept_running(self, model: Mapping[str, Any], has_own_task: bool) -> streaming.StreamResponse | None:
         """Returns the response for a model that is skipped because ``dbt-stream run`` in another process runs it, else None.
 
         Args:
-            is_asked_for: whether this run has a task that the other process doesn't do, such as a full refresh.
+            has_own_task: whether this run has a task that the other process doesn't do, such as a full refresh.
         """
-        if is_asked_for or preparation.is_preparing():
+        if has_own_task or preparation.is_preparing():
             return None
         with streaming.dbt_errors():
             if stream_node.config(model).on_running != model_configs.SKIP:

@@ -64,7 +64,7 @@ class Tokenizer(Spark.Tokenizer):
 
 
 def ddl_name(name: str) -> str:
-    """Returns the name of a column for a schema.
+    """Returns the name of a column, quoted if SQL couldn't read it otherwise.
 
     >>> ddl_name("id"), ddl_name("the id")
     ('id', '`the id`')

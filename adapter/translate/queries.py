@@ -15,7 +15,7 @@ from ..query.windows.expansion import WINDOW_COLUMNS
 from ..query.windows.windows import KINDS
 from . import intervals
 from .errors import Note, Untranslatable, line_of
-from .flink_parser import WINDOW, WindowCall
+from .flink_parser import WINDOW, WindowCall, ddl_name
 from .functions import PROCESSING_TIME, ColumnTypes, Functions
 from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
 from .script import is_processing_time
@@ -221,7 +221,7 @@ class Writer:
 
 
 def _window_macro(window: WindowCall, relation: str) -> str:
-    arguments = [relation, quote(_path(window.time))]
+    arguments = [relation, quote(ddl_name(window.time.name))]
     try:
         arguments += [quote(intervals.length(window.lengths[name])) for name in _MACRO[window.kind]]
     except KeyError as problem:
@@ -233,15 +233,6 @@ def _window_macro(window: WindowCall, relation: str) -> str:
     if window.partition_by:
         arguments.append(f"partition_by=[{', '.join(quote(each.name) for each in window.partition_by)}]")
     return f"{{{{ {window.kind}({', '.join(arguments)}) }}}}"
-
-
-def _path(column: exp.Column) -> str:
-    """Returns a time column for a macro: quoted only if SQL couldn't read it."""
-    return (
-        column.name
-        if column.name.isidentifier()
-        else exp.to_identifier(column.name, quoted=True).sql(DIALECT)
-    )
 
 
 # -- group windows ---------------------------------------------------------------------------------

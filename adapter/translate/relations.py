@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from ..query.sql.clauses import relations as from_items
+from ..query.windows.expansion import WINDOW_COLUMNS
 from .flink_parser import WINDOW, WindowCall
-
-_ADDED = ("window_start", "window_end", "window_time")
 
 
 @dataclass
@@ -98,7 +97,7 @@ def _of_table(table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query])
     else:
         relation = resolve(dotted(read))
         names = None if relation.columns is None else list(relation.columns)
-    return names if names is None or not window else [*names, *_ADDED]
+    return names if names is None or not window else [*names, *WINDOW_COLUMNS]
 
 
 def dotted(table: exp.Table) -> str:

@@ -1,4 +1,4 @@
-{# Clauses of CREATE: names and texts of configs, quoted. #}
+{# Clauses of CREATE, with quoted names and texts of configs. #}
 
 {% macro spark_streaming__tblproperties_clause() -%}
     {%- set properties = config.get('tblproperties') -%}

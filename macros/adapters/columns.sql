@@ -1,8 +1,8 @@
-{# Columns of tables that exist. #}
+{# Columns of existing tables. #}
 
 {% macro spark_streaming__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
     {%- do adapter.check_column_names(relation, (add_columns or []) | map(attribute='name') | list, model if model is defined else none) -%}
-    {#- dbt-spark refuses to drop columns. Iceberg drops them in its metadata, without a rewrite. -#}
+    {#- dbt-spark refuses to drop columns. Iceberg drops them in its metadata, without rewriting files. -#}
     {% if remove_columns %}
         {% call statement('drop_columns') %}
             alter table {{ relation.render() }} drop columns (
@@ -23,7 +23,7 @@
 
 
 {% macro spark_streaming__get_columns_in_relation(relation) %}
-    {#- dbt-spark's gives the rows of DESCRIBE; dbt's snapshots ask for columns. -#}
+    {#- dbt-spark's returns the rows of DESCRIBE; dbt's snapshots need columns. -#}
     {{ return(adapter.get_columns_in_relation(relation)) }}
 {% endmacro %}
 
@@ -41,13 +41,13 @@
 
 
 {% macro spark_streaming__escape_single_quotes(expression) -%}
-    {#- dbt-spark's leaves a backslash, which ends the text's end. -#}
+    {#- dbt-spark's leaves a backslash as it is, which escapes the quote at the end of a text. -#}
     {{ return(adapter.text_literal(expression)[1:-1]) }}
 {%- endmacro %}
 
 
 {% macro spark_streaming__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) %}
-    {#- Types that can't follow stop the run here, before the table has got or lost any column. -#}
+    {#- A type that can't be widened stops the run here, before any column is added or dropped. -#}
     {%- set types = schema_changes_dict['new_target_types'] -%}
     {%- if on_schema_change == 'sync_all_columns' and types and target_relation.is_iceberg -%}
         {%- set wider = adapter.widening_sql(

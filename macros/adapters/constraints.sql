@@ -1,14 +1,13 @@
 {#
-    Contracts. Iceberg keeps no constraints, and a table that is created by a query has no column that is
-    NOT NULL. So `not_null` and `check` are looked after in the query itself: a row that breaks one ends it,
-    and the table stays as it was.
+    Contracts. Iceberg stores no constraints, and the columns of a table that is created from a query can't be NOT NULL.
+    So the query itself checks `not_null` and `check`: a row that violates one makes it fail, and the table is unchanged.
 #}
 
 {% macro spark_streaming__get_column_names() %}
     {#-
-        The select list around a query with a contract. As dbt's own, but a name that needs quotes has them, whatever a
-        column says of `quote`, and the first column is there if the row keeps the contract. Spark moves a WHERE below
-        joins and HAVING, where it would be asked of rows that the query drops.
+        The select list around a query with a contract. Like dbt's own, but it quotes each name that needs quotes,
+        whatever the column's `quote` is, and the first column's expression checks the contract. A WHERE wouldn't do:
+        Spark moves it below joins and HAVING, where it would check rows that the query drops.
     -#}
     {%- for name, column in model['columns'].items() -%}
         {%- set quoted = adapter.quote_name(name, column.get('quote') or false) -%}

@@ -1,4 +1,4 @@
-{#- How fresh a source is. dbt takes what it gets for UTC, so all times are given as UTC's clock shows them. -#}
+{#- Freshness of sources. dbt reads times as UTC, so each time is returned as a UTC clock shows it. -#}
 
 {% macro spark_streaming__collect_freshness(source, loaded_at_field, filter) %}
   {% call statement('collect_freshness', fetch_result=True, auto_begin=False) -%}
@@ -45,7 +45,7 @@
 
 
 {% macro _on_utc_clock(time) -%}
-  {#- A TIMESTAMP_NTZ and a DATE are taken for UTC's, as dbt says. -#}
+  {#- A TIMESTAMP_NTZ or a DATE counts as UTC, as in dbt's documentation. -#}
   if(
     typeof({{ time }}) in ('timestamp_ntz', 'date'),
     cast({{ time }} as timestamp_ntz),

@@ -6,7 +6,7 @@
     {%- elif not limit_num -%}
         {{ return('listagg(' ~ measure ~ ', ' ~ delimiter_text ~ ') within group (' ~ order_by_clause ~ ')') }}
     {%- endif -%}
-    {#- The first ones of the ordered list: cut at a character that no value has. -#}
+    {#- The first values of the ordered list, which is split at a character that no value has. -#}
     {%- set listed = "listagg(" ~ measure ~ ", '\\u001f') within group (" ~ order_by_clause ~ ")" -%}
     {{ return("array_join(slice(split(" ~ listed ~ ", '\\u001f'), 1, " ~ limit_num ~ "), " ~ delimiter_text ~ ")") }}
 {%- endmacro %}

@@ -1,9 +1,9 @@
-{# Descriptions as comments, of a relation and of its columns. #}
+{# Stores descriptions as comments of a relation and its columns. #}
 
 {% macro spark_streaming__persist_docs(relation, model, for_relation, for_columns) -%}
     {#-
-        Only what differs is written: each change of a comment is a version of the table's metadata,
-        and most runs change none. A view gets its comments when it is created.
+        Writes only comments that differ: each change makes a new version of the table's metadata, and most runs change
+        none. A view gets its comments when it is created.
     -#}
     {% set relation_docs = for_relation and config.persist_relation_docs() and model.description %}
     {% set column_docs = for_columns and config.persist_column_docs() and model.columns %}
@@ -53,7 +53,7 @@
 
 
 {% macro get_persist_docs_column_list(model_columns, query_columns) %}
-    {#- dbt-spark's leaves descriptions as they are, and knows columns of the same case only. -#}
+    {#- dbt-spark's doesn't escape descriptions, and only finds columns in the same case. -#}
     {%- set described = {} -%}
     {%- for name, column in model_columns.items() -%}
         {%- do described.update({name | lower: column['description']}) -%}

@@ -1,18 +1,18 @@
-{# Relations: names, replacing, dropping. #}
+{# Names of relations; lists of them; replacing and dropping them. #}
 
 {% macro spark_streaming__make_temp_relation(base_relation, suffix='__dbt_tmp') %}
-    {#- A temporary view. Its type says so, as it is dropped by type. It has no schema in its name, and all threads share
-        the session: what runs beside it, of the same name in another schema, has to have another one. -#}
-    {% set own = '_' ~ local_md5(model['unique_id'])[:8] if model else '' %}
+    {#- A temporary view; dbt drops it by its type. It has no schema, and all threads share the session, so its name
+        differs for models with the same name in other schemas. -#}
+    {% set digest = '_' ~ local_md5(model['unique_id'])[:8] if model else '' %}
     {% set temporary = base_relation.incorporate(
-        path={"identifier": base_relation.identifier ~ suffix ~ own}, type="view"
+        path={"identifier": base_relation.identifier ~ suffix ~ digest}, type="view"
     ) %}
     {{ return(temporary.include(database=false, schema=false)) }}
 {% endmacro %}
 
 
 {% macro spark_streaming__drop_schema(relation) -%}
-    {#- What was in it is gone already (see the adapter's drop_schema): no catalog of Iceberg's cascades. -#}
+    {#- Without CASCADE, which Iceberg's catalogs don't support: the adapter's drop_schema has dropped its relations. -#}
     {%- call statement('drop_schema') -%}
         drop schema if exists {{ relation }}
     {%- endcall -%}
@@ -28,13 +28,13 @@
 
 
 {% macro spark_streaming__handle_existing_table(full_refresh, old_relation) -%}
-    {#- A view comes in its place. -#}
+    {#- Called before a view replaces the table. -#}
     {%- do adapter.drop_replaced(old_relation) -%}
 {%- endmacro %}
 
 
 {% macro drop_with_files(relation) %}
-    {#- Another table of this name may get this folder, and nothing would know the files any more. -#}
+    {#- With PURGE: otherwise the files would stay in a folder that the next table of this name may get. -#}
     {%- call statement('drop_relation', auto_begin=False) -%}
         drop table if exists {{ relation }} purge
     {%- endcall -%}
@@ -42,7 +42,7 @@
 
 
 {% macro list_relations_show_tables_without_caching(schema_relation) %}
-    {#- dbt-spark writes the schema as it is, and so the table below. -#}
+    {#- dbt-spark's doesn't quote the schema. -#}
     {%- call statement('list_relations_without_caching_show_tables', fetch_result=True) -%}
         show tables in {{ schema_relation.without_identifier() }} like '*'
     {%- endcall -%}

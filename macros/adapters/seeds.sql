@@ -1,8 +1,8 @@
 {#-
-  Seeds: one insert, from a temporary view of the file's rows.
+  Seeds are loaded by one INSERT from a temporary view of the file's rows.
 
-  Streams may read a seed's table, and can't go on with one that is made anew. So the table stays while it is defined as
-  before and the file has all of its rows still: only rows that the file has besides are added then.
+  Streams may read a seed's table, and can't continue with a new one. So the table is kept if its definition is the same
+  and the file still has all of its rows. Then only new rows of the file are added.
 -#}
 
 {% macro spark_streaming__create_csv_table(model, agate_table) %}
@@ -14,9 +14,9 @@
 
 
 {% macro spark_streaming__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
-    {#- Before the old table is dropped. -#}
+    {#- Checked before the old table is dropped. -#}
     {%- do adapter.check_column_names(this, agate_table.column_names, model, config) -%}
-    {%- if not full_refresh and _seed_table_stays(model, agate_table) -%}
+    {%- if not full_refresh and _seed_table_is_kept(model, agate_table) -%}
         {{ return('') }}
     {%- endif -%}
     {%- do adapter.drop_replaced(old_relation) -%}
@@ -25,15 +25,15 @@
 
 
 {% macro spark_streaming__load_csv_rows(model, agate_table) %}
-    {%- set there = run_query('select count(*) from ' ~ this.render()).rows[0][0] | int -%}
-    {%- if there == agate_table.rows | length -%}
+    {%- set stored = run_query('select count(*) from ' ~ this.render()).rows[0][0] | int -%}
+    {%- if stored == agate_table.rows | length -%}
         {{ return('') }}
     {%- endif -%}
     {% set rows = adapter.stage_seed(this, agate_table) %}
     {% set sql %}
         insert into {{ this.render() }}
         {{ _seed_rows(model, agate_table, rows) }}
-        {%- if there %}
+        {%- if stored %}
         except all select * from {{ this.render() }}
         {%- endif %}
     {% endset %}
@@ -43,16 +43,16 @@
 {% endmacro %}
 
 
-{% macro _seed_table_stays(model, agate_table) %}
+{% macro _seed_table_is_kept(model, agate_table) %}
     {%- if not adapter.is_seed(this, _seed_definition(model, agate_table), agate_table.column_names) -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set rows = adapter.stage_seed(this, agate_table) -%}
-    {%- set gone = run_query(
+    {%- set removed = run_query(
         'select * from ' ~ this.render() ~ ' except all ' ~ _seed_rows(model, agate_table, rows) ~ ' limit 1'
     ) -%}
     {%- do adapter.add_query('drop view ' ~ rows) -%}
-    {{ return(gone.rows | length == 0) }}
+    {{ return(removed.rows | length == 0) }}
 {% endmacro %}
 
 

@@ -1,4 +1,4 @@
-{# Snapshots: dbt's own materialization, which is ahead of dbt-spark's copy of it. #}
+{# Snapshots: dbt's own materialization, which is newer than dbt-spark's copy. #}
 
 {% materialization snapshot, adapter='spark_streaming' %}
     {{ return(materialization_snapshot_default()) }}
@@ -6,7 +6,7 @@
 
 
 {% macro spark_streaming__build_snapshot_staging_table(strategy, sql, target_relation) %}
-    {#- A temporary view: no other run sees it, and it is gone with the session. -#}
+    {#- A temporary view, which no other run sees and which ends with the session. -#}
     {% set temporary = make_temp_relation(target_relation) %}
     {% call statement('build_snapshot_staging_relation') %}
         {{ create_temporary_view(temporary, snapshot_staging_table(strategy, sql, target_relation)) }}
@@ -23,13 +23,13 @@
 
 
 {% macro spark_streaming__get_or_create_relation(database, schema, identifier, type) %}
-    {#- Spark has schemas only; dbt passes the node's database, which is undefined here. -#}
+    {#- Spark has no databases; dbt passes the database of the node, which is undefined. -#}
     {{ return(default__get_or_create_relation(none, schema, identifier, type)) }}
 {% endmacro %}
 
 
 {% macro spark_streaming__snapshot_staging_table(strategy, source_sql, target_relation) -%}
-    {#- As dbt's own, but rows are found by keys of which a column is NULL, too. -#}
+    {#- Like dbt's own, but it also matches rows by keys that have a NULL. -#}
     {% set columns = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() %}
     {% if strategy.hard_deletes == 'new_record' %}
         {% set new_scd_id = snapshot_hash_arguments([columns.dbt_scd_id, snapshot_get_time()]) %}
@@ -47,10 +47,10 @@
         from {{ target_relation }}
         where
             {% if config.get('dbt_valid_to_current') %}
-		{% set source_unique_key = columns.dbt_valid_to | trim %}
-		{% set target_unique_key = config.get('dbt_valid_to_current') | trim %}
+            {% set source_unique_key = columns.dbt_valid_to | trim %}
+            {% set target_unique_key = config.get('dbt_valid_to_current') | trim %}
 
-		{# The exact equals semantics between NULL values depends on the current behavior flag set. Also, update records if the source field is null #}
+            {# Whether NULL equals NULL depends on a behavior flag of dbt. A current row may also have NULL, from before the config. #}
                 ( {{ equals(source_unique_key, target_unique_key) }} or {{ source_unique_key }} is null )
             {% else %}
                 {{ columns.dbt_valid_to }} is null
@@ -99,7 +99,7 @@
 
         from insertions_source_data as source_data
         left outer join snapshotted_data
-            on {{ _of_same_key(strategy.unique_key) }}
+            on {{ _matches_key(strategy.unique_key) }}
             where snapshotted_data.{{ columns.dbt_scd_id }} is null
             or {{ strategy.row_changed }} {%- if strategy.hard_deletes == 'new_record' %} or snapshotted_data.{{ columns.dbt_is_deleted }} = 'True' {% endif %}
 
@@ -117,7 +117,7 @@
 
         from updates_source_data as source_data
         join snapshotted_data
-            on {{ _of_same_key(strategy.unique_key) }}
+            on {{ _matches_key(strategy.unique_key) }}
         where (
             {{ strategy.row_changed }}  {%- if strategy.hard_deletes == 'new_record' -%} or snapshotted_data.{{ columns.dbt_is_deleted }} = 'True' {% endif %}
         )
@@ -129,7 +129,7 @@
 
         select
             'delete' as dbt_change_type,
-            source_data.* except (dbt_is_there),
+            source_data.* except (dbt_is_present),
             {{ snapshot_get_time() }} as {{ columns.dbt_valid_from }},
             {{ snapshot_get_time() }} as {{ columns.dbt_updated_at }},
             {{ snapshot_get_time() }} as {{ columns.dbt_valid_to }},
@@ -138,9 +138,9 @@
             , snapshotted_data.{{ columns.dbt_is_deleted }}
           {%- endif %}
         from snapshotted_data
-        left join (select *, true as dbt_is_there from deletes_source_data) as source_data
-            on {{ _of_same_key(strategy.unique_key) }}
-            where source_data.dbt_is_there is null
+        left join (select *, true as dbt_is_present from deletes_source_data) as source_data
+            on {{ _matches_key(strategy.unique_key) }}
+            where source_data.dbt_is_present is null
 
             {%- if strategy.hard_deletes == 'new_record' %}
             and not (
@@ -185,9 +185,9 @@
             {{ new_scd_id }} as {{ columns.dbt_scd_id }},
             'True' as {{ columns.dbt_is_deleted }}
         from snapshotted_data
-        left join (select *, true as dbt_is_there from deletes_source_data) as source_data
-            on {{ _of_same_key(strategy.unique_key) }}
-        where source_data.dbt_is_there is null
+        left join (select *, true as dbt_is_present from deletes_source_data) as source_data
+            on {{ _matches_key(strategy.unique_key) }}
+        where source_data.dbt_is_present is null
         and not (
             --avoid inserting a new record if the latest one is marked as deleted
             snapshotted_data.{{ columns.dbt_is_deleted }} = 'True'
@@ -219,13 +219,13 @@
 
 
 {% macro _checked_rows() %}
-    {#- Not a WHERE, which Spark asks of rows of the query that are no new ones. -#}
+    {#- Not a WHERE, with which Spark would also check rows that the snapshot has already. -#}
     {%- set cases = adapter.contract_cases(model) -%}
     {{- 'case ' ~ cases ~ ' else dbt_change_type end as dbt_change_type, * except (dbt_change_type)' if cases else '*' -}}
 {% endmacro %}
 
 
-{% macro _of_same_key(unique_key) %}
+{% macro _matches_key(unique_key) %}
     {%- set names = ['dbt_unique_key'] -%}
     {%- if unique_key is not string -%}
         {%- set names = [] -%}
@@ -238,7 +238,7 @@
 
 
 {% macro spark_streaming__snapshot_hash_arguments(args) -%}
-    {#- As dbt-spark's, but NULL isn't an empty text, and a bar in a value doesn't end it. -#}
+    {#- Like dbt-spark's, but NULL differs from an empty text, and a bar in a value doesn't separate values. -#}
     md5(
         {%- for arg in args -%}
         coalesce(replace(cast({{ arg }} as string), '|', '\\0|'), '\\0') {{- " || '|' || " if not loop.last -}}
@@ -248,6 +248,6 @@
 
 
 {% macro spark_streaming__snapshot_merge_sql(target, source, insert_cols) %}
-    {#- dbt's own names the columns: the table may have more than the query gives. -#}
+    {#- dbt's own names the columns, since the table may have more columns than the query. -#}
     {{ return(default__snapshot_merge_sql(target, source, insert_cols)) }}
 {% endmacro %}

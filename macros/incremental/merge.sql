@@ -2,8 +2,8 @@
 
 {% macro spark_streaming__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) %}
     {#-
-        As dbt-spark's, but the columns are named: `update set *` and `insert *` fail where the query has
-        fewer columns than the table, which `on_schema_change: append_new_columns` and `ignore` allow.
+        Like dbt-spark's, with named columns: `update set *` and `insert *` fail if the query has fewer columns than the
+        table, which `on_schema_change: append_new_columns` and `ignore` allow.
     -#}
     {%- set source_names = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
     {%- set shared = [] -%}

@@ -1,6 +1,6 @@
 {#-
-  The statements of the incremental strategies: dbt's own hooks, so that a project can call one from a
-  strategy of its own, or put another in its place.
+  The statements of the incremental strategies. They are dbt's own hooks, so that a project can call one from a strategy
+  of its own, or override it.
 -#}
 
 {% macro spark_streaming__get_incremental_append_sql(arguments) %}
@@ -20,7 +20,7 @@
 
 
 {% macro spark_streaming__get_incremental_delete_insert_sql(arguments) %}
-  {#- dbt's own is a DELETE and an INSERT, between which a reader finds the rows gone. -#}
+  {#- dbt's own is a DELETE and an INSERT, and a reader between them misses the rows. -#}
   {%- set columns = _shared_columns(arguments) -%}
   {%- set keys = adapter.key_columns(model, arguments['unique_key'], columns) -%}
   {%- if not keys -%}
@@ -33,14 +33,14 @@
 
 
 {% macro spark_streaming__get_incremental_insert_overwrite_sql(arguments) %}
-  {#- Partitions that have new rows, or the whole table where it has no partitions. -#}
+  {#- Replaces the partitions that have new rows, or the whole table if it has no partitions. -#}
   {%- set target = arguments['target_relation'] -%}
   {%- set is_iceberg = load_relation(this).is_iceberg -%}
   {%- set columns = _shared_columns(arguments) -%}
   {%- do adapter.check_partitions(model, columns, target if is_iceberg else none) -%}
   {%- set rows = adapter.rows_by_name(model, arguments['temp_relation'], columns) -%}
   {%- if is_iceberg and not config.get('partition_by') -%}
-    {#- Not INSERT OVERWRITE: the session may have the mode below from another model, and no rows would replace nothing. -#}
+    {#- Not INSERT OVERWRITE: the session may be in dynamic mode from another model, and then no new rows replace nothing. -#}
     {{ return(adapter.replace_all_sql(target, rows, columns)) }}
   {%- endif -%}
   {%- if config.get('partition_by') -%}
@@ -73,7 +73,7 @@
 
 {% macro _replace_range_sql(arguments) %}
   {%- if arguments['replaced'] == 'false' -%}
-    {#- `--empty`: nothing goes, nothing comes. Spark has no plan for a MERGE that can match nothing. -#}
+    {#- `--empty` replaces and adds nothing. Spark can't plan a MERGE that never matches. -#}
     {{ return(spark_streaming__get_incremental_append_sql(arguments)) }}
   {%- endif -%}
   {%- set columns = _shared_columns(arguments) -%}

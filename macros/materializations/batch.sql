@@ -1,11 +1,10 @@
 {#-
-  Batch of the same text: tables (and what incremental models compute) are planned through slices, so that
-  a 1-minute cumulate over a day costs about one pass over the rows, not 1440. Rewrites that a model's config asks
-  for come first.
+  The same text in batch. Tables, and the queries of incremental models, are planned through slices, so that a 1-minute
+  cumulate over a day costs about one pass over the rows, not 1440. Rewrites in a model's config are applied first.
 
-  Views stay as written, so that any engine can read them, and so do `dbt show` and tests. Only the ties of rankings
-  are broken as in a table, and rows left out that a stream drops for their event time. Where windows leave steps out (`emit='on_change'`), which no macro can tell, they run what a
-  table does.
+  Views, `dbt show` and tests run the text almost as written, so that any engine can read a view. Ties of rankings are
+  broken as in a table, and rows are left out that a stream drops because of their event time. With windows that omit
+  steps (`emit='on_change'`), which needs planning, they run the text of a table.
 -#}
 
 {% macro spark_streaming__create_table_as(temporary, relation, compiled_code, language='sql') -%}
@@ -16,14 +15,14 @@
     {%- endif -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
-  {#- A stream over this table begins with its first snapshot, and can't read one that replaces. -#}
+  {#- A stream over this table begins with its first snapshot, and can't read one that replaces rows. -#}
   {%- if existing is not none and existing.is_iceberg and should_full_refresh() -%}
     {%- do adapter.drop_replaced(existing) -%}
     {%- set existing = none -%}
   {%- endif -%}
   {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}
   {%- if language == 'python' -%}
-    {#- Only the model itself knows its columns. -#}
+    {#- The columns of a Python model are known only while it runs. -#}
     {%- set statement = statement | replace('\ndf.write.mode(', '\ncheck_table_names(df.columns)\ndf.write.mode(') -%}
   {%- endif -%}
   {%- if language == 'sql' and existing is none -%}

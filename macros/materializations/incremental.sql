@@ -1,10 +1,10 @@
 {#-
-  incremental: as dbt-spark's, which knows four strategies by name. Here a strategy is a macro, found as
-  dbt finds it, so those of the package, of a project and of other packages work alike.
+  incremental: like dbt-spark's, which only has four strategies. Here a strategy is a macro that dbt looks up, so those
+  of this package, of a project and of other packages work alike.
 
-    check configs (nothing is touched if they don't go together)
-    → find the range that is recomputed, where the strategy works by ranges (adapter.plan_incremental)
-    → make the table, or a temporary view of the new rows → the columns' changes → the strategy's statement
+    check the configs (nothing is changed if they are invalid)
+    → find the range to recompute, if the strategy works by ranges (adapter.plan_incremental)
+    → create the table, or a temporary view of the new rows → change the columns → run the strategy's statement
     → docs, grants, hooks
 -#}
 
@@ -18,19 +18,19 @@
 
   {%- set target = this.incorporate(type='table') -%}
   {%- set existing = load_relation(this) -%}
-  {%- set anew = existing is none or existing.is_view or should_full_refresh() -%}
+  {%- set is_rebuilt = existing is none or existing.is_view or should_full_refresh() -%}
 
   {{ run_hooks(pre_hooks) }}
 
-  {%- set run = adapter.plan_incremental(model, compiled_code, strategy, none if anew else existing) -%}
+  {%- set run = adapter.plan_incremental(model, compiled_code, strategy, none if is_rebuilt else existing) -%}
 
-  {%- if anew -%}
+  {%- if is_rebuilt -%}
     {%- if existing is not none and not (file_format == 'delta' and existing.is_delta) -%}
       {%- if language == 'sql' -%}
-        {#- create_table_as checks the names too late: the old table is gone then. -#}
+        {#- create_table_as would check the names after the old table is dropped. -#}
         {%- do adapter.check_table_names(config, _planned_in_batch(run.sql), model) -%}
       {%- endif -%}
-      {#- Not CREATE OR REPLACE: a stream over this table couldn't read the snapshot that leaves. -#}
+      {#- Not CREATE OR REPLACE, whose snapshot a stream over this table couldn't read. -#}
       {%- do adapter.drop_replaced(existing) -%}
     {%- endif -%}
     {%- call statement('main', language=language) -%}
@@ -39,7 +39,7 @@
     {%- do persist_constraints(target, model) -%}
   {%- else -%}
     {%- set rows = _incremental_rows_relation(language) -%}
-    {#- dbt refuses a contract of a Python model. -#}
+    {#- dbt refuses the contract of a Python model. -#}
     {%- set checked = language == 'sql' and config.get('contract').enforced -%}
     {%- if checked -%}
       {{ get_assert_columns_equivalent(run.sql) }}
@@ -84,9 +84,9 @@
 
 
 {% macro _incremental_rows_relation(language) -%}
-  {#- Batches that run at once have one each. -#}
+  {#- Concurrent batches have a relation each. -#}
   {%- set suffix = '__dbt_tmp' ~ ('_' ~ model['batch']['id'] if model.get('batch') else '') -%}
-  {#- Python's rows are a table, as in dbt-spark. It is replaced and dropped, so it has a name that nobody gives. -#}
+  {#- The rows of a Python model are a table, as in dbt-spark. It is replaced and dropped, so no other table may have its name. -#}
   {{ return(make_temp_relation(this, suffix) if language == 'sql'
       else this.incorporate(path={'identifier': this.identifier ~ suffix ~ '_' ~ local_md5(this | string)})) }}
 {%- endmacro %}

@@ -1,9 +1,9 @@
 {#-
-  streaming_table is the general materialization; window_aggregate and cumulate run the same engine and
-  only add what their names promise of the query.
+  streaming_table is the general materialization. window_aggregate, cumulate and topn run the same engine, and check that
+  the query is what their name says.
 
-    plan the text (nothing is touched if it can't be)
-    → make the empty table, by the text itself with no rows, so that contract and types are Spark's
+    plan the text (nothing is changed if that fails)
+    → create the empty table with the query's columns, as Spark analyses them
     → run the stream → docs, grants, hooks
 -#}
 
@@ -27,38 +27,38 @@
 {% macro _materialize_stream(materialized) %}
   {%- set target = this.incorporate(type='table') -%}
   {%- set existing = load_cached_relation(this) -%}
-  {#- dbt looked when it began. What is there by now must not be taken for nothing, and begun anew. -#}
+  {#- dbt's cache is from the start of the run. A table that was created since must not be replaced by an empty one. -#}
   {%- if existing is none and adapter.has_stream_table(model) -%}
     {%- set existing = target -%}
   {%- endif -%}
   {%- set full_refresh = should_full_refresh() -%}
 
-  {%- set anew = existing is none or full_refresh or not existing.is_table or adapter.stream_begins(model) -%}
+  {%- set is_new = existing is none or full_refresh or not existing.is_table or adapter.stream_begins(model) -%}
 
-  {%- set is_asked_for = anew or var('flush', false) or var('bootstrap', none) or var('keep_state', false) -%}
-  {%- set kept = adapter.kept_running(model, is_asked_for) -%}
+  {%- set has_own_task = is_new or var('flush', false) or var('bootstrap', none) or var('keep_state', false) -%}
+  {%- set kept = adapter.kept_running(model, has_own_task) -%}
   {%- if kept is not none -%}
     {%- do store_result('main', kept) -%}
     {{ return({'relations': [target]}) }}
   {%- endif -%}
 
-  {%- do adapter.check_stream(model, sql, graph, anew, var('bootstrap', none)) -%}
+  {%- do adapter.check_stream(model, sql, graph, is_new, var('bootstrap', none)) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
-  {%- if not anew and config.get('contract').enforced -%}
-    {#- One that is made asks when it is made. -#}
+  {%- if not is_new and config.get('contract').enforced -%}
+    {#- A table that is created is checked below. -#}
     {%- do get_assert_columns_equivalent(sql) -%}
   {%- endif -%}
-  {%- set gives = adapter.check_columns(model, sql, graph, anew) -%}
+  {%- set gives = adapter.check_columns(model, sql, graph, is_new) -%}
 
   {%- if existing is none -%}
-    {#- A catalog may hide what it has. Only once the table could be made, what is left of an earlier one is forgotten. -#}
+    {#- A catalog may hide a table, and then CREATE fails. Once it succeeds, the state of an earlier table can be deleted. -#}
     {%- do run_query(_create_streaming_table(target, sql, 'create table')) -%}
     {%- do persist_constraints(target, model) -%}
     {%- do adapter.reset_stream(model) -%}
-  {%- elif anew -%}
+  {%- elif is_new -%}
     {%- do adapter.reset_stream(model) -%}
     {%- if not existing.is_table -%}
       {%- do adapter.drop_relation(existing) -%}
@@ -67,7 +67,7 @@
     {%- do persist_constraints(target, model) -%}
   {%- endif -%}
 
-  {#- History that was asked for anew is one micro-batch; a first run keeps the limits that its sources have. -#}
+  {#- A full refresh reads the history in one micro-batch; a first run keeps to the limits of its sources. -#}
   {%- set response = adapter.run_stream(
     model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false),
     bootstrap=var('bootstrap', none), gives=gives
@@ -85,7 +85,7 @@
 {% endmacro %}
 
 
-{#- CREATE … AS would leave a snapshot that overwrites, and streams that read this table could not pass it. -#}
+{#- Not CREATE … AS, whose snapshot overwrites: streams that read this table couldn't get past it. -#}
 {% macro _create_streaming_table(target, sql, create='create or replace table') -%}
   {%- set contract = config.get('contract') -%}
   {%- if contract.enforced -%}

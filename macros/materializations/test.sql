@@ -1,10 +1,10 @@
-{#- Tests: dbt's own, but the table of the failures of before is dropped with its files. -#}
+{#- Tests: dbt's own materialization. The table with earlier failures is dropped first, with its files. -#}
 
 {% materialization test, adapter='spark_streaming' %}
   {%- if should_store_failures() -%}
-    {%- set before = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
-    {%- if before is not none -%}
-      {%- do adapter.drop_replaced(before) -%}
+    {%- set earlier = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
+    {%- if earlier is not none -%}
+      {%- do adapter.drop_replaced(earlier) -%}
     {%- endif -%}
   {%- endif -%}
   {{ return(materialization_test_default()) }}

@@ -1,6 +1,6 @@
 {#-
-  The commands of dbt-stream for where nothing but dbt can be run: `dbt run-operation flush --args '{model: orders}'`.
-  Each is a process of its own and reads the project anew, as on the command line.
+  The commands of dbt-stream where only dbt can be run: `dbt run-operation flush --args '{model: orders}'`. Each runs in a
+  process of its own that reads the project again, as on the command line.
 -#}
 
 {% macro status(select=none, exclude=none, state=false) %}

@@ -1,8 +1,8 @@
 {#-
-  The rewrites: called around a SELECT, each prints one that gives the same rows another way. The text is made
-  in Python (adapter/query/rewrites/); in a streaming model it is the SELECT with a hint, by which its state is made
-  another way (adapter/query/rewrites/stream_rewrites.py). A project may override one by a macro named <prefix>__enum_distinct and
-  a dispatch config.
+  The rewrites: each is called around a SELECT, and prints another SELECT that gives the same rows. Python makes the text
+  (adapter/query/rewrites/). In a streaming model it is the SELECT with a hint, which changes the layout of its state
+  (adapter/query/rewrites/stream_rewrites.py). A project may override one by a macro named <prefix>__enum_distinct and a
+  dispatch config.
 -#}
 
 {% macro enum_distinct() -%}

@@ -1,7 +1,7 @@
 {#-
-  The window functions: called in FROM, each prints a subquery in plain Spark SQL with a hint that the
-  planner reads. The text is made in Python (adapter/query/windows/expansion.py); a project may override one by a
-  macro named <prefix>__tumble and a dispatch config.
+  The windowing table functions: each is called in FROM, and prints a subquery in plain Spark SQL with a hint for the
+  planner. Python makes the text (adapter/query/windows/expansion.py). A project may override one by a macro named
+  <prefix>__tumble and a dispatch config.
 -#}
 
 {% macro tumble(relation, time_col, size, offset='0 seconds', time_zone=none) -%}
