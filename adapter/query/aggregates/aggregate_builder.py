@@ -28,7 +28,7 @@ from ..sql.dialect import (
     unqualified,
 )
 from ..sql.names import ContentNames, digest
-from ..sql.nodes import copied, every
+from ..sql.nodes import copied, every, is_name
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows.expansion import LEAVING_OUT, without_windows
 from ..windows.window_columns import FromRelation, window_column
@@ -290,6 +290,8 @@ class AggregateBuilder:
 
     def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
         """Rewrites an expression over finished windows: keys, metrics and window columns by name."""
+        if is_name(node):
+            return node.copy()
         if (name := self.key_of.get(self._canonical(node))) is not None:
             return exp.column(name, quoted=True)
         if self.window and (kind := window_column(node, self.sources)):

@@ -18,7 +18,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import is_over, relations
 from ..sql.dialect import canonical, correlated_columns, relation_of, unqualified
-from ..sql.nodes import every, quoted_column
+from ..sql.nodes import every, is_name, quoted_column
 
 _ALIAS = "__groups"
 
@@ -99,6 +99,8 @@ class _Lifting:
 
     def _over_groups(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
         """Rewrites an expression over the groups' columns. With `aliases`, a name may be a select alias."""
+        if is_name(node):
+            return node.copy()
         if (name := self.columns.get(self._canonical_text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):

@@ -25,7 +25,7 @@ from ..sql.dialect import (
     walk_same_query,
 )
 from ..sql.names import Names
-from ..sql.nodes import every
+from ..sql.nodes import every, is_name
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
@@ -207,6 +207,8 @@ class Grouped:
                 )
 
     def _over_computed(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
+        if is_name(node):
+            return node.copy()
         hidden = None
         if isinstance(node, exp.Column) and not node.table:
             hidden = self._outputs.get(node.name.lower())

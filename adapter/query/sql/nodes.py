@@ -103,6 +103,18 @@ def star_without(names: Iterable[str], quoted: bool = True) -> exp.Star:
     return exp.Star(except_=hidden) if hidden else exp.Star()
 
 
+def is_name(node: exp.Expr) -> bool:
+    """Whether a node is a name, a unit or a type, which has no value: a field of a struct may be called like a column.
+
+    >>> from .dialect import parse
+    >>> kinds = exp.Identifier, exp.Var, exp.DataType
+    >>> names = every(parse("select struct(k), v + interval 1 day, cast(v as date)"), *kinds)
+    >>> all(map(is_name, names)), is_name(exp.column("k"))
+    (True, False)
+    """
+    return isinstance(node, exp.Identifier | exp.Var | exp.DataType)
+
+
 def replace_each(tree: exp.Query, kind: type[_T], rewrite: Callable[[_T], exp.Query | None]) -> exp.Query:
     """Replaces each node of a type by what `rewrite` returns for it, innermost first because outer ones copy inner ones.
     Nodes for which it returns None stay. Changes the tree, and returns it with its root replaced, too."""

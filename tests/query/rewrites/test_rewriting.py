@@ -307,6 +307,14 @@ def test_a_block_may_hold_named_queries_and_be_one() -> None:
     assert "HASH(users), 8" in both
 
 
+@pytest.mark.parametrize("name", ["enum_distinct", "split_distinct"])
+def test_fields_of_a_row_may_be_called_like_keys(name: str) -> None:
+    text = f"select struct(c, count(*)) as s, count(distinct u) as users from t {IN} group by c having struct(c, 1) > s"
+    made = parse(rewriting.rewritten(name, text))
+    (fields, _) = made.expressions
+    assert [each.name for each in fields.this.expressions] == ["c", "col2"]
+
+
 def test_names_of_the_user_stay_theirs() -> None:
     text = "select bits, count(distinct u) as enum_set from enum_rows where bits in ('a', 'b') group by bits"
     made = rewriting.rewritten("enum_distinct", text)
