@@ -1383,6 +1383,32 @@ BECAME_EQUAL = {
           on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k""",
         "window_start window_end k n m stage_2",
     ),
+    "a row of a group's key and its count": _case(
+        f"""select struct(k, count(*)) as s, rank() over (order by count(*), k) as place from {stream("clicks")} group by k
+          having struct(k, count(*)) > struct('a', 2)""",
+        "s place",
+        state_ttl=LONG,
+    ),
+    "a row of a window's start and a key": _case(
+        f"""select window_end, struct(window_start, k, count(*)) as s from {TUMBLE.expand("clicks")}
+          group by window_start, window_end, k""",
+        "window_end s",
+    ),
+    "groups of a join with a table in brackets": _case(
+        f"select u, sum(v) as total from ({stream('clicks')} as t left semi join dims as d on d.k = t.k) group by u",
+        "u total",
+        state_ttl=LONG,
+    ),
+    "windows that are joined with a table in brackets": _case(
+        f"""select window_start, window_end, count(*) as n from ({TUMBLE.expand("clicks")} as t
+          left semi join dims as d on d.k = t.k) group by window_start, window_end""",
+        "window_start window_end n",
+    ),
+    "a join in brackets that has a name": _case(
+        f"""select z.u, z.v, l.label from ({stream("clicks")} as t join dims as d on d.name = t.k) as z
+          left join levels as l on l.u = z.u""",
+        "u v label",
+    ),
 }
 """Queries that were refused, or wrong, and have batch's rows today."""
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from ...util.quoting import is_path
 from ..frontend import hints
 from ..frontend.streams import Known
+from ..normalize import brackets
 from ..rewrites import stream_rewrites
 from ..sql.clauses import without_queries
 from ..sql.dialect import DIALECT, from_clause, parse, sql
@@ -57,6 +58,7 @@ def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
     for chosen in (*alone, tuple(range(reads))):
         for below in (False, True):
             tree = parse(text)
+            brackets.remove(tree)
             marked = _stream_reads(tree)
             changed = [_with_predicate(tree, marked[each], known, below) for each in chosen]
             if any(changed) and fits(sql(tree), known):

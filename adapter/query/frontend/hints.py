@@ -93,7 +93,8 @@ def as_quoted(node: exp.Expr) -> exp.Expr:
     for select in [each for each in every(holder, exp.Select) if id(each) in printed]:
         call, around = exp.Var(this=printed[id(select)]), select.parent
         if isinstance(around, exp.Subquery):
-            around.replace(exp.Table(this=call, alias=around.args.get("alias")))
+            beside = {name: around.args.get(name) for name in ("alias", "joins")}
+            around.replace(exp.Table(this=call, **beside))
         else:
             select.replace(call)
     return as_written(holder).this

@@ -2,7 +2,7 @@
 rules and the planner ask for.
 
 >>> [rule.__name__ for rule in RULES][:3]
-['inline_ctes', 'inline_named_windows', 'rewrite_qualify']
+['inline_ctes', 'remove_brackets', 'inline_named_windows']
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, decide_extremes
-from . import compared_types, lateral_joins, plain_values, relations
+from . import brackets, compared_types, lateral_joins, plain_values, relations
 from .names import ctes, natural_joins, qualified, result_names, same_names, stars
 from .rankings import qualify, rank_filters, ranks
 
@@ -69,6 +69,15 @@ def inline_ctes(query: NormalizedQuery) -> None:
     'SELECT x FROM (SELECT 1 AS x) AS a'
     """
     query.tree = ctes.inline(query.tree)
+
+
+def remove_brackets(query: NormalizedQuery) -> None:
+    """Removes brackets around relations in FROM.
+
+    >>> applied(remove_brackets, "select a.k from (t as a join u as b on a.k = b.k)")
+    'SELECT a.k FROM t AS a JOIN u AS b ON a.k = b.k'
+    """
+    brackets.remove(query.tree)
 
 
 def inline_named_windows(query: NormalizedQuery) -> None:
@@ -128,6 +137,7 @@ def rewrite_natural_joins(query: NormalizedQuery) -> None:
 def check_relations(query: NormalizedQuery) -> None:
     """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings, and windows by columns that aren't
     there."""
+    brackets.check(query.tree)
     relations.check(query.tree)
     relations.check_times_of_windows(query.tree)
 
@@ -205,6 +215,7 @@ def break_ties_of_tables(query: NormalizedQuery) -> None:
 
 RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
     inline_ctes,
+    remove_brackets,
     inline_named_windows,
     rewrite_qualify,
     check_relation_names,

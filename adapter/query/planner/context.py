@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..aggregates.model import Key
-from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Streams
 from ..normalize import event_clock
@@ -86,10 +85,6 @@ class Planner(ABC):
         if (placed := hints.placeholder_of(node)) is not None:
             return self.operators[placed]
         if isinstance(node, exp.Subquery):
-            if any(reads_stream(join) for join in node.args.get("joins") or ()):
-                raise QueryError(
-                    f"'{hints.quoted(node)}' joins streams in brackets; write the joins one after another."
-                )
             return self.visit(node.this)
         if isinstance(node, exp.Table):
             return self.source(node) if hints.is_stream(node) else None

@@ -213,13 +213,7 @@ class WindowPlanner:
 
     def _inspect(self, node: exp.Expr) -> WindowedInfo:
         if isinstance(node, exp.Subquery):
-            info = self._visit(node.this)
-            for join in node.args.get("joins") or ():
-                if info.kind != STATIC or self._visit(join.this).kind != STATIC:
-                    raise QueryError(
-                        f"'{sql(node)}' joins streams in brackets; write the joins one after another."
-                    )
-            return info
+            return self._visit(node.this)
         if isinstance(node, exp.Table):
             if hints.placeholder_of(node) is not None:
                 # The result of a planned operator: operators above the windows join it with them.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dbt.adapters.spark_streaming.query.errors import QueryError
-from tests.query.trees import OTHER, STREAM, flow, kinds
+from tests.query.trees import STREAM, flow, kinds
 
 
 def test_a_query_that_stands_in_several_places_is_planned_once() -> None:
@@ -23,8 +20,3 @@ def test_a_ranking_is_another_one_where_another_filter_ends_it() -> None:
 def test_a_table_is_no_operator() -> None:
     found = kinds(flow(f"select a.k, t.name from {STREAM} as a join db.names as t on t.k = a.k"))
     assert found.count("Source") == 1
-
-
-def test_streams_that_are_joined_in_brackets_are_refused() -> None:
-    with pytest.raises(QueryError, match="joins streams in brackets; write the joins one after another"):
-        flow(f"select a.k from ({STREAM} as a join {OTHER} as b on a.k = b.k)")

@@ -52,6 +52,9 @@ def _replace(node: exp.Expr, names: Environment) -> None:
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
             _name_columns(made)
+            # Of a table in brackets, what is joined with it there.
+            for join in beside["joins"] or ():
+                _replace(join, names)
         else:
             _replace(child, names)
             if isinstance(child, exp.Subquery):
