@@ -17,6 +17,9 @@ from ..sql.nodes import every, shape
 
 _Planned = TypeVar("_Planned")
 
+_PLACE = "leaving_query"
+"""Metadata of a query that leaves its windows: its place among them."""
+
 
 class LeavingQueries:
     """Queries of one text that leave their windows, each with the reason."""
@@ -24,11 +27,13 @@ class LeavingQueries:
     def __init__(self, rewrites: Rewrites) -> None:
         """`rewrites`: outcomes of the text's rewrites, which are kept only of plans that are made."""
         self._rewrites = rewrites
-        self._reasons: dict[Hashable, QueryError] = {}
+        self._reasons: list[tuple[Hashable, QueryError]] = []
+        """The shape of each such query, and the reason."""
 
     def add(self, query: exp.Query, reason: QueryError) -> None:
-        """Adds the innermost query that leaves its windows."""
-        self._reasons[shape(query)] = reason
+        """Adds the innermost query that leaves its windows. Marks it, also in copies of the tree that are made later."""
+        query.meta[_PLACE] = len(self._reasons)
+        self._reasons.append((shape(query), reason))
 
     def plan_unless_left(self, query: exp.Query, plan: Callable[[], _Planned]) -> _Planned | QueryError:
         """Returns the plan of a query that stays within windows, or else the reason why it leaves them: then its
@@ -53,7 +58,10 @@ class LeavingQueries:
 
     def _reason_in(self, query: exp.Query) -> QueryError | None:
         """Returns the reason why a query, or one in it, is known to leave its windows; None if none is."""
-        if not self._reasons:
-            return None
-        found = (self._reasons.get(shape(each)) for each in every(query, exp.Query))
-        return next((each for each in found if each is not None), None)
+        for each in every(query, exp.Query):
+            if (place := each.meta_get(_PLACE)) is not None:
+                as_it_was, reason = self._reasons[place]
+                # Planning may have moved the clause out of it that is the reason.
+                if shape(each) == as_it_was:
+                    return reason
+        return None

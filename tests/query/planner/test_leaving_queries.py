@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.errors import NotWithinWindows, QueryError, UnintendedQueryError
 from dbt.adapters.spark_streaming.query.planner.leaving_queries import LeavingQueries
 from dbt.adapters.spark_streaming.query.rewrites.stream_rewrites import Rewrites
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.sql.nodes import copied, every
 
 INNER = "select k, count(*) as n from t group by k"
 AROUND = f"select n, count(*) as times from ({INNER}) as g group by n"
@@ -16,6 +18,11 @@ AROUND = f"select n, count(*) as times from ({INNER}) as g group by n"
 def leaving(text: str = AROUND) -> LeavingQueries:
     """Nothing is known yet of a text."""
     return LeavingQueries(Rewrites(parse(text), text))
+
+
+def innermost(tree: exp.Query) -> exp.Query:
+    """The query without another one in it."""
+    return [*every(tree, exp.Query)][-1]
 
 
 def must_not_be_planned() -> str:
@@ -39,9 +46,17 @@ def test_a_reason_is_returned_and_concerns_only_the_query_that_it_is_of() -> Non
 
 @pytest.mark.parametrize("text", [INNER, AROUND, f"select * from ({AROUND}) as a where n > 1"])
 def test_a_query_around_one_that_leaves_is_not_planned_again(text: str) -> None:
-    found, reason = leaving(), QueryError("It leaves them.")
-    found.add(parse(INNER), reason)
-    assert found.plan_unless_left(parse(text), must_not_be_planned) is reason
+    found, reason, tree = leaving(), QueryError("It leaves them."), parse(text)
+    found.add(innermost(tree), reason)
+    assert found.plan_unless_left(tree, must_not_be_planned) is reason
+    assert found.plan_unless_left(copied(tree), must_not_be_planned) is reason
+
+
+def test_a_query_that_has_been_rewritten_is_planned_again() -> None:
+    found, tree = leaving(), parse(AROUND)
+    found.add(innermost(tree), QueryError("Its GROUP BY leaves them."))
+    innermost(tree).set("group", None)
+    assert found.plan_unless_left(tree, lambda: "plan") == "plan"
 
 
 def test_an_unintended_query_is_refused_at_once() -> None:
