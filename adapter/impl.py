@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from dbt.adapters.spark_streaming.project import model_configs, stream_node, streaming
-    from dbt.adapters.spark_streaming.query.planner import plan_query
+    from dbt.adapters.spark_streaming.query.normalize import model_text
     from dbt.adapters.spark_streaming.stream.iceberg import maintenance, owner, ownership
     from dbt.adapters.spark_streaming.stream.iceberg import table as iceberg
     from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
@@ -268,7 +268,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             f"Node {node.name}: the unreadable values of its sources can't be counted ({{}})."
         ):
             query = node.compiled_code or ""
-            streams = plan_query.stream_relations(query) if is_stream else ()
+            streams = model_text.stream_relations(query) if is_stream else ()
             for source, columns in self.environment.declared.unreadable_in(query, streams):
                 counts = unreadable_rows.described({source.name: columns})
                 logger.warning(f"Node {node.name}: {counts}; {_RESULT_OF_UNREADABLE[source.on_error]}.")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import parse_one
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.operator import input_name
+from dbt.adapters.spark_streaming.query.plan.operator import PrintedOperator, input_name
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_results import WindowResults
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -26,6 +26,11 @@ def plan_of(
 ) -> Plan:
     """A query's plan, whether or not its state can grow for ever."""
     return plan_query.plan(text, known, ttl, ask=ask, may_grow=True)
+
+
+def queries_of(plan: Plan) -> str:
+    """The SQL of the operators that have a query."""
+    return "\n".join(each.sql for each in plan.dataflow.operators if isinstance(each, PrintedOperator))
 
 
 def windows_of(text: str) -> WindowResults:

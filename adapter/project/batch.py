@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..query.batch.batch_filter import Batch, compare_instants, filtered_relations, without_filter
 from ..query.batch.window_range import Overwriting, StreamExtent, TimesRunner, reads_windows
 from ..query.errors import QueryError
-from ..query.planner import plan_query
+from ..query.normalize import model_text
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql.intervals import DAY
 from ..query.windows import ranges
@@ -103,7 +103,7 @@ def overwrite(
         QueryError: the windows are unknown, or the streams no longer have all their rows.
     """
     if sample is not None:
-        sql = without_filter(sql, (sample.start, sample.end), plan_query.stream_relations(sql))
+        sql = without_filter(sql, (sample.start, sample.end), model_text.stream_relations(sql))
     overwriting = Overwriting(sql, ask)
     if requested is not None:
         ends = overwriting.touched_windows(nonempty_range(requested))
@@ -136,7 +136,7 @@ def microbatch(
         return _rows_of_batch(node, sql, (start, end), types)
     batch = TimeRange(ranges.micros(start), ranges.micros(end))
     if whole:
-        sql = without_filter(sql, (start, end), plan_query.stream_relations(sql))
+        sql = without_filter(sql, (start, end), model_text.stream_relations(sql))
     # Windows are computed on instants.
     overwriting = Overwriting(compare_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]

@@ -16,12 +16,14 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from ..environment import Environment
 from ..environment.memory import out_of_memory
 from ..environment.spark_errors import readable, spark_exceptions
+from ..query.batch.unplanned_text import text_in_batch
 from ..query.errors import QueryError
 from ..query.explain import build
 from ..query.explain.tree import in_one_line, in_order
 from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
+from ..query.normalize import model_text
 from ..query.normalize.names import own_names
 from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
@@ -158,7 +160,7 @@ def plan(
 
 def _materialization_advice(materialized: str, sql: str) -> str:
     """Returns advice to make a query match its materialization; empty if there is none."""
-    if materialized != "topn" or not plan_query.ranks_rows(sql):
+    if materialized != "topn" or not model_text.ranks_rows(sql):
         return ""
     return "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or "
 
@@ -408,10 +410,10 @@ def known_in_batch(
     Raises:
         QueryError: rows of a table that is read as of a time are updated, and it has no changelog.
     """
-    if not plan_query.reads_streams(sql):
+    if not model_text.reads_streams(sql):
         return {}
     found = known(graph, node=node)
-    versioned = found.keys() & {*plan_query.versioned_relations(sql)}
+    versioned = found.keys() & {*model_text.versioned_relations(sql)}
     if not versioned:
         return found
     read = {relation: table for relation, table in tables(sql, environment).items() if relation in versioned}
@@ -439,7 +441,7 @@ def _describe_result(plan: Plan) -> str:
 
 def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """Returns relation → full table name of the tables that a text reads as streams."""
-    named = {relation: stream_source(relation) for relation in plan_query.stream_relations(sql)}
+    named = {relation: stream_source(relation) for relation in model_text.stream_relations(sql)}
     return {
         relation: in_catalog(relation, environment)
         for relation, declared in named.items()
@@ -540,20 +542,20 @@ def whole_input_text(
     Raises:
         QueryError: nothing says which steps are omitted.
     """
-    if plan_query.leaves_out_steps(sql):
+    if model_text.leaves_out_steps(sql):
         return batch_text(sql, ask, known)
-    return plan_query.text_in_batch(sql, ask, known) if plan_query.reads_streams(sql) else sql
+    return text_in_batch(sql, ask, known) if model_text.reads_streams(sql) else sql
 
 
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """Returns a model's text for batch. A text with windows is planned as a stream is, so that it gives the same rows (also
     for ties of a ranking) and computes each window from slices; any other text stays plain SQL."""
     mini_batch.check(sql)
-    if not plan_query.reads_streams(sql):
+    if not model_text.reads_streams(sql):
         return sql
     try:
         found = plan_query.plan_windows(sql, batch=True, ask=ask)
     except QueryError:
         # Batch supports queries that a stream doesn't: the macros print plain SQL.
-        return plan_query.text_in_batch(sql, ask, known)
-    return generate.batch(found) if found.dataflow.windowed else plan_query.text_in_batch(sql, ask, known)
+        return text_in_batch(sql, ask, known)
+    return generate.batch(found) if found.dataflow.windowed else text_in_batch(sql, ask, known)

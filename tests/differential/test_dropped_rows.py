@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import unplanned_text
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.corpus.unwindowed import KNOWN, A, B
 from tests.corpus.windows import window
@@ -140,7 +140,7 @@ def test_what_is_dropped_changes_nothing(laboratory: duck.Laboratory, name: str)
     query = {**QUERIES, **KEPT}[name]
     plan = plan_of(query, KNOWN)
     batch, program = generate.batch(plan), generate.program(plan)
-    standing = plan_query.text_in_batch(query, known=KNOWN)
+    standing = unplanned_text.text_in_batch(query, known=KNOWN)
 
     def rows(text: str) -> Rows:
         return duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())

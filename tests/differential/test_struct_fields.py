@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import unplanned_text
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.differential import duck
 from tests.differential.outcome import compare
 from tests.differential.test_struct_times import BY_WINDOW, over
@@ -130,7 +130,7 @@ _IN_CI = [
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], {"events": Known("at")})
     found = laboratory.steps(generate.batch(plan), generate.program(plan), 3, timedelta(hours=1))[-1]
-    for text in (generate.batch(plan), plan_query.text_in_batch(QUERIES[name]), QUERIES[name]):
+    for text in (generate.batch(plan), unplanned_text.text_in_batch(QUERIES[name]), QUERIES[name]):
         rows = duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())
         assert rows.total()
         assert not compare(rows, found)

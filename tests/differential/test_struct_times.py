@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import unplanned_text
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.differential import duck
@@ -84,7 +84,11 @@ def test_a_stream_has_the_rows_of_batch(
 ) -> None:
     plan = plan_of(QUERIES[name], known)
     found = laboratory.steps(generate.batch(plan), generate.program(plan), 3, timedelta(hours=1))[-1]
-    for text in (generate.batch(plan), plan_query.text_in_batch(QUERIES[name], known=known), QUERIES[name]):
+    for text in (
+        generate.batch(plan),
+        unplanned_text.text_in_batch(QUERIES[name], known=known),
+        QUERIES[name],
+    ):
         rows = duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())
         assert rows.total()
         assert not compare(rows, found)

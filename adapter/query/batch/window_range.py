@@ -22,6 +22,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Stream
 from ..generation import generate
+from ..normalize import model_text
 from ..normalize.names import ctes, own_names
 from ..plan.operators.window_results import WindowResults
 from ..plan.state.window_steps import WindowSpec
@@ -354,7 +355,7 @@ def _windows_in(text: str) -> list[Window]:
 
 def reads_windows(text: str) -> bool:
     """Whether a text has a windowing TVF."""
-    return plan_query.reads_streams(text) and bool(_windows_in(text))
+    return model_text.reads_streams(text) and bool(_windows_in(text))
 
 
 def _end_column(results: WindowResults) -> tuple[str, int]:

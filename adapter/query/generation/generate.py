@@ -220,13 +220,12 @@ def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
 
 
 def batch(plan: Plan) -> str:
-    """Returns one SELECT with the same rows, over the streams as tables."""
+    """Returns one SELECT with the same rows, over the streams as tables: that of the windows, which are computed from
+    slices, if the query stays within them, or else the model's text."""
     windows = plan.dataflow.windows
-    if windows is not None and plan.batch is None:
+    if windows is not None and windows.is_result:
         return windows_in_batch(plan, windows.windows, windows.sql)
-    assert plan.batch is not None
-    outside = ", ".join(f"{each.view} as (select * from {each.relation})" for each in plan.lookups)
-    return own_names.separate_names(f"with {outside}\n{plan.batch}" if outside else plan.batch, plan.taken)
+    return plan.batch()
 
 
 def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:

@@ -203,19 +203,25 @@ def order_windows(query: exp.Expr) -> None:
         order_all(select, *(node.alias_or_name for node in relations(select)))
 
 
+def check_limits(query: exp.Expr) -> None:
+    """Raises `QueryError` if a LIMIT has no ORDER BY."""
+    for select in every(query, exp.Select):
+        if any(select.args.get(clause) for clause in CUTS) and not select.args.get("order"):
+            raise QueryError(
+                f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
+            )
+
+
 def order_limits(query: exp.Expr) -> None:
     """Makes each LIMIT deterministic: ties are ordered by the output columns. Changes the tree.
 
     Raises:
         QueryError: a LIMIT has no ORDER BY.
     """
+    check_limits(query)
     for select in list(every(query, exp.Select)):
         if not any(select.args.get(clause) for clause in CUTS):
             continue
-        if not select.args.get("order"):
-            raise QueryError(
-                f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
-            )
         items = select.expressions
         # Named items are ordered by their names; a bare number would be an ordinal.
         values = [

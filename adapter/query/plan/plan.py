@@ -20,8 +20,8 @@ class Plan:
     dataflow: Dataflow
     static: tuple[str, ...]
     """Static relations, which are read again in each micro-batch."""
-    batch: str | None = None
-    """The query for batch; None if it is composed from the window operators."""
+    batch: Callable[[], str] = field(default=str, compare=False, repr=False)
+    """Returns the text for batch, with the same rows as plain SQL."""
     ranks: tuple[str, ...] = ()
     """Rankings that a filter limits, as written."""
     rewrites: tuple[tuple[str, str], ...] = ()

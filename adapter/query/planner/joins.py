@@ -377,6 +377,8 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     """Plans a SELECT with LATERAL over a stream that can't be written as a join (`lateral_joins`): recomputed
     for the rows with the affected keys."""
     laterals = [each.node for each in read if each.operator is None]
+    for node in laterals:
+        conditions.check_limits(node)
     template, inputs = with_numbered_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(

@@ -25,8 +25,8 @@ class LeavingQueries:
     """Queries of one text that leave their windows, each with the reason."""
 
     def __init__(self, rewrites: Rewrites) -> None:
-        """`rewrites`: outcomes of the text's rewrites, which are kept only of plans that are made."""
-        self._rewrites = rewrites
+        """`rewrites`: those that the text requests. Their outcomes are kept only of plans that are made."""
+        self.rewrites = rewrites
         self._reasons: list[tuple[Hashable, QueryError]] = []
         """The shape of each such query, and the reason."""
 
@@ -49,7 +49,7 @@ class LeavingQueries:
         if (known := self._reason_in(query)) is not None:
             return known
         try:
-            with self._rewrites.attempt():
+            with self.rewrites.attempt():
                 return plan()
         except UnintendedQueryError:
             raise

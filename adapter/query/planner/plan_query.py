@@ -14,7 +14,6 @@ from sqlglot.errors import SqlglotError
 from ...sources.messages import without_internal_names
 from ...util.quoting import is_path
 from ..aggregates.grouping import grouping
-from ..aggregates.types import find_ties
 from ..diagnostics import bounded_queries, column_names, flinks_words, left_over_commas
 from ..errors import (
     EVENT_TIME_IN_YAML,
@@ -26,16 +25,11 @@ from ..errors import (
 from ..frontend import hints, mini_batch
 from ..frontend.streams import Known, Streams
 from ..frontend.written_clauses import written_clauses
-from ..normalize import (
-    as_of_joins,
-    conditions,
-    event_clock,
-    on_change,
-)
+from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
-from ..normalize.rankings import limits, qualify, ranks
 from ..normalize.rules import NormalizedQuery, normalize
 from ..plan import untimed_rows
+from ..plan.batch_text import batch_text
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
@@ -48,11 +42,8 @@ from ..sql import functions
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied, every
-from ..sql.tie_breaking import break_ties, decide_extremes
-from ..windows import windows
 from ..windows.emission import FINAL, PASSED_ON, Emission
 from ..windows.sparks_windows import is_window, macro_for
-from ..windows.windows import AS_OF
 from . import lookups
 from .context import PlannerSettings
 from .leaving_queries import LeavingQueries
@@ -170,7 +161,7 @@ def _spark_window(text: str) -> exp.Expr | None:
 def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
     """Returns the end of a sentence that says what to do if the event time of a stream is a field of a
     struct; None if it isn't."""
-    streams = {name.lower() for name in stream_relations(text)}
+    streams = {name.lower() for name in model_text.stream_relations(text)}
     for relation, what in known.items():
         if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
             return f"; or bound it by time: {event_clock.column_advice(relation, what.event_time)}."
@@ -248,7 +239,8 @@ def _plan_with_separate_names(
     known = _without_names_in_other_case(known, tree)
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
-        return made(text, tree, known, domains, ask=ask)
+        found = made(text, tree, known, domains, ask=ask)
+        return replace(found, batch=partial(batch_text, text, ask, known, found.dropped))
 
     def asked(query: str) -> Sequence[object]:
         assert ask is not None
@@ -258,7 +250,8 @@ def _plan_with_separate_names(
     domains = [own_names.marked_column(name) for name in domains]
     with own_names.as_written():
         found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
-    return replace(found, taken=taken)
+    dropped = tuple(each.as_written() for each in found.dropped)
+    return replace(found, taken=taken, dropped=dropped, batch=partial(batch_text, text, ask, known, dropped))
 
 
 def _without_names_in_other_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
@@ -285,12 +278,19 @@ def _plan_parsed(
         read.tree, [relation for relation, what in known.items() if what.lookup]
     )
     event_clock.mark_watermarks(read.tree, known)
-    with_relations = copied(read.tree)
     streams, leaving = Streams(read.tree, known), LeavingQueries(read.rewrites)
     left: QueryError | None = None
     if within_windows and next(hints.windows_under(read.tree), None) is not None:
         found = leaving.plan_unless_left(
-            read.tree, partial(_plan_windows_only, read, streams, leaving, lookup_tables, settings.emission)
+            read.tree,
+            partial(
+                _plan_windows_only,
+                read=read,
+                streams=streams,
+                leaving=leaving,
+                lookup_tables=lookup_tables,
+                emission=settings.emission,
+            ),
         )
         if isinstance(found, Plan):
             return found
@@ -298,7 +298,6 @@ def _plan_parsed(
     try:
         return _plan_as_operators(
             read=read,
-            batch=partial(_batch_tree, with_relations, known),
             streams=streams,
             leaving=leaving,
             lookup_tables=lookup_tables,
@@ -364,7 +363,7 @@ def _plan_windows_of_text(
     _refuse_updating_tables(read.tree, streams)
     if not batch:
         _refuse_random_rankings(read.tree)
-    planner = WindowPlanner(read.tree, read.rewrites, streams.copy(declared=False), leaving, batch=batch)
+    planner = WindowPlanner(read.tree, streams.copy(declared=False), leaving, batch=batch)
     root = planner.plan()
     read.rewrites.check()
     if root.specs:
@@ -458,29 +457,26 @@ def _normalize_text(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Tex
 
 def _plan_as_operators(
     read: _Text,
-    batch: Callable[[], exp.Query],
     streams: Streams,
     leaving: LeavingQueries,
     lookup_tables: tuple[LookupTable, ...],
     domains: Collection[str],
     settings: PlannerSettings,
 ) -> Plan:
-    """Returns the plan of a text as a tree of operators. Changes the text's tree. `batch` returns the query for batch."""
+    """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     tree, rewrites = read.tree, read.rewrites
     # Equal queries over a stream are one operator.
     ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
-    in_batch = batch()
     flow, streams, ended, dropped = dataflow(
         tree=tree,
         streams=streams,
         domains=domains,
         rewrites=rewrites,
         leaving=leaving,
-        windows=partial(_window_results, rewrites, leaving),
+        windows=partial(_window_results, leaving),
         settings=settings,
     )
-    untimed_rows.exclude_dropped(in_batch, dropped)
     rewrites.check(in_operators=True)
     if not flow.is_stateless:
         read.check_names()
@@ -503,7 +499,6 @@ def _plan_as_operators(
         streams=inputs,
         dataflow=flow,
         static=tuple(relation for relation in streams.static if relation not in views),
-        batch=sql(in_batch),
         ranks=ended,
         rewrites=tuple(rewrites.done),
         lookups=lookup_tables,
@@ -516,7 +511,6 @@ def _plan_as_operators(
 
 
 def _window_results(
-    rewrites: Rewrites,
     leaving: LeavingQueries,
     query: exp.Query,
     streams: Streams,
@@ -526,28 +520,7 @@ def _window_results(
 ) -> WindowResults:
     """Plans a query within windows that is a part of a tree of operators. See `WindowPlanner` for the arguments."""
     ctes.check_read_once(query)
-    return WindowPlanner(
-        query, rewrites, streams, leaving, others, keeps_rows=keeps_rows, at_once=at_once
-    ).plan()
-
-
-def _batch_tree(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
-    """Returns the query for batch: with the stream's tie-breakers, and ranks for LIMIT. Changes the tree."""
-    return _with_ties_broken(
-        limits.write_as_ranks(on_change.drop_unchanged_steps(tree), hints.reads_stream), known
-    )
-
-
-def _with_ties_broken(tree: exp.Query, known: Mapping[str, Known]) -> exp.Query:
-    """Returns a copy of a tree for batch, with the tie-breakers of the stream, and with `as_of()` written as plain joins."""
-    copy = copied(tree)
-    as_of_joins.write_as_joins(copy, known)
-    for select in every(copy, exp.Select):
-        break_ties(select)
-    decide_extremes(copy)
-    for lateral in filter(hints.reads_stream, list(every(copy, exp.Lateral))):
-        conditions.order_limits(lateral.this)
-    return copy
+    return WindowPlanner(query, streams, leaving, others, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:
@@ -564,102 +537,3 @@ def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:
                 f"A windowing table function over {streams.relation(table.name)}: {how}, so closed windows would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
-
-
-def reads_streams(text: str) -> bool:
-    """Whether a text may have a windowing table function or ``stream()``, determined without parsing it."""
-    upper = text.upper()
-    known = [*(f"{kind.upper()}(" for kind in windows.KINDS), f"/*+ {windows.STREAM.upper()} */"]
-    return "/*+" in text and any(mark in upper for mark in known)
-
-
-def ranks_rows(text: str) -> bool:
-    """Returns whether a text ranks rows."""
-    return parse(text).find(exp.RowNumber, exp.Rank, exp.DenseRank) is not None
-
-
-def leaves_out_steps(text: str) -> bool:
-    """Whether a text has a window with `emit='on_change'`. Its macro gives all steps, also those without new rows.
-
-    Raises:
-        QueryError: it may leave out some, and the text doesn't parse.
-    """
-    if "/*+" not in text or f"{windows.OPTIONS['emit']}{on_change.EMIT}" not in text:
-        return False
-    return any(map(on_change.is_on_change, hints.windows_under(parse(text))))
-
-
-def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """Returns the text for batch of a query that doesn't stay within windows: with the tie-breakers of the
-    stream, without rows that the stream drops for their event time, and without QUALIFY, which Spark doesn't
-    support.
-
-    Args:
-        text: compiled text of a model.
-        ask, known: see `plan`.
-
-    Raises:
-        QueryError: as plain SQL it would return rows that a stream leaves out.
-    """
-    tree = parse(text)
-    untimed_rows.number_selects(tree)
-    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
-    if not _has_literal_rows(rewritten):
-        hints.mark_streams(rewritten)
-    if ask is not None:
-        find_ties(rewritten, ask)
-    try:
-        rewritten = limits.write_as_ranks(rewritten.copy(), _limits_same_rows)
-    except QueryError:
-        pass  # any rows may be the first in batch
-    broken = _with_ties_broken(rewritten, known or {})
-    untimed_rows.exclude_dropped(broken, _dropped_rows(text, ask, known or {}))
-    return text if broken == tree else sql(broken)
-
-
-def _dropped_rows(
-    text: str, ask: QueryRunner | None, known: Mapping[str, Known]
-) -> tuple[untimed_rows.DroppedRows, ...]:
-    """Returns the places where a stream of the text drops rows without an event time."""
-    timed = {name.lower() for name, what in known.items() if what.event_time is not None}
-    try:
-        if not timed or timed.isdisjoint(name.lower() for name in stream_relations(text)):
-            return ()
-        found = _plan_with_separate_names(
-            text, known, (), ask, partial(_plan_parsed, settings=PlannerSettings(may_grow=True))
-        )
-    except QueryError:
-        return ()  # no stream is of that text
-    return tuple(each.as_written() for each in found.dropped)
-
-
-def _has_literal_rows(tree: exp.Query) -> bool:
-    """Whether literal rows replace a table in a windowing table function, as in dbt's unit tests: then there
-    is no table to mark, and batch needs none."""
-    return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
-
-
-def _limits_same_rows(query: exp.Query) -> bool:
-    """Whether a LIMIT applies to the same rows as in a stream. Spark can't order by correlated subqueries."""
-    reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
-    return reads and not any(item.find(exp.Query) for item in query.expressions)
-
-
-def versioned_relations(text: str) -> tuple[str, ...]:
-    """Returns the relations that a text reads as of a time."""
-    if AS_OF.upper() not in text.upper():
-        return ()
-    read = map(hints.versions_as_of, every(parse(text), exp.Lateral))
-    return tuple(dict.fromkeys(each.relation for each in read if each is not None))
-
-
-def stream_relations(text: str) -> tuple[str, ...]:
-    """Returns the relations that a text reads as streams.
-
-    Raises:
-        QueryError: see `plan`.
-    """
-    tree = ctes.inline(parse(text))
-    hints.mark_streams(tree)
-    tables = (table for table in every(tree, exp.Table) if hints.is_stream(table))
-    return tuple(dict.fromkeys(map(hints.relation_name, tables)))

@@ -44,7 +44,6 @@ from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_results import WindowResults
 from ..plan.state.window_steps import WindowBufferSpec
 from ..plan.window_operator import WindowOperator
-from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import column_names, joined, relations
 from ..sql.dialect import canonical, function_name, sql, walk_same_query
 from ..sql.nodes import copied, every, shape
@@ -79,7 +78,6 @@ class WindowPlanner:
     def __init__(
         self,
         query: exp.Query,
-        rewrites: Rewrites,
         streams: Streams,
         leaving: LeavingQueries,
         others: int = 0,
@@ -91,9 +89,8 @@ class WindowPlanner:
 
         Args:
             query: the query. It isn't changed.
-            rewrites: rewrites that the text requests.
             streams: streams of the whole tree.
-            leaving: queries of the text that leave their windows.
+            leaving: queries of the text that leave their windows, and the rewrites that it requests.
             others: number of window operators that precede it in the tree.
             batch: see `plan_windows`.
             keeps_rows: whether rows of windows are buffered even if they are only read.
@@ -102,7 +99,7 @@ class WindowPlanner:
         self.keeps_rows, self.at_once = keeps_rows, at_once
         self.streams_read: tuple[Stream, ...] = ()
         self.tree = tree = copied(query)
-        self.rewrites, self.others, self.batch = rewrites, others, batch
+        self.rewrites, self.others, self.batch = leaving.rewrites, others, batch
         self.streams, self.leaving = streams, leaving
         self._originals = list(zip(every(tree, exp.Query), every(query, exp.Query), strict=True))
         """Each query of the tree, and the same in the unchanged one."""

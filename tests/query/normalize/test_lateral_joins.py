@@ -11,6 +11,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from tests.planned import queries_of
 
 S_, O_ = ("(select /*+ STREAM */ * from db.s)", "(select /*+ STREAM */ * from db.o)")
 COUNT = f"lateral (select count(*) as c from {O_} as o where o.k = s.k) as l"
@@ -76,7 +77,7 @@ def test_columns_of_both_sides_of_an_equality() -> None:
     found = plan(
         f"select s.k, l.v from {S_} as s, lateral (select o.v from {O_} as o where o.v = s.k + o.k) as l"
     )
-    assert "ON l.`__lateral_0` = s.k + l.`__lateral_1`" in (found.batch or "")
+    assert "l.`__lateral_0` = s.k + l.`__lateral_1`" in queries_of(found)
 
 
 def test_the_order_of_equal_rows_in_a_query_inside() -> None:
@@ -92,7 +93,7 @@ def test_the_order_of_equal_rows_in_a_query_inside() -> None:
 
 def test_natural_joins_of_what_a_session_knows() -> None:
     found = plan(f"select k, v, ts, t from {S_} as s natural join {O_} as o")
-    assert "USING (`k`, `v`, `ts`)" in (found.batch or "")
+    assert "USING (`k`, `v`, `ts`)" in queries_of(found)
     with pytest.raises(QueryError, match=r"'NATURAL JOIN stream\(db.o\) AS o' over a stream"):
         plan_query.plan(f"select k from {S_} as s natural join {O_} as o", ttl=10**12)
 

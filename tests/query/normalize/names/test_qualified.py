@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from tests.planned import queries_of
 
 DAY = 86_400_000_000
 COLUMNS = {
@@ -80,7 +81,7 @@ def test_a_column_is_that_of_the_relation_that_has_it(text: str) -> None:
         # Both relations have it: Spark says so.
         (f"select v from {EVENTS} join {ORDERS} on k = ok", "SELECT v"),
         # An item of the select list comes first behind it.
-        (f"select -w as ov, k from {EVENTS} join {ORDERS} on k = ok order by ov limit 2", "ORDER BY"),
+        (f"select -w as ov, k from {EVENTS} join {ORDERS} on k = ok order by ov limit 2", "SELECT ov, k"),
         (
             f"select k, col from {EVENTS} join {ORDERS} on k = ok lateral view explode(array(1)) c as col",
             ", col",
@@ -90,8 +91,8 @@ def test_a_column_is_that_of_the_relation_that_has_it(text: str) -> None:
 def test_what_else_a_name_may_be_stays(text: str, left: str) -> None:
     found = plan(text)
     assert found.unclear_columns == ()
-    assert found.batch is not None and left in found.batch
-    assert not re.search(r"\w\.`?(v|col)\b", found.batch)
+    assert left in queries_of(found)
+    assert not re.search(r"\w\.`?(v|col)\b", queries_of(found))
 
 
 def test_without_a_session_it_is_said_what_isnt_known() -> None:

@@ -1,0 +1,76 @@
+"""A model's text for batch, where it doesn't stay within windows: plain SQL with the rows of the stream.
+
+>>> text = "select k, v, row_number() over (partition by k order by v) as place from t qualify place = 1"
+>>> print(batch_text(text, None, {}, ()))
+SELECT k, v, place FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, STRUCT(k, v)) AS place FROM t) AS _t \
+WHERE place = 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sqlglot import exp
+
+from ..aggregates.types import find_ties
+from ..errors import QueryError
+from ..frontend import hints
+from ..frontend.streams import Known
+from ..normalize import as_of_joins, conditions, on_change
+from ..normalize.rankings import limits, qualify, ranks
+from ..sql.dialect import parse, sql
+from ..sql.functions import QueryRunner
+from ..sql.nodes import copied, every
+from ..sql.tie_breaking import break_ties, decide_extremes
+from . import untimed_rows
+
+
+def batch_text(
+    text: str,
+    ask: QueryRunner | None,
+    known: Mapping[str, Known],
+    dropped: Collection[untimed_rows.DroppedRows],
+) -> str:
+    """Returns a text with the tie-breakers of the stream, without rows that the stream drops for their event time, and
+    without QUALIFY, which Spark doesn't support.
+
+    Args:
+        text: compiled text of a model.
+        ask: runs a query in a session, for the types of columns that break ties; None without a session.
+        known: properties of relations that the project declares.
+        dropped: places where the stream drops rows without an event time.
+
+    Raises:
+        QueryError: as plain SQL it would return rows that a stream leaves out.
+    """
+    tree = parse(text)
+    untimed_rows.number_selects(tree)
+    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
+    if not _has_literal_rows(rewritten):
+        hints.mark_streams(rewritten)
+    if ask is not None:
+        find_ties(rewritten, ask)
+    try:
+        rewritten = limits.write_as_ranks(copied(rewritten), _limits_same_rows)
+    except QueryError:
+        pass  # any rows may be the first in batch
+    as_of_joins.write_as_joins(rewritten, known)
+    for select in every(rewritten, exp.Select):
+        break_ties(select)
+    decide_extremes(rewritten)
+    for lateral in filter(hints.reads_stream, list(every(rewritten, exp.Lateral))):
+        conditions.order_limits(lateral.this)
+    untimed_rows.exclude_dropped(rewritten, dropped)
+    return text if rewritten == tree else sql(rewritten)
+
+
+def _has_literal_rows(tree: exp.Query) -> bool:
+    """Whether literal rows replace a table in a windowing table function, as in dbt's unit tests: then there
+    is no table to mark, and batch needs none."""
+    return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
+
+
+def _limits_same_rows(query: exp.Query) -> bool:
+    """Whether a LIMIT applies to the same rows as in a stream. Spark can't order by correlated subqueries."""
+    reads = hints.reads_stream(query) or next(hints.windows_under(query), None) is not None
+    return reads and not any(item.find(exp.Query) for item in query.expressions)
