@@ -23,7 +23,7 @@ from ..windows.emission import FINAL, Emission
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a model's configs that its operators depend on."""
+    """Settings from a model's configs that its operators depend on."""
 
     table: str
     """Name of the model's table."""
@@ -41,7 +41,7 @@ def tree(plan: Plan, program: Program, settings: Settings) -> Explanation:
 
 
 class _Builder:
-    """Lets each operator explain itself, and adds the streams and tables that it reads."""
+    """Collects the operators' explanations, and adds the streams and tables that they read."""
 
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
         flow = plan.dataflow
@@ -58,17 +58,17 @@ class _Builder:
             relations=_streams(plan, settings) | _external_tables(plan),
             rows_of=rows_of,
         )
-        self.own: dict[str, list[str]] = {}
-        self.shared: dict[str, list[str]] = {}
-        taken: set[str] = set()
+        self.own_parts: dict[str, list[str]] = {}
+        self.shared_parts: dict[str, list[str]] = {}
+        seen: set[str] = set()
         for each in flow.operators:
-            mine = parts.get(each.name, [])
-            self.own[each.name] = [part for part in mine if part not in taken]
-            self.shared[each.name] = [part for part in mine if part in taken]
-            taken.update(mine)
+            names = parts.get(each.name, [])
+            self.own_parts[each.name] = [part for part in names if part not in seen]
+            self.shared_parts[each.name] = [part for part in names if part in seen]
+            seen.update(names)
         self.state_names = {group.name: name for name, group in flow.groups.items()}
         self.upserts: dict[str, tuple[str, ...]] = {}
-        """Key by which an operator's rows replace others, by its name."""
+        """Name of an operator → key by which its rows replace others."""
         result = result_operator(flow)
         if result is not None and result.key is not None:
             self.upserts = dict.fromkeys(
@@ -97,19 +97,18 @@ class _Builder:
         context = replace(
             self.context,
             upserts=self.upserts.get(name),
-            state={part: self.columns.get(part, ()) for part in self.own[name]},
+            state={part: self.columns.get(part, ()) for part in self.own_parts[name]},
             state_name=self.state_names.get(name, name),
         )
         found = operator.explain(context)
         if found is None:
             return inputs[0]
         read = [self.context.relations.get(each) or _table(each) for each in found.reads]
-        return replace(found, inputs=(*inputs, *read), shares=tuple(self.shared[name]))
+        return replace(found, inputs=(*inputs, *read), shares=tuple(self.shared_parts[name]))
 
 
 def _columns(part: StatePart) -> tuple[str, ...]:
-    """Returns the columns named by the text that compacts a state table; if that has a star, those of the
-    text that appends to it."""
+    """Returns the columns of a state table, from the text that compacts it or, if that has a star, that appends to it."""
     for made in (part.fold, part.append):
         names = tuple(parse(made).named_selects)
         if "*" not in names and "" not in names:
@@ -140,8 +139,8 @@ def _streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
 def _external_tables(plan: Plan) -> dict[str, Explanation]:
     found = {}
     for table in plan.lookups:
-        asked = f"Asked in each micro-batch for its distinct {', '.join(table.key)}."
-        made = _leaf("ExternalTable", relation(table.relation), TABLE, asked)
+        note = f"Asked in each micro-batch for its distinct {', '.join(table.key)}."
+        made = _leaf("ExternalTable", relation(table.relation), TABLE, note)
         found[table.view] = replace(made, key=table.key)
     return found
 
@@ -156,8 +155,8 @@ def _sink(root: Explanation, program: Program, settings: Settings) -> Explanatio
     notes, changelog = ["Rows are added and never change."], Changelog(APPEND)
     if upsert is not None:
         changelog = Changelog(RETRACT) if upsert.key is None else Changelog(UPSERT, upsert.key)
-        told = "Rows are matched by all of their columns" if upsert.key is None else "Changes are merged"
-        notes = [f"{told}, in one commit per micro-batch."]
+        how = "Rows are matched by all of their columns" if upsert.key is None else "Changes are merged"
+        notes = [f"{how}, in one commit per micro-batch."]
     if settings.changelog:
         notes.append(f"Every change is also appended to {relation(settings.table)}__changes.")
     return replace(

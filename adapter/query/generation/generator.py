@@ -27,7 +27,7 @@ from ..windows.emission import FINAL, Emission
 
 
 class Generator(Wiring):
-    """The program of a dataflow, under construction.
+    """The steps and the state of a dataflow's program.
 
     Args:
         ttl: microseconds until idle state expires; None for never.
@@ -54,12 +54,12 @@ class Generator(Wiring):
         self.parts_of: dict[str, set[str]] = {}
         self.looks_into: dict[str, set[str]] = {}
         self.rows: list[Rows] = []
-        self.known: list[Step | Lookup] = []
-        """Steps that `rows` reads."""
+        self.steps_before_rows: list[Step | Lookup] = []
+        """Steps that `rows` reads, which run first."""
         self.steps: list[Step | Lookup] = []
         self.parts: dict[str, StatePart] = {}
-        self.keeps: dict[str, BufferedRows | Operator] = {}
-        """Buffered rows or operator that each state table belongs to, by its name."""
+        self.owners: dict[str, BufferedRows | Operator] = {}
+        """Name of a state table → the buffered rows, or the operator, that it belongs to."""
         self.groups: dict[str, Groups] = {}
         self.window_steps: list[WindowSteps] = []
         self.result_operator = result_operator(flow)
@@ -79,11 +79,7 @@ class Generator(Wiring):
         return uses
 
     def _generate(self) -> None:
-        """Lets each operator add its steps and its state.
-
-        Steps that rows of streams read come before these rows. Operators that are above the result are generated
-        with it.
-        """
+        """Lets each operator add its steps and its state. Operators above the result are part of the result's query."""
         replayed, compared = self._replayed_and_below(), self._below_compared_rows()
         above = {self.flow.root.name} if self.flow.windows is not None else set()
         if self.result_operator is not None:
@@ -91,18 +87,22 @@ class Generator(Wiring):
         for operator in self.flow.operators:
             if operator.name in above:
                 continue
-            self.generated, begun, had = operator.name, len(self.steps), {*self.parts}
+            self.generated, first, known_parts = operator.name, len(self.steps), {*self.parts}
             operator.generate(self)
-            own = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
+            parts = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             if self.replayed and operator.name not in replayed:
-                self.steps[begun:] = [_from_nothing(step) for step in self.steps[begun:]]
-                own = [replace(part, rewrite=None) for part in own]
-            also = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
-            self.steps[begun:] = reading(self.steps[begun:], [*own, *also])
-            self.parts |= {part.name: part for part in reading(own, [*own, *also]) if part.name not in had}
+                self.steps[first:] = [_for_empty_state(step) for step in self.steps[first:]]
+                parts = [replace(part, rewrite=None) for part in parts]
+            parts_read = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
+            self.steps[first:] = reading(self.steps[first:], [*parts, *parts_read])
+            self.parts |= {
+                part.name: part
+                for part in reading(parts, [*parts, *parts_read])
+                if part.name not in known_parts
+            }
             if operator.name in compared:
-                self.known += self.steps[begun:]
-                del self.steps[begun:]
+                self.steps_before_rows += self.steps[first:]
+                del self.steps[first:]
         self.window_steps.sort(key=lambda each: each.spec.level)
 
     def _replayed_and_below(self) -> set[str]:
@@ -112,14 +112,14 @@ class Generator(Wiring):
             QueryError: the query doesn't have all operators in `replayed`.
         """
         rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
-        there = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
-        if gone := self.replayed - there:
+        names = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
+        if gone := self.replayed - names:
             raise QueryError(
                 f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(gone))}, which this query doesn't "
                 "have. Put back the query as it was after that edit, run it, and then change it."
             )
         found = {name for name in self.state_names if self.state_names[name] in self.replayed}
-        # Rankings of rows can be replayed too.
+        # Rankings of rows can be replayed, too.
         found |= {
             each.name for each in rankings if not self.replayed.isdisjoint((each.name, members_part(each)))
         }
@@ -143,17 +143,17 @@ class Generator(Wiring):
         self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
     ) -> None:
         # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
-        again = self.uses[operator.name] > 1 or not operator.relation.repeatable
-        self.steps += [*lookups, Step(operator.name, text, persist=again, initial=initial)]
+        read_again = self.uses[operator.name] > 1 or not operator.relation.repeatable
+        self.steps += [*lookups, Step(operator.name, text, persist=read_again, initial=initial)]
 
-    def store(self, part: StatePart, of: object) -> None:
+    def store(self, part: StatePart, owner: object) -> None:
         known = self.parts.setdefault(part.name, part)
         if known.closes is None and part.closes is not None:
-            # Rows shared with operators that have no windows to close.
+            # Another operator that has no windows to close shares these rows.
             self.parts[part.name] = replace(known, closes=part.closes)
         self.parts_of.setdefault(self.generated, set()).add(part.name)
-        assert isinstance(of, BufferedRows | Operator)
-        self.keeps.setdefault(part.name, of)
+        assert isinstance(owner, BufferedRows | Operator)
+        self.owners.setdefault(part.name, owner)
 
     # -- what operators ask ------------------------------------------------------------------------
 
@@ -210,16 +210,18 @@ class Generator(Wiring):
         return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
 
 
-def _from_nothing(step: Step | Lookup) -> Step | Lookup:
-    """Returns a step as it is for an empty state."""
+def _for_empty_state(step: Step | Lookup) -> Step | Lookup:
+    """Returns a step that computes the same as for an empty state."""
     if isinstance(step, Lookup):
         return step
     return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
 
 
 def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Returns for each operator the state tables that it has or shares with others, and for each state table with
-    buffered rows the operator that the rows come from."""
+    """Returns name of an operator → the state tables that it has or shares, and state table with buffered rows → name of the
+    operator that the rows come from."""
     made = Generator(flow, ttl)
-    rows = {part: kept.operator.name for part, kept in made.keeps.items() if isinstance(kept, BufferedRows)}
+    rows = {
+        part: owner.operator.name for part, owner in made.owners.items() if isinstance(owner, BufferedRows)
+    }
     return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows

@@ -1,4 +1,4 @@
-"""The part of a program that writes the model's table: a `Program` with what follows from the result alone."""
+"""Generates the part of a program that writes the model's table: a `Program` with the fields that the result decides."""
 
 from __future__ import annotations
 
@@ -33,25 +33,23 @@ OUTPUT, OUTPUT_ROW, OUTPUT_TIMES = "output", "output_row", "output_times"
 """State table with the output of a micro-batch, and its columns."""
 
 
-def can_be_remade(flow: Dataflow) -> bool:
-    """Whether the whole table can be rebuilt: it is an updating table, and if it is replaced by upserts,
-    these have a key."""
+def can_be_rebuilt(flow: Dataflow) -> bool:
+    """Whether the whole table can be rebuilt: it is an updating table, and if rows are upserted, they have a key."""
     found = result_operator(flow)
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
-def remakes_whole(found: ResultOperator | None) -> bool:
-    """Whether a rebuilt table is compared as a whole: the table of a Top-1 may have had several rows with the
-    key of the one."""
+def rebuilds_whole(found: ResultOperator | None) -> bool:
+    """Whether a rebuild compares all rows of the table: before an edit to a Top-1 it may have had several rows per key."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
 
-def kept_result(flow: Dataflow) -> Program:
+def stored_result(flow: Dataflow) -> Program:
     """Returns the changes of the result, computed before the commit, which stores a copy of them."""
     changes = flow.root.relation.changes
     weight = f", {WEIGHT} as {OUTPUT_TIMES}" if changes else ""
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
-    put_out = StatePart(
+    emitted = StatePart(
         OUTPUT,
         f"select {now(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
         # Only the last micro-batch's rows may have to be emitted again, and only until it is over.
@@ -59,10 +57,10 @@ def kept_result(flow: Dataflow) -> Program:
         closes=None,
         reads=(OUTPUT,),
     )
-    # A row that one operator retracts and another inserts is no change.
+    # A row may be retracted by one operator and inserted by another.
     net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
-    again = Step(
+    from_state = Step(
         RESULT,
         f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
         persist=True,
@@ -71,7 +69,7 @@ def kept_result(flow: Dataflow) -> Program:
     output, upsert = _change(flow)
     change = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
     return Program(
-        (), (change, put_out), output, None, upsert=upsert, output_steps=(again,), skip_if_empty=RESULT
+        (), (change, emitted), output, None, upsert=upsert, output_steps=(from_state,), skip_if_empty=RESULT
     )
 
 
@@ -122,7 +120,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
         root.sql,
         None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
         upsert=upsert_of_windows(root, made.window_steps, made.emission) if replaces else None,
-        # The number of windows that close decides how their output is computed.
+        # Materialized, since the plan for the output depends on how many windows close.
         output_steps=tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
         lookups=lookup_keys.required_lookups([root.sql], made.tables),
     )
@@ -137,14 +135,14 @@ def result_of(
         made: the dataflow's steps and state.
         emitted: steps with the results of windows.
         replaces: whether results of windows replace those of the same key.
-        replayed: names of what is read from the state as if it were new; None if nothing is.
+        replayed: names of groups and rankings that are read from the state as if they were new; None if none is.
     """
     if made.flow.windows is not None:
         return windows_result(made, made.flow.windows, emitted, replaces)
-    result = kept_result(made.flow) if made.result_operator is None else result_of_operator(made)
+    result = stored_result(made.flow) if made.result_operator is None else result_of_operator(made)
     if result.upsert is None or replayed is None:
         return result
-    if result.upsert.key and not remakes_whole(made.result_operator):
+    if result.upsert.key and not rebuilds_whole(made.result_operator):
         return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope="true"))
     # The output is the full result, whatever the table has.
     output = result.output if made.result_operator is not None else _inserted_rows()

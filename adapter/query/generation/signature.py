@@ -48,7 +48,7 @@ from ..state_signature import (
 )
 from ..windows.emission import FINAL, Emission
 from .generator import parts_and_rows
-from .results import OUTPUT, can_be_remade, remakes_whole
+from .results import OUTPUT, can_be_rebuilt, rebuilds_whole
 
 
 def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> Signature:
@@ -88,15 +88,19 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
     lower = [each.name for each in specs if each.level < spec.level]
     buffer = None
     if isinstance(spec, WindowBufferSpec):
-        of = spec.top
-        top = None if of is None else TopState(of.function, tuple(of.partition), of.order, of.rows)
+        ranking = spec.top
+        top = (
+            None
+            if ranking is None
+            else TopState(ranking.function, tuple(ranking.partition), ranking.order, ranking.rows)
+        )
         buffer = BufferState(f"{spec.name}_row", top, spec.plain or None)
     is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
     return WindowOperatorState(
         name=spec.name,
         streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
         source=spec.source,
-        # A digest hides the names of window operators, which the state uses.
+        # None if it names other window operators: comparing these takes the text.
         source_digest=None if is_over_others else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
         aggregates=_aggregates(steps, lower) if isinstance(steps, Partials) else None,
@@ -112,8 +116,8 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
 
 
 def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
-    """Returns view → name of each lookup table whose rows go into the state; `windows` is the text of
-    all window operators.
+    """Returns view → name of each lookup table whose rows the state depends on. `windows` is the text of all window
+    operators.
 
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.
@@ -131,7 +135,7 @@ def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
 def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
     root, top = result_operator(flow), state_root(flow)
-    # Windows are identified by their specs.
+    # Windows are described by `_operator_state`.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
     parts, _ = parts_and_rows(flow, ttl)
@@ -152,8 +156,8 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
             members_part(each) for each in rankings if not (each.final or each.inputs[0].relation.changes)
         ),
         single=_single_state(top, flow) if is_single else None,
-        can_rebuild=can_be_remade(flow) and not emission.changes,
-        rebuilds_table=remakes_whole(root),
+        can_rebuild=can_be_rebuilt(flow) and not emission.changes,
+        rebuilds_table=rebuilds_whole(root),
         groups={name: _group_state(flow, name, ttl) for name in flow.groups},
         parts={name: tuple(listed) for name, listed in parts.items()},
         output=OUTPUT if root is None else None,
@@ -163,7 +167,7 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
 
 def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
     group = flow.groups[name]
-    pieces = GroupChanges(
+    changes = GroupChanges(
         replace(group.spec, name=name),
         group.expires_after(ttl),
         group.name,
@@ -171,8 +175,8 @@ def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
     )
     return GroupState(
         operator=group.name,
-        aggregates=_aggregates(pieces),
-        last_output=pieces.emitted_part if pieces.stores_output else None,
+        aggregates=_aggregates(changes),
+        last_output=changes.emitted_part if changes.stores_output else None,
     )
 
 
@@ -190,8 +194,8 @@ def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
 
 
 def _outputs_below(specs: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
-    """Returns how the results of the windows that a window operator reads are computed, by their names. For one with
-    aggregates also by column, so that other columns can be added and removed."""
+    """Returns name → how its results are computed, for the window operators that another one reads. If that one aggregates,
+    this is listed by column, so that other columns can be added and removed."""
     others = [each for each in specs if each.level < spec.level]
     by_name = bool(others) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
     found = {}
@@ -228,43 +232,43 @@ def _columns(text: str) -> WindowOutput | None:
     return WindowOutput(text, columns, rows=sql(query))
 
 
-def _aggregates(pieces: Partials, below: Sequence[str] = ()) -> AggregateState:
-    """Returns the state columns of each metric, distinct set and key. `below`: names of
-    the windows that the input rows may come from."""
-    spec = pieces.spec
-    sets = {each: DistinctState(part, tuple(columns)) for each, (part, columns) in pieces.set_parts().items()}
+def _aggregates(partials: Partials, below: Sequence[str] = ()) -> AggregateState:
+    """Returns the state columns of each metric, distinct set and key. `below`: names of the windows that may be read."""
+    spec = partials.spec
+    sets = {
+        each: DistinctState(part, tuple(columns)) for each, (part, columns) in partials.set_parts().items()
+    }
     enumerated = spec.enumerated
     return AggregateState(
         keys={key.name: key.identity for key in spec.keys},
         grouping_sets=spec.grouping_sets or (),
         key_order=None if spec.grouping_sets is None else tuple(key.identity for key in spec.keys),
-        metrics=_metrics(pieces, below),
+        metrics=_metrics(partials, below),
         distinct_sets=sets,
         enumerated=None if enumerated is None else (enumerated.keys, *enumerated.values),
         retracts=isinstance(spec, GroupAggregateSpec) and spec.signed,
     )
 
 
-def _metrics(pieces: Partials, below: Sequence[str]) -> dict[str, MetricState]:
-    columns = pieces.state_columns()
-    by_name = {members.name: members.identity for members in pieces.spec.distinct_sets}
+def _metrics(partials: Partials, below: Sequence[str]) -> dict[str, MetricState]:
+    columns = partials.state_columns()
+    by_name = {members.name: members.identity for members in partials.spec.distinct_sets}
     return {
         metric.identity: MetricState(
             sql=metric.sql,
             columns=tuple(columns[metric.identity]),
-            # Changes if another type of the argument stores the metric differently.
+            # It differs if a metric of another argument type is stored in another way.
             storage=(*MetricColumns(metric).aggregate.make, *([metric.types.sum] if metric.types else [])),
             rows=digest(with_sorted_conjuncts(metric.rows)),
             over=_rows_digest(metric.rows, below),
             distinct_set=by_name[metric.distinct_set] if metric.distinct_set else None,
         )
-        for metric in pieces.spec.metrics
+        for metric in partials.spec.metrics
     }
 
 
 def _rows_digest(rows: str, below: Sequence[str]) -> tuple[str, ...]:
-    """For rows that are results of windows, returns a digest that is independent of the windows' names, and
-    these names.
+    """Returns a digest of a text that is independent of the names of windows in it, and these names; empty without any.
 
     >>> (one, name), (other, its) = (_rows_digest(f"SELECT * FROM {name}", [name]) for name in ("stage_1", "stage_3"))
     >>> one == other, name, its

@@ -1,8 +1,7 @@
-"""Matches the state tables of two plans by lineage, so that a query with another text but the same meaning
-finds its state.
+"""Fingerprints of state tables by lineage, so that a query with another text but the same meaning finds its state.
 
-A state table is named after the query it was created for. If an edited query has a part with the same rows
-under another name, that part takes the old name (`stream.alike`), and the stored rows stay as they are.
+A state table is named after the query it was created for. If an edited query has a state table with the same
+rows under another name, it gets the old name (`stream.evolution`), and the stored rows stay as they are.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from ..sql.names import digest
 from ..state_signature import Fingerprints
 
 
-def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
+def fingerprints(flow: Dataflow, owners: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
     """Returns the lineage of a dataflow and of each of its state tables.
 
     Args:
-        keeps: by state table, the buffered rows or the operator that it belongs to.
+        owners: state table → the buffered rows, or the operator, that it belongs to.
     """
     known = lineages(flow)
     root = known[state_root(flow).name]
     names = {group.name: name for name, group in flow.groups.items()}
     parts = {
-        part: _part_fingerprint(of, known, flow)
-        for part, of in keeps.items()
-        if not isinstance(of, GroupAggregate)
+        part: _part_fingerprint(owner, known, flow)
+        for part, owner in owners.items()
+        if not isinstance(owner, GroupAggregate)
     }
     rows = Counter(known[each].rows for each in names)
     groups = {}
     for operator, name in names.items():
-        its = known[operator]
+        lineage = known[operator]
         # Two GROUP BY over the same rows are distinguished by their aggregates.
-        groups[name] = its.rows if rows[its.rows] == 1 else digest(its.means)
+        groups[name] = lineage.rows if rows[lineage.rows] == 1 else digest(lineage.means)
     metrics = {
         names[each.name]: {
             metric.identity: dict(known[each.name].columns).get(metric.name, "")
@@ -68,36 +67,36 @@ def fingerprints(flow: Dataflow, keeps: Mapping[str, BufferedRows | Operator]) -
     )
 
 
-def _part_fingerprint(of: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
-    if isinstance(of, TopN) and not of.inputs[0].relation.changes:
+def _part_fingerprint(owner: BufferedRows | Operator, known: Mapping[str, Lineage], flow: Dataflow) -> str:
+    if isinstance(owner, TopN) and not owner.inputs[0].relation.changes:
         # The digest leaves out N: a ranking with a smaller N finds its rows in the state.
-        all_rows = lineage_of(replace(of, top=replace(of.top, rows=0)), known)
+        all_rows = lineage_of(replace(owner, top=replace(owner.top, rows=0)), known)
         names = [name.lower() for name, _ in all_rows.columns]
         return digest(
             "first rows", all_rows.rows, [each for _, each in all_rows.columns], names, all_rows.star
         )
-    if not isinstance(of, BufferedRows):
-        below = [known[each.name].means for each in of.inputs]
-        return digest(type(of).__name__, known[of.name].means, of.relation.changes, *below)
-    changes, expires = of.operator.relation.changes, of.ttl is not None
-    said: list[object] = [
-        known[of.operator.name].means,
+    if not isinstance(owner, BufferedRows):
+        below = [known[each.name].means for each in owner.inputs]
+        return digest(type(owner).__name__, known[owner.name].means, owner.relation.changes, *below)
+    changes, expires = owner.operator.relation.changes, owner.ttl is not None
+    definition: list[object] = [
+        known[owner.operator.name].means,
         changes,
         expires,
-        of.ends,
-        of.lasts,
-        of.alone,
-        of.busy,
+        owner.ends,
+        owner.lasts,
+        owner.alone,
+        owner.busy,
     ]
-    if of.partitions is not None and expires and not of.alone:
+    if owner.partitions is not None and expires and not owner.alone:
         # Identity of the partitions that expire together.
-        owner = next((each for each in flow.operators if each.name == of.partitions.owner), None)
-        said += [known[owner.name].rows if owner is not None else "each row"]
-        said += [canonical_text(key, (of.alias,)) for key in of.keys]
-    if of.top is not None:
-        where = of.top.where and canonical_text(of.top.where, (of.alias,))
-        said += ["top", canonical_text(of.top.place, (of.alias,)), of.top.rows, where]
-    return digest("rows", *said)
+        reader = next((each for each in flow.operators if each.name == owner.partitions.owner), None)
+        definition += [known[reader.name].rows if reader is not None else "each row"]
+        definition += [canonical_text(key, (owner.alias,)) for key in owner.keys]
+    if owner.top is not None:
+        where = owner.top.where and canonical_text(owner.top.where, (owner.alias,))
+        definition += ["top", canonical_text(owner.top.place, (owner.alias,)), owner.top.rows, where]
+    return digest("rows", *definition)
 
 
 def lineages(flow: Dataflow) -> dict[str, Lineage]:
