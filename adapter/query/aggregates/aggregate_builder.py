@@ -1,7 +1,7 @@
 """Splits a grouped SELECT into keys, metrics and distinct sets, and the SQL below and above them.
 
-A query that can't be kept as partial aggregates isn't rejected here: `NotMergeable` gives the reason, and the planner
-keeps the rows of open windows instead.
+A query that can't be stored as partial aggregates isn't rejected here: `NotMergeable` has the reason, and the planner
+stores the rows of open windows instead.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _KEY = "key"
 
 
 def hidden_name(name: str) -> str:
-    """Name of a slice column in queries below the window operator. It is reserved: no user writes it."""
+    """Name of a slice column in queries below the window operator. It is reserved, so that no author's name is equal."""
     return f"__{name}"
 
 
@@ -95,7 +95,7 @@ def slice_names(window: Window) -> list[str]:
 
 
 class NotMergeable(Exception):
-    """Raised with the reason why a SELECT can't be kept as partial aggregates."""
+    """Raised with the reason why a SELECT can't be stored as partial aggregates."""
 
 
 def timestamp(micros: str) -> str:
@@ -121,10 +121,10 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     windows close."""
     ts = window.micros(f"input.{window.time}")
     items = {hidden_name(name): text for name, text in slice_columns(window).items()}
-    known = known_before_closing(window)
-    if WINDOW_START in known:
+    known_early = known_before_closing(window)
+    if WINDOW_START in known_early:
         items[WINDOW_START] = window.instant(window.start(ts))
-    if WINDOW_END in known:
+    if WINDOW_END in known_early:
         end = window.latest_instant(f"({window.slice_end(ts)})")
         items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
     below = without_windows("select * from below", "below")
@@ -139,7 +139,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
 
 
 def known_before_closing(window: Window) -> frozenset[str]:
-    """Window columns that a single row determines (in a hop, a row is in many windows)."""
+    """Returns the window columns that follow from a row alone: in a hop, for example, a row is in several windows."""
     if window.kind == "tumble":
         return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
     return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
@@ -151,7 +151,7 @@ class AggregateBuilder:
     def __init__(
         self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
     ) -> None:
-        """`window` is None for a group aggregation. With `signed`, input rows may be retractions."""
+        """Reads a SELECT. `window` is None for a group aggregation. With `signed`, input rows may be retractions."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
@@ -160,7 +160,7 @@ class AggregateBuilder:
             self._read_clauses(frozenset(self.names.ambiguous))
 
     def _read_clauses(self, ambiguous: Collection[str]) -> None:
-        """Reads the clauses of the SELECT. Doesn't use the `ambiguous` names, which two different expressions would get."""
+        """Reads the clauses of the SELECT, without the names in `ambiguous`, which two expressions would get."""
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
         self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
@@ -174,7 +174,7 @@ class AggregateBuilder:
         self.having = self._rewrite(having.this) if having else None
         self.items = items
 
-    # -- what it found -----------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
     @property
     def distinct_sets(self) -> tuple[DistinctSet, ...]:
@@ -187,14 +187,14 @@ class AggregateBuilder:
         return self.text.reads(self.fixed)
 
     def output(self, relation: str) -> str:
-        """The user's select list and HAVING over the finished windows."""
+        """Returns SQL of the author's select list and HAVING, over the finished windows."""
         query = self.finished(exp.to_table(relation))
         break_ties(query)
         decide_extremes(query)
         return sql(query)
 
     def finished(self, relation: exp.Expr) -> exp.Select:
-        """Returns the user's select list and HAVING over `relation`, as a tree."""
+        """Returns the author's select list and HAVING over `relation`, as a tree."""
         query = exp.Select(expressions=self.items)
         if self.select.args.get("distinct"):
             query.set("distinct", exp.Distinct())
@@ -253,19 +253,19 @@ class AggregateBuilder:
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
-        """Columns that every aggregate needs: those of keys and times. None if all columns are needed."""
+        """Columns of keys and times, which all aggregates need; None if all columns are needed."""
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
         self.order = [names.get(i) for i in range(len(found.keys))]
 
     def _find_session_keys(self, keys: Sequence[exp.Expr], names: Mapping[int, str]) -> None:
-        """Finds the group keys that sessions are partitioned by."""
+        """Sets `session_keys` to the group keys that sessions are partitioned by."""
         if self.window is None or not self.window.merges:
             return
         sets = self.grouping_sets or [[key.name for key in self.keys]]
         for name in self.window.partition_by:
-            own = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
-            self.session_keys += tuple(own)
-            if self.window.grows and not (own and all(own[0] in members for members in sets)):
+            columns = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
+            self.session_keys += tuple(columns)
+            if self.window.grows and not (columns and all(columns[0] in members for members in sets)):
                 raise NotMergeable(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
 
     # -- select list -------------------------------------------------------------------------------
@@ -279,17 +279,16 @@ class AggregateBuilder:
         return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
 
     def _key(self, node: exp.Expr) -> str | None:
-        """Returns the group key that an expression equals, or ``grouping_id`` if the expression identifies the
-        grouping set."""
+        """Returns the group key that an expression is, ``grouping_id`` if it identifies the grouping set, or None."""
         if not isinstance(node, exp.Grouping | exp.GroupingId):
             return self.key_of.get(self._canonical(node))
-        asked = {self.key_of.get(self._canonical(item)) for item in arguments(node)} or set(self.order)
+        keys = {self.key_of.get(self._canonical(item)) for item in arguments(node)} or set(self.order)
         sets = self.grouping_sets or ()
         varying = {key.name for key in self.keys if not all(key.name in members for members in sets)}
-        return GROUPING_ID if varying <= asked else None
+        return GROUPING_ID if varying <= keys else None
 
     def _rewrite(self, node: exp.Expr, aliases: bool = True) -> exp.Expr:
-        """Rewrites an expression over finished windows: keys, metrics and window columns by name."""
+        """Returns an expression over finished windows, with keys, metrics and window columns by name."""
         if is_name(node):
             return node.copy()
         if (name := self.key_of.get(self._canonical(node))) is not None:
@@ -314,7 +313,7 @@ class AggregateBuilder:
         return copy
 
     def _rewrite_over(self, node: exp.Window, aliases: bool) -> exp.Expr:
-        """Rewrites OVER over finished windows, as in ``sum(count(*)) over (…)``: the outer call is no aggregate."""
+        """Returns an OVER over finished windows, as ``sum(count(*)) over (…)``: its function is no metric."""
         copy = node.copy()
         call = copy.this.this if isinstance(copy.this, exp.IgnoreNulls | exp.RespectNulls) else copy.this
         clauses = (copy.args[name] for name in ("order", "spec") if copy.args.get(name))
@@ -326,12 +325,12 @@ class AggregateBuilder:
         if self.grouping_sets is None:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         of_sets = [key.name for key in self.keys]
-        asked = arguments(node)
+        args = arguments(node)
         is_id = function_name(node) == "grouping_id"
         names = (
-            self.order if is_id and not asked else [self.key_of.get(self._canonical(item)) for item in asked]
+            self.order if is_id and not args else [self.key_of.get(self._canonical(item)) for item in args]
         )
-        if asked and None in names:
+        if args and None in names:
             raise QueryError(f"'{sql(node)}' names something that is not a group key.")
         if is_id and names == of_sets:
             return exp.column(GROUPING_ID)
@@ -349,7 +348,7 @@ class AggregateBuilder:
         """Returns the name of the metric that stores an aggregate.
 
         Raises:
-            NotMergeable: the aggregate isn't kept as partial aggregates.
+            NotMergeable: the aggregate isn't stored as partial aggregates.
             QueryError: it is an aggregate of an aggregate.
         """
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
@@ -357,23 +356,23 @@ class AggregateBuilder:
         call = call.this if within else call
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
-        asked = arguments(call)
+        args = arguments(call)
         types = _mergeable_types(call, distinct, within)
         key = self._canonical(node)
         if key in self.metrics:
             return self.metrics[key].name
         if types is not None and distinct and types.argument.startswith("string"):
             # Spark deduplicates the numbers, not the texts: '1' and '1.0' are one value.
-            asked = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in asked]
-        if any(arg.find(exp.AggFunc, exp.Window) for arg in asked):
+            args = [exp.cast(arg.copy(), "double", dialect=DIALECT) for arg in args]
+        if any(arg.find(exp.AggFunc, exp.Window) for arg in args):
             raise QueryError(
                 f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
             )
-        columns = tuple("*" if isinstance(arg, exp.Star) else self.row_column(arg) for arg in asked)
+        columns = tuple("*" if isinstance(arg, exp.Star) else self.row_column(arg) for arg in args)
         where = self.row_column(condition) if condition is not None else None
-        # An aggregate that can't retract is computed from counted values.
+        # An aggregate whose state can't retract is computed from the counts of values.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
-        values = ", ".join(self.text.expression(arg) for arg in asked)
+        values = ", ".join(self.text.expression(arg) for arg in args)
         set_name = self._distinct_set(columns, values) if by_value else None
         metric = Metric(
             name="",
@@ -396,17 +395,16 @@ class AggregateBuilder:
         return metric.name
 
     def _identity(self, node: exp.Expr, key: str) -> str:
-        """Returns what identifies an aggregate among others: its text, and how it is written if another one of the
-        same text is not known to be equal."""
+        """Returns text that identifies an aggregate: with the author's if another one with equal text may differ."""
         identity = self.text.expression(node)
         taken = any(other.identity == identity for other in self.metrics.values())
         return f"{identity} written {key}" if taken else identity
 
     def _rows_of(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""
-        own = columns_of(node)
-        wanted = None if own is None or self.fixed is None else self.fixed | own
-        return self.text.reads(wanted)
+        columns = columns_of(node)
+        needed = None if columns is None or self.fixed is None else self.fixed | columns
+        return self.text.reads(needed)
 
     def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)
@@ -433,8 +431,8 @@ class AggregateBuilder:
         return lambda other: self._canonical(other) == wanted
 
     def row_column(self, node: exp.Expr, role: str = "argument") -> str:
-        """Returns the input column that holds an expression, added if needed. A key gets a separate column from an
-        argument, because grouping sets make it NULL."""
+        """Returns the input column with an expression, added if needed. A key gets another column than an argument, because
+        grouping sets make it NULL."""
         known = known_before_closing(self.window) if self.window else frozenset()
         for column in every(node, exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
@@ -458,8 +456,8 @@ def _is_column(node: exp.Expr, name: str) -> bool:
 
 
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
-    """Returns the SELECT over sliced rows. It no longer selects window columns that a row doesn't have before
-    closing, and passes the hidden slice columns through."""
+    """Returns the SELECT over sliced rows. It selects the hidden slice columns, but no window columns that are unknown
+    before the window closes."""
     for node in relations(select):
         inner = node.unnest()
         if not isinstance(node, exp.Subquery) or not isinstance(inner, exp.Select):
@@ -475,13 +473,13 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 
 
 def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
-    """Adds the hidden slice columns, which the relation with the alias `rows` has, to a select list."""
-    gone = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known_before_closing(window)
-    kept = [item for item in select.expressions if item.output_name.lower() not in gone]
+    """Adds the hidden slice columns of the relation with the alias `rows` to a select list."""
+    unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known_before_closing(window)
+    items = [item for item in select.expressions if item.output_name.lower() not in unknown]
     # A star over this relation includes the hidden columns.
-    if not any(is_star_over(item, rows) for item in kept):
-        kept += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
-    select.set("expressions", kept)
+    if not any(is_star_over(item, rows) for item in items):
+        items += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
+    select.set("expressions", items)
 
 
 def check_rows(
@@ -491,17 +489,17 @@ def check_rows(
     close.
 
     Raises:
-        NotMergeable: one uses a window column that a row doesn't have before.
+        NotMergeable: one of them uses a window column that isn't known before.
     """
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
         raise NotMergeable(
             f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
         )
     known = known_before_closing(window)
-    gone = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
+    unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:
         name = item.output_name.lower()
-        if name in gone and window_column(item.unalias(), sources) != name:
+        if name in unknown and window_column(item.unalias(), sources) != name:
             raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
     for node in [*items, *_conditions(select)]:
         for column in every(node, exp.Column):
@@ -512,28 +510,28 @@ def check_rows(
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """Expressions over rows outside the select list: WHERE, join conditions and laterals."""
+    """Returns the clauses over rows besides the select list: WHERE, join conditions and laterals."""
     on = (join.args.get("on") for join in select.args.get("joins") or ())
     parts = (select.args.get("where"), *on, *(select.args.get("laterals") or ()))
     return [part for part in parts if part is not None]
 
 
 def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | None:
-    """Returns the types of an aggregate that is kept as partial aggregates; None if it is kept without.
+    """Returns the types that the partial aggregates of a call depend on; None if they depend on none.
 
     Args:
         distinct: whether it is over distinct values.
         within: whether it is in WITHIN GROUP.
     """
-    name, asked = function_name(call), arguments(call)
+    name, args = function_name(call), arguments(call)
     if within or name not in (DISTINCT if distinct else KEPT):
         raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
-    takes = 2 if name.endswith("_by") else 1
-    if len(asked) < takes:
-        raise QueryError(f"'{sql(call)}' has too few arguments: {name} takes {takes}.")
-    if len(asked) > takes and name != "count":
+    count = 2 if name.endswith("_by") else 1
+    if len(args) < count:
+        raise QueryError(f"'{sql(call)}' has too few arguments: {name} takes {count}.")
+    if len(args) > count and name != "count":
         raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
-    if distinct and (any(arg.find(exp.Star) for arg in asked) or (len(asked) > 1 and name != "count")):
+    if distinct and (any(arg.find(exp.Star) for arg in args) or (len(args) > 1 and name != "count")):
         raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
     types = types_of(call) if name in TYPED else None
     if types is not None and name != "sum" and not types.divides_exactly:

@@ -1,16 +1,15 @@
-"""Table of aggregate functions as mergeable state. Slices, distinct sets and compaction all read it.
+"""Table of the aggregate functions that are stored as partial aggregates.
 
-A metric is kept in *state columns*. The table says how each is made from rows, how state rows are merged, and how
-`finish` computes the value from merged columns.
+A metric is stored in *state columns*. The table has SQL that makes each from rows, that merges state rows, and, in
+`finish`, that computes the value from merged columns.
 
 Where no SQL aggregate merges a column (a variance), state rows are *lifted* to columns that can be merged, and
 *lowered* again. A lift may use ``center``: some value of the first state column, equal for all merged rows. Squared
 differences to it stay small, so nothing cancels out (Chan, Golub, LeVeque 1983).
 
-A sum and an average have Spark's own type and overflow as Spark's do, so their state depends on `Types`, which a
-session provides. A decimal sum that overflowed is NULL though there are values; it stays NULL when merged. Where
-values can be retracted, NaN and the infinities are counted separately from the finite sum, because they can't be
-subtracted.
+A sum and an average have the types that Spark gives them, and overflow as in Spark, so their state depends on `Types`,
+which a session provides. A decimal sum that overflowed is NULL although there are values, and stays NULL when merged. If
+values can be retracted, NaN and the infinities are counted apart from the finite sum, because they can't be subtracted.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class Types:
     @property
     def divides_exactly(self) -> bool:
         """Whether an average equals the quotient of sum and count to its last digit."""
-        asked, given = _digits(self.result), _digits(self.quotient)
-        if asked is None or given is None:
+        needed, given = _digits(self.result), _digits(self.quotient)
+        if needed is None or given is None:
             return True
-        return asked[0] <= given[0] and asked[1] <= given[1]
+        return needed[0] <= given[0] and needed[1] <= given[1]
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
@@ -193,19 +192,18 @@ _MOMENTS = {
 
 
 def _retractable_moments(function: str) -> Aggregate:
-    """Variance and standard deviation under retractions. Counts non-finite values separately: one of them makes the
-    result NaN."""
-    kept = _moments(_MOMENTS[function])
-    finite = {suffix: text.replace(_DOUBLE, f"({_FINITE})") for suffix, text in kept.make.items()}
+    """Variance and standard deviation under retractions. Values that aren't finite are counted: any makes the result NaN."""
+    moments = _moments(_MOMENTS[function])
+    finite = {suffix: text.replace(_DOUBLE, f"({_FINITE})") for suffix, text in moments.make.items()}
     odd = f"count({_DOUBLE}){{filter}} - count({_FINITE}){{filter}}"
     least = 1 if _MOMENTS[function] in (_SAMP, _STD_SAMP) else 0
     return Aggregate(
         make={**finite, "odd": odd},
-        lift={**kept.lift, "odd": "{odd}"},
-        merge={**kept.merge, "odd": "sum({odd})"},
-        lower={**kept.lower, "odd": "{odd}"},
-        finish=f"case when {{odd}} > 0 then case when {{n}} + {{odd}} > {least} then {_NAN} end else {kept.finish} end",
-        undone=kept.undone | {"odd"},
+        lift={**moments.lift, "odd": "{odd}"},
+        merge={**moments.merge, "odd": "sum({odd})"},
+        lower={**moments.lower, "odd": "{odd}"},
+        finish=f"case when {{odd}} > 0 then case when {{n}} + {{odd}} > {least} then {_NAN} end else {moments.finish} end",
+        undone=moments.undone | {"odd"},
     )
 
 
@@ -214,7 +212,7 @@ _SKETCHED = (
     "when typeof({0}) in ('float', 'double') and cast({0} as string) = '-0.0' then '0.0' "
     "else cast({0} as string) end"
 )
-"""What a sketch takes for a value: empty texts would be skipped, and -0.0 is 0.0."""
+"""SQL of a value as a sketch counts it: an empty text would be skipped, and -0.0 equals 0.0."""
 
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
@@ -251,12 +249,12 @@ TYPED = frozenset({"sum", "avg", "mean"})
 """Aggregates whose state depends on types."""
 
 DISTINCT = TYPED | {"count"}
-"""Aggregates whose DISTINCT values are kept in a shared distinct set."""
+"""Aggregates whose DISTINCT values are stored in a shared distinct set."""
 
 _RETRACTABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
     "count_if": MERGEABLE["count_if"],
-    # XOR undoes itself; the count distinguishes no values (NULL) from 0.
+    # XOR is its own inverse; without values, when the count is 0, the result is NULL.
     "bit_xor": Aggregate(
         {"value": "bit_xor({0}){filter}", "n": "count({0}){filter}"},
         {"value": "bit_xor({value})", "n": "sum({n})"},
@@ -267,10 +265,10 @@ _RETRACTABLE: Mapping[str, Aggregate] = {
 }
 
 KEPT = frozenset(MERGEABLE) | TYPED
-"""Aggregates that are kept as partial aggregates."""
+"""Aggregates that are stored as partial aggregates."""
 
 RETRACTABLE = frozenset(_RETRACTABLE) | TYPED
-"""Aggregates with retractable state. Others are computed from a state table that counts each value."""
+"""Aggregates from whose state a value can be retracted. Others are computed from the counts of values."""
 
 PLAIN_WHEN_DISTINCT = frozenset(
     {"min", "max", "any", "any_value", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or"}

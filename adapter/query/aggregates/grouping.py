@@ -17,7 +17,7 @@ from ..windows.expansion import WINDOW_COLUMNS
 from ..windows.sparks_windows import is_window, macro_for
 
 _IS_COLUMN = "is_column"
-"""Marks a name in GROUP BY that is an input column, though a select item has the same alias."""
+"""Mark of a name in GROUP BY that is an input column, although a select item has the same alias."""
 
 
 @dataclass(frozen=True)
@@ -138,20 +138,20 @@ def check_items(select: exp.Select) -> None:
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:
-            said = {column.name.lower(), column.table.lower()}
-            if window is not None and "window" in said:
+            names = {column.name.lower(), column.table.lower()}
+            if window is not None and "window" in names:
                 raise QueryError(
                     f"'{sql(column)}' is the name that Spark gives the key {sql(window)}. Read the stream through a macro, "
                     f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or have a "
                     f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )
-            if not known & said:
+            if not known & names:
                 raise _no_key(column)
 
 
 def check_window_columns(select: exp.Select) -> None:
-    """Raises unless each column of a window outside aggregates is a key, in a GROUP BY that Spark computes: it doesn't know
-    that the columns of a window determine each other."""
+    """Raises unless each window column outside aggregates is a key: Spark, which runs this GROUP BY, doesn't know that the
+    columns of a window determine each other."""
     keys = {column.name.lower() for key in grouping(select).keys for column in every(key, exp.Column)}
     for item in select.expressions:
         for column in every(item, exp.Column):
@@ -172,8 +172,8 @@ def _no_key(column: exp.Column) -> QueryError:
 
 
 def _columns_of_windows(select: exp.Select) -> tuple[str, ...]:
-    """Returns the time columns of windows. They determine each other, so any of them may be a key; Spark knows nothing of
-    the window_time of a session."""
+    """Returns the window columns that a grouped SELECT may have without a key, as they determine each other. In Spark this
+    isn't known of the window_time of a session."""
     queries = (node.unnest() for node in relations(select))
     windows = (hints.window_of(each) for each in queries if isinstance(each, exp.Select))
     is_session = any(window is not None and window.kind == "session" for window in windows)
@@ -196,8 +196,8 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
             or (isinstance(made, exp.Column) and made.name.lower() == node.name.lower())
         ):
             continue
-        asked = without_items(select).select(node.copy(), copy=False).where("false")
-        answer = str(ask(f"explain extended {sql(asked)}")[0])
+        query = without_items(select).select(node.copy(), copy=False).where("false")
+        answer = str(ask(f"explain extended {sql(query)}")[0])
         if "UNRESOLVED_COLUMN" not in answer and "AnalysisException" not in answer:
             node.meta[_IS_COLUMN] = True
 

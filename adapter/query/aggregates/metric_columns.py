@@ -1,4 +1,4 @@
-"""State columns of one metric, and the SQL that `aggregates` has for its function, over these columns."""
+"""State columns of one metric, and the SQL of its function (`aggregates`) over them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class MetricColumns:
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
-        # Distinct values are inserted and retracted like rows. A metric computed from counted values has no state to
-        # retract.
+        # Distinct values are inserted and retracted as rows are. A metric over counted values has no state to retract from.
         retracts = metric.distinct or (metric.signed and metric.distinct_set is None)
         self.aggregate: Aggregate = incremental_aggregate(metric.function, metric.types, retracts)
 

@@ -8,8 +8,7 @@ from ..windows.windows import Window
 from .aggregates import Types
 
 FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
-"""Suffixes of the columns of a `Flag`: the slice a value first occurred in, whether it occurred, how often it is
-there."""
+"""Suffixes of the columns of a `Flag`: the slice in which a value first occurred, whether it occurred, and its count."""
 
 
 @dataclass(frozen=True)
@@ -19,19 +18,19 @@ class Key:
     name: str
     sql: str
     identity: str = ""
-    """The key's meaning as text, independent of the aliases of the query's relations."""
+    """Text that equal keys share, whatever aliases the query's relations have."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """An aggregate call. Arguments and filter name columns of the aggregation's input rows."""
+    """An aggregate call. `arguments` and `filter` are columns of the aggregation's input rows."""
 
     name: str
     function: str
     arguments: tuple[str, ...]
     filter: str | None
     distinct_set: str | None
-    """The distinct set that the metric is counted from. None for a plain aggregate."""
+    """Name of the distinct set that the metric is computed from; None for a plain aggregate."""
     sql: str
     """The call as the user wrote it. Two metrics are equal if and only if this text is."""
     distinct: bool = False
@@ -41,9 +40,9 @@ class Metric:
     types: Types | None = None
     """Types of a sum or an average. None for other functions, and for a query planned without a session."""
     identity: str = ""
-    """The metric's meaning as text, independent of relation aliases."""
+    """Text that equal metrics share, whatever aliases the query's relations have."""
     rows: str = ""
-    """Text of the input rows the metric aggregates, for comparing an edited query."""
+    """Text of the input rows that the metric aggregates, to compare an edited query."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +50,25 @@ class Flag:
     """A column of a distinct set that says which values count for a FILTER."""
 
     name: str
-    """Prefix of the column. Each append-only metric has its own flag, because a metric that is added to a running
-    query counts only from the first row after that. Metrics over retractions can't be added to a running query, so
-    those with the same FILTER share a flag."""
+    """Prefix of the column. Each append-only metric has its own flag, because a metric that is added to a running query
+    aggregates only rows after that. Metrics over retractions can't be added, so those with equal FILTERs share a flag."""
     filter: str | None
-    """The input column that holds the FILTER's condition. None without a FILTER."""
+    """The input column with the FILTER's condition; None without a FILTER."""
 
 
 @dataclass(frozen=True)
 class DistinctSet:
-    """The values of one DISTINCT argument list, shared by every metric and FILTER over it."""
+    """The values of a list of DISTINCT arguments, shared by all metrics and FILTERs over it."""
 
     name: str
     columns: tuple[str, ...]
     flags: tuple[Flag, ...]
     identity: str = ""
-    """The set's values as text, independent of relation aliases."""
+    """Text that equal sets share, whatever aliases the query's relations have."""
 
     @property
     def filters(self) -> tuple[str | None, ...]:
-        """Filter column of each flag. None where every value counts."""
+        """Filter column of each flag; None if all values count."""
         return tuple(flag.filter for flag in self.flags)
 
     def place(self, metric: Metric) -> int:
@@ -86,7 +84,7 @@ class DistinctSet:
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Group keys with few possible values. A distinct set has a column for each combination of them instead of rows."""
+    """Group keys with few possible values. A distinct set has a column per combination of them instead of rows."""
 
     keys: tuple[str, ...]
     number: str
@@ -104,19 +102,18 @@ class WindowedRows:
     window: Window
     streams: tuple[str, ...]
     rows: str
-    """SQL of the rows: time, slice, and what the operator keeps of them."""
+    """SQL of the rows: time, slice, and the columns that the operator aggregates or stores."""
     source: str
-    """The user's text of the input, for comparing an edited query. Slices are no part of it."""
+    """The author's text of the input, without slices, to compare an edited query."""
     time_carries: str | None = None
-    """The window column of the windows below that serves as the time of these. None over a stream, or for another
-    time column."""
+    """The column of the windows below that is the time column of these; None over a stream, or for another column."""
     written: str = ""
     """The input as its author wrote it, for `explain`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAggregateSpec(WindowedRows):
-    """A window aggregation, kept as partial aggregates per slice and key."""
+    """A window aggregation, stored as partial aggregates per slice and key."""
 
     keys: tuple[Key, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None
@@ -124,7 +121,7 @@ class WindowAggregateSpec(WindowedRows):
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
     output: str
-    """SQL of the user's select list and HAVING over ``{windows}``, the finished windows."""
+    """SQL of the author's select list and HAVING, over the relation of finished windows."""
     session_keys: tuple[str, ...] = ()
     """The group keys that sessions are partitioned by."""
     enumerated: Enumerated | None = None
@@ -137,7 +134,7 @@ class WindowAggregateSpec(WindowedRows):
 
 @dataclass(frozen=True)
 class GroupAggregateSpec:
-    """A group aggregation (without windows), kept as partial aggregates per key."""
+    """A group aggregation (without windows), stored as partial aggregates per key."""
 
     name: str
     rows: str

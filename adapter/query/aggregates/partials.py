@@ -1,4 +1,4 @@
-"""SQL that all aggregations share: partial aggregates are made from rows, merged and finished."""
+"""SQL that all aggregations share: it makes partial aggregates from rows, merges and finishes them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .model import SEEN, DistinctSet, GroupAggregateSpec, WindowAggregateSpec
 def known_rows(names: Sequence[str], rows: str, part: str) -> str:
     """Returns a relation for FROM: the state rows whose values may occur in the given rows.
 
-    It joins on a hash, which is quicker to look up than the values; few rows match that shouldn't. Both sides are
-    hashed in the wider of their types (hence the empty UNION ALL branch), because an INT has another hash than the
-    same BIGINT and a source column may have become narrower since.
+    It joins on a hash, which is quicker to look up than the values; few other rows match. Both sides are hashed in the
+    wider of their types (hence the empty UNION ALL branch), because an INT has another hash than an equal BIGINT, and a
+    source column may have become narrower since.
 
     Args:
         names: columns of the values, on both sides.
@@ -42,11 +42,10 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
 
 
 def flag_columns(
-    spec: WindowAggregateSpec | GroupAggregateSpec, members: DistinctSet, called: str
+    spec: WindowAggregateSpec | GroupAggregateSpec, members: DistinctSet, suffix: str
 ) -> list[str]:
-    """Returns a distinct set's flag columns: one for each flag, or one for each flag and combination of enumerated
-    keys. `called` is the suffix."""
-    names = [f"{flag.name}_{called}" for flag in members.flags]
+    """Returns the columns of a distinct set with a suffix: one per flag, or per flag and combination of enumerated keys."""
+    names = [f"{flag.name}_{suffix}" for flag in members.flags]
     if spec.enumerated is None:
         return names
     return [f"{name}_{number}" for name in names for number in range(len(spec.enumerated.values))]
@@ -63,7 +62,7 @@ class Partials:
         self.group_keys = [quote(key.name) for key in spec.keys]
         self.keys = [*self.group_keys, GROUPING_ID] if spec.grouping_sets is not None else self.group_keys
         self.rows = f"{spec.name}_rows"
-        # Whether distinct sets are kept for the finest grouping set only; the other sets are computed from it.
+        # Whether values are stored for the finest grouping set only, from which those of the others are computed.
         self.stores_finest = False
         # Suffix of the flag columns (see `FLAGS`).
         self.flag_suffix = SEEN
@@ -86,8 +85,7 @@ class Partials:
         return {each.identity: (self._part(each), list(each.columns)) for each in self.spec.distinct_sets}
 
     def _group_by(self, fixed: Iterable[str]) -> str:
-        """Returns the GROUP BY clause over `fixed` columns and the user's keys, in the order that grouping_id()
-        counts."""
+        """Returns the GROUP BY clause over `fixed` columns and the author's keys, in the order of grouping_id()."""
         sets = self.spec.grouping_sets
         if sets is None:
             return "group by " + ", ".join([*fixed, *self.group_keys])
@@ -112,12 +110,12 @@ class Partials:
         return [metric for metric in self.metrics if metric.metric.distinct_set == members.name]
 
     def _set_keys(self) -> list[str]:
-        """Keys of a distinct set's rows: all but enumerated keys, which have columns."""
+        """Keys of a distinct set's rows: all but enumerated keys, for which it has columns."""
         if self.stores_finest:
             return self.group_keys
         enumerated = self.spec.enumerated
-        few = [] if enumerated is None else [quote(name) for name in enumerated.keys]
-        return [key for key in self.keys if key not in few]
+        with_columns = [] if enumerated is None else [quote(name) for name in enumerated.keys]
+        return [key for key in self.keys if key not in with_columns]
 
     def _selected_set_keys(self) -> list[str]:
         return self._selected_keys() if self._set_keys() == self.keys else self._set_keys()
@@ -128,8 +126,7 @@ class Partials:
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _stored_set_keys(self, fixed: Sequence[str]) -> tuple[list[str], str]:
-        """Returns the keys to select, and the GROUP BY over `fixed` columns and keys, for reading a distinct set from the
-        state."""
+        """Returns the keys to select, and the GROUP BY over `fixed` columns and keys, to read a stored distinct set."""
         if self.stores_finest:
             return self._selected_keys(), self._group_by(fixed)
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
@@ -144,8 +141,8 @@ class Partials:
         return [quote(name) for name in members.columns]
 
     def _conditions(self, members: DistinctSet) -> list[str | None]:
-        """Returns the condition that a value must meet for each flag column, one per FILTER and combination of
-        enumerated keys. None if every value counts."""
+        """Returns the conditions of a distinct set's columns, one per FILTER and combination of enumerated keys; None for a
+        column for which all values count."""
         enumerated = self.spec.enumerated
         filters = [quote(name) if name else None for name in members.filters]
         if enumerated is None:
@@ -153,18 +150,18 @@ class Partials:
         numbers = [f"{quote(enumerated.number)} = {number}" for number in range(len(enumerated.values))]
         return [f"{name} and {number}" if name else number for name in filters for number in numbers]
 
-    def _per_condition(self, members: DistinctSet, called: str) -> list[str]:
-        return [quote(name) for name in flag_columns(self.spec, members, called)]
+    def _per_condition(self, members: DistinctSet, suffix: str) -> list[str]:
+        return [quote(name) for name in flag_columns(self.spec, members, suffix)]
 
     def _flags(self, members: DistinctSet) -> list[str]:
         """Flag columns that say whether a value passes each condition."""
         return self._per_condition(members, SEEN)
 
     def _by_value(
-        self, members: DistinctSet, relation: str, kept: Sequence[str], *groups: Sequence[str]
+        self, members: DistinctSet, relation: str, own: Sequence[str], *groups: Sequence[str]
     ) -> str:
-        """Returns rows of a distinct set with all keys. Columns per combination of enumerated keys become a row for
-        each, with one column per FILTER from each of `groups`."""
+        """Returns rows of a distinct set with all keys. Each combination of enumerated keys gets a row, with one column per
+        FILTER from each of `groups`, which have a column per FILTER and combination."""
         enumerated = self.spec.enumerated
         if enumerated is None:
             return relation
@@ -179,7 +176,7 @@ class Partials:
             ]
             structs.append(f"named_struct({', '.join(fields)})")
         names = [*map(quote, enumerated.keys), *(name for group in groups for name in group[:filters])]
-        columns = ", ".join([*(f"own.{name}" for name in kept), *(f"spread.{name}" for name in names)])
+        columns = ", ".join([*(f"own.{name}" for name in own), *(f"spread.{name}" for name in names)])
         return (
             f"(\nselect {columns}\nfrom {relation} as own\n"
             f"lateral view inline(array({', '.join(structs)})) spread as {', '.join(names)}\n)"
@@ -189,22 +186,21 @@ class Partials:
         return f"{self._part(members)}_batch"
 
     def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
-        """Returns the step that caches the new values if there are grouping sets: then every row is expanded, and two
-        steps read the result."""
+        """Returns the step that caches the new values, which two steps read, if there are grouping sets, which repeat each
+        row."""
         if self.spec.grouping_sets is None:
             return []
         return [Step(self._batch_view(members), values, persist=True, initial="select 1 as nothing")]
 
-    def _flagged(self, members: DistinctSet, relation: str, kept: Sequence[str]) -> str:
+    def _flagged(self, members: DistinctSet, relation: str, columns: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
-        found = self._by_value(members, relation, kept, self._flags(members))
+        found = self._by_value(members, relation, columns, self._flags(members))
         if self.spec.enumerated is None:
             return found
         return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
 
     def _distinct_inputs(self, members: DistinctSet, within: Sequence[str]) -> str:
-        """Returns a query for the distinct values in the input rows, grouped also by `within`, and the FILTERs that
-        each passes."""
+        """Returns a query for the distinct values in the input rows per `within`, with the FILTERs that each passes."""
         flags = [
             f"bool_or({condition or 'true'}) as {flag}"
             for flag, condition in zip(self._flags(members), self._conditions(members), strict=True)
@@ -224,7 +220,7 @@ class Partials:
         return [name for metric in self.metrics for name in metric.columns()]
 
     def _stored_columns(self) -> list[str]:
-        """State columns of a slice. Metrics over distinct values that are counted when a window closes have none."""
+        """State columns of a slice, or a group. Metrics that are computed from stored values have none."""
         return [name for metric in self.stored_metrics for name in metric.columns()]
 
     def _lifted(

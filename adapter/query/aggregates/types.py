@@ -1,4 +1,4 @@
-"""Asks Spark for the types of sums, averages and tie-breaking columns, and notes them in the tree."""
+"""Asks Spark for the types of sums, averages and tie-breaking columns, and stores them in the tree."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def types_of(call: exp.Expr) -> Types | None:
 
 
 def find_types(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes the types of sums and averages in each SELECT over a stream, and which names in GROUP BY are columns.
-    Changes no text.
+    """Stores the types of sums and averages of each SELECT over a stream, and which names in GROUP BY are columns, as meta
+    data of the tree.
 
     Args:
         tree: a query whose streams are marked.
@@ -41,17 +41,17 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
             continue
         find_columns(select, ask)
         # A correlated column has no type when the SELECT is analyzed alone.
-        asked = {id(column) for column in correlated_columns(select)}
+        correlated = {id(column) for column in correlated_columns(select)}
         calls = [
             call
             for call in _calls(select)
-            if not any(id(column) in asked for column in every(call, exp.Column))
+            if not any(id(column) in correlated for column in every(call, exp.Column))
         ]
         if calls:
             try:
                 found = ask(_call_types_query(select, calls))
             except QueryError:
-                if asked:
+                if correlated:
                     continue  # its relations are correlated, too
                 raise
             for place, call in enumerate(calls):
@@ -60,7 +60,7 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
 
 
 def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
-    """Notes the tie-breaking order of each ROW_NUMBER, MIN_BY and MAX_BY, and of versions of one time. Changes no text.
+    """Stores what breaks ties of each ROW_NUMBER, MIN_BY and MAX_BY, and of versions of one time, as meta data of the tree.
 
     Args:
         tree: a query whose streams are marked.
@@ -118,7 +118,7 @@ def _field_with_map(row: str) -> str:
 
 
 def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
-    """Whether the SELECT ranks its input rows and otherwise only selects values of single rows."""
+    """Whether a SELECT ranks its input rows, and otherwise only selects values of single rows."""
     numbers = (window for window in every(select, exp.Window) if isinstance(window.this, kinds))
     if not any(window.parent_select is select for window in numbers):
         return False
@@ -138,8 +138,8 @@ def _calls(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_over_input_rows(call: exp.Expr, select: exp.Select) -> bool:
-    """Whether the function of an OVER is applied to input columns (not to other select items) and written by the
-    author (not printed by a windowing macro)."""
+    """Whether the function of an OVER is applied to input columns, not to other select items, and its author wrote it, not a
+    windowing macro."""
     if any(map(hints.window_of, (select, *selects_around(select)))):
         return False
     aliases = {item.alias.lower() for item in select.expressions if item.alias}
@@ -188,6 +188,6 @@ def types_query(read: exp.Select, values: Sequence[str]) -> str:
     """
     # Inserted as text: parsing them would take longer than all the rest.
     read.set("expressions", [exp.Var(this=f"{value} AS __value_{n}") for n, value in enumerate(values)])
-    asked = sql(read.where(exp.false(), copy=False))
+    over_no_rows = sql(read.where(exp.false(), copy=False))
     kinds = ", ".join(f"TYPEOF(__value_{n})" for n in range(len(values)))
-    return f"SELECT {kinds} FROM VALUES (1) AS one(row) LEFT JOIN ({asked}) AS asked ON FALSE"
+    return f"SELECT {kinds} FROM VALUES (1) AS one(row) LEFT JOIN ({over_no_rows}) AS asked ON FALSE"
