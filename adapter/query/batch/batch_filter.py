@@ -73,7 +73,7 @@ def compare_instants(text: str, batch: Batch) -> str:
 
 
 def _filtered_selects(tree: exp.Query, batch: Batch) -> Iterator[tuple[exp.Select, exp.Table]]:
-    """The SELECTs that consist of a relation and dbt's filter, each with the relation's table."""
+    """Yields the SELECTs that consist of a relation and dbt's filter, each with the table."""
     wanted = [(_COMPARISONS[each.comparison], each.text) for each in bounds(*batch)]
     for select in every(tree, exp.Select):
         source = from_clause(select)

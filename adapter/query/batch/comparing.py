@@ -1,4 +1,4 @@
-"""Compares a table with its query in batch: reads views instead of tables, and selects rows that are final."""
+"""Prepares the comparison of a table with its query in batch: reads views instead of tables, and selects final rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ..windows import ranges
 
 @dataclass(frozen=True)
 class Due:
-    """Identifies rows whose window has closed."""
+    """Columns that say whether the window of a row has closed."""
 
     columns: tuple[str, ...]
-    """Columns that hold the window's end; the first that isn't NULL counts."""
+    """Columns with the window's end, which is in the first one that isn't NULL."""
     is_time: bool
     """Whether the columns are ``window_time``, one microsecond before the end."""
 
@@ -52,7 +52,7 @@ class Due:
 
 
 def final_rows(plan: Plan) -> Due | None:
-    """Returns how to identify final rows of a planned query. None if no column holds the window's end."""
+    """Returns the columns that identify final rows of a planned query; None if none has the window's end."""
     windows = plan.dataflow.windows
     if windows is None or not windows.closed or not windows.specs:
         return None
@@ -92,30 +92,30 @@ def reading(text: str, instead: Mapping[str, str]) -> str:
     """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:
-        instead: the views, by table name as from `planner.stream_relations`. A changelog has another view, as the
-            query may read it (`as_of()`), the table, or both.
+        instead: name of a table, as from `planner.stream_relations`, → view. The changelog of a table has a view, too, as
+            the query may read it (`as_of()`), the table, or both.
 
     Raises:
         QueryError: the query reads neither one of the tables nor its changelog.
     """
     tree = parse(text)
     views = {_parts(exp.to_table(relation, dialect=DIALECT)): view for relation, view in instead.items()}
-    left = dict(zip(views, instead, strict=True))
+    not_read = dict(zip(views, instead, strict=True))
     for table in list(every(tree, exp.Table)):
         relation = _parts(table)
         if relation not in views:
             continue
-        left.pop(relation, None)
-        left.pop((*relation[:-1], relation[-1].removesuffix(CHANGES)), None)
+        not_read.pop(relation, None)
+        not_read.pop((*relation[:-1], relation[-1].removesuffix(CHANGES)), None)
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
         table.set("this", exp.to_identifier(views[relation], quoted=True))
         table.set("db", None)
         table.set("catalog", None)
-    left = {names: relation for names, relation in left.items() if not names[-1].endswith(CHANGES)}
-    if left:
+    not_read = {names: relation for names, relation in not_read.items() if not names[-1].endswith(CHANGES)}
+    if not_read:
         raise QueryError(
-            f"Its query in batch doesn't read {', '.join(left.values())}, so it can't be compared."
+            f"Its query in batch doesn't read {', '.join(not_read.values())}, so it can't be compared."
         )
     return sql(tree)
 

@@ -2,8 +2,8 @@
 
 Where whole files are replaced, it is INSERT … REPLACE WHERE, and Iceberg drops the files without reading them.
 
-Where a file also holds other rows, it is a MERGE whose source has two kinds of rows. Rows with a *mark* match the
-rows to delete; the new rows match nothing and are inserted.
+Where a file also has other rows, it is a MERGE whose source has two kinds of rows: some match the rows to delete, the new
+ones match nothing and are inserted. The column `_MARK` distinguishes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...util.quoting import quote
 OLD, NEW = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
 _MARK = "mark"
 _PIECES = 256
-"""Number of hash buckets that distribute rows over tasks where there is no key."""
+"""Number of hash buckets that distribute the rows to delete over tasks, where there is no key."""
 
 
 def replace_files(
@@ -28,7 +28,7 @@ def replace_files(
         source: a relation, or a query in brackets.
         columns: all columns of the table and their types, in order.
         condition: over the table's columns.
-        given: the columns that the query has, if not all; the others are NULL.
+        given: the columns that the query has; the others are NULL. None if it has all.
 
     >>> print(replace_files("db.t", "rows", {"k": "int", "v": "string"}, "true", given=["k"]))
     insert into db.t replace where true
@@ -52,15 +52,15 @@ def replace_where(
         condition: over the table's columns.
         predicates: more conditions, from the user.
     """
-    spread = ", ".join(quote(name) for name in _hashable_columns(columns)) or "1"
+    hashed = ", ".join(quote(name) for name in _hashable_columns(columns)) or "1"
     missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
     rows = ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
-    conditions = [f"{NEW}.{_MARK} = pmod(hash({spread}), {_PIECES})", condition, *predicates]
+    conditions = [f"{NEW}.{_MARK} = pmod(hash({hashed}), {_PIECES})", condition, *predicates]
     return _merge(
         table,
         f"select explode(sequence(0, {_PIECES - 1})) as {_MARK}, {missing}\n"
         f"  union all\n"
-        f"  select -1 - pmod(hash({spread}), {_PIECES}) as {_MARK}, {rows} from {source}",
+        f"  select -1 - pmod(hash({hashed}), {_PIECES}) as {_MARK}, {rows} from {source}",
         conditions,
         f"{NEW}.{_MARK} < 0",
         columns,

@@ -1,10 +1,10 @@
 """Recomputes a range of windows: SQL for their rows, and which rows of a table they replace.
 
-A range is extended to whole windows first (`touched_windows`). Then every window operator and stream is filtered to the
-input that these windows need. Incomplete results of other windows are removed by their ends, so a filter may be wider than
-needed.
+A range is extended to whole windows first (`touched_windows`). Then each window operator and stream is filtered to the
+input that these windows need. A filter may be wider than needed: results of other windows, which may be incomplete, are
+excluded by their ends.
 
-The bounds of sessions depend on their rows. They are searched in a part of the input that is widened until no session
+The bounds of sessions depend on their rows. They are searched in a part of the input, which is widened until no session
 reaches its edge; each search is a query that `TimesRunner` runs.
 """
 
@@ -47,7 +47,7 @@ TimesRunner = Callable[[str], tuple[int | None, ...]]
 
 @dataclass(frozen=True)
 class Overwrite:
-    """A query that recomputes windows, and the rows it replaces."""
+    """A query that recomputes windows, and which rows its rows replace."""
 
     sql: str
     """Query for the windows' rows."""
@@ -60,18 +60,17 @@ class Overwrite:
 
 @dataclass(frozen=True)
 class StreamExtent:
-    """A stream, and queries for how far back its rows reach."""
+    """A stream, with queries that find the time from which on it has all rows."""
 
     name: str
     first_time: str
     """Query for its earliest time, in microseconds."""
     lost: str
-    """Query for the number of snapshots in which rows may have been deleted. It fails unless the stream is an Iceberg
-    table."""
+    """Query for the number of snapshots that may have deleted rows. It fails unless the stream is an Iceberg table."""
     windows: tuple[Window, ...]
 
     def end_of_windows_at(self, instant: int) -> int:
-        """Returns the first time from which windows hold no rows before an instant."""
+        """Returns the first time from which on windows have no rows from before an instant."""
         ends = (
             ranges.touched_windows(window, TimeRange(instant, instant + 1)).until for window in self.windows
         )
@@ -79,7 +78,7 @@ class StreamExtent:
 
 
 class Overwriting:
-    """Plans a model's windows and recomputes ranges of them.
+    """Recomputes ranges of a model's windows.
 
     Args:
         ask: runs a query that returns one row.
@@ -116,8 +115,8 @@ class Overwriting:
         return reduce(WindowRange.hull, found.values())
 
     def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
-        """Extends a range until no session crosses its edges that differs from the table; else part of the session
-        would be replaced and the rest kept."""
+        """Extends a range until no session that differs from the table crosses its edges: only a part of it would be
+        replaced."""
         merging = [spec.window for spec in self._results.specs if spec.window.merges]
         while merging and ends != WindowRange():
             first, last = self._sessions_across(ends, table, max(merging, key=_max_unread_distance))
@@ -137,11 +136,11 @@ class Overwriting:
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
 
         def sessions_in(low: int | None, high: int | None) -> tuple[int | None, ...]:
-            look = WindowRange(low, high)
+            searched = WindowRange(low, high)
             rows = f"select {', '.join([*keys, bounds])} from"
             since = self._condition_on_time(quote(self._column), WindowRange(low, None))
             new = f"({rows} (\n{self._results.sql}\n) where {since})"
-            old = f"({rows} {table} where {self._condition_on_time(quote(self._column), look)})"
+            old = f"({rows} {table} where {self._condition_on_time(quote(self._column), searched)})"
             exactly = f"n.first_micros = o.first_micros and n.last_micros = o.last_micros{same}"
             query = (
                 "select min(least(n.first_micros, o.first_micros)), max(greatest(n.last_micros, o.last_micros))\n"
@@ -150,19 +149,19 @@ class Overwriting:
                 f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
                 f"where {_crosses_edge(ends)}"
             )
-            return self._ask(self._text(self._inputs(look), query))
+            return self._ask(self._text(self._inputs(searched), query))
 
         return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
     def last_windows(self, newest: int, lookback: int) -> TimeRange:
-        """Returns the range from `lookback` windows before the newest one."""
+        """Returns the time range that begins `lookback` windows before the newest one."""
         return TimeRange(min(_start(window, newest, lookback) for window in self.windows))
 
     def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
-        """Returns the windows of one of dbt's microbatches.
+        """Returns the windows in one of dbt's microbatches.
 
         Raises:
-            QueryError: a window extends over two of them.
+            QueryError: a window would be in two of them.
         """
         for window in self.windows:
             edges = [at for at in (batch.since, batch.until) if at is not None]
@@ -188,7 +187,7 @@ class Overwriting:
         return Overwrite(text, self._column, condition, ends)
 
     def first_times(self) -> str | None:
-        """Query for the earliest time of all streams, in microseconds. None if a stream's time is computed."""
+        """Query for the earliest time of all streams, in microseconds; None if a stream's time is computed."""
         if any(stream.event_time is None for stream in self.plan.streams):
             return None
         each = [
@@ -199,8 +198,7 @@ class Overwriting:
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
 
     def reaches_back(self, oldest: int) -> dict[StreamExtent, int]:
-        """Returns, for each stream with a plain event time, the time from which its rows are needed by windows that
-        end at an instant."""
+        """Returns stream with a plain event time → time from which on windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
         inputs = self._inputs(ends)
         found = {}
@@ -235,13 +233,13 @@ class Overwriting:
         return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
 
     def divided_files_query(self, table: str, ends: WindowRange) -> str | None:
-        """Query for the number of files of an Iceberg table that hold rows of these windows and of others. None where
-        file statistics can't say (``window_time``)."""
+        """Query for the number of files of an Iceberg table with rows of these windows and of others; None if the files'
+        statistics don't say it (``window_time``)."""
         if self._shift:
             return None
-        of = f"readable_metrics.{quote(self._column)}"
-        lowest, highest = f"{of}.lower_bound", f"{of}.upper_bound"
-        inside = f"{of}.null_value_count = 0 and {ends.condition(lowest)} and {ends.condition(highest)}"
+        column = f"readable_metrics.{quote(self._column)}"
+        lowest, highest = f"{column}.lower_bound", f"{column}.upper_bound"
+        inside = f"{column}.null_value_count = 0 and {ends.condition(lowest)} and {ends.condition(highest)}"
         return (
             f"select count(*) from {table}.files\n"
             f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
@@ -254,7 +252,7 @@ class Overwriting:
         return TimeRange(ends.after, ends.until).condition(column)
 
     def _rows_in_range(self, ends: WindowRange) -> str:
-        """SQL predicate for the query's rows in the range. Fails at run time on a row without a window."""
+        """SQL predicate for the query's rows in the range. It fails for a row without a window."""
         column = quote(self._column)
         condition = self._condition_on_time(column, ends)
         if not any(join.side for join in every(parse(self._results.sql), exp.Join)):
@@ -269,7 +267,11 @@ class Overwriting:
         return sorted(self._results.specs, key=lambda spec: spec.level)
 
     def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
-        """Returns the time range of each window operator's input that windows with these ends need."""
+        """Returns name of a window operator → time range of its input that windows with these ends need.
+
+        Args:
+            below: only operators of lower levels; None for all.
+        """
         inputs: dict[str, TimeRange] = {}
         for spec in reversed(self._by_level()):
             if below is None or spec.level < below:
@@ -283,7 +285,7 @@ class Overwriting:
     def _needed_range(self, spec: WindowSpec, ends: WindowRange) -> TimeRange:
         if not spec.window.merges:
             return ranges.needed_times(spec.window, ends)
-        # A row at the very end of a session belongs to it.
+        # A row at the very end of a session is in it.
         until = None if ends.until is None else ends.until + 1 + _max_clock_shift(spec.window)
         if ends.after is None:
             return TimeRange(None, until)
@@ -291,8 +293,8 @@ class Overwriting:
         of_ends = f"{end} > {ranges.literal(ends.after)}"
         query = f"select unix_micros(min({start})) from {spec.name}_rows where {of_ends}"
         for reach in _search_distances(spec.window):
-            look = TimeRange(ends.after - reach, until)
-            (since,) = self._query_rows(spec, look, query)
+            searched = TimeRange(ends.after - reach, until)
+            (since,) = self._query_rows(spec, searched, query)
             if since is None or since - _max_unread_distance(spec.window) >= ends.after - reach:
                 break
         return TimeRange(ends.after if since is None else min(since, ends.after), until)
@@ -316,12 +318,12 @@ class Overwriting:
         found = WindowRange(span.since, span.until)
         return found if first is None or last is None else found.hull(WindowRange(first, last))
 
-    def _query_rows(self, spec: WindowSpec, look: TimeRange, query: str) -> tuple[int | None, ...]:
+    def _query_rows(self, spec: WindowSpec, searched: TimeRange, query: str) -> tuple[int | None, ...]:
         """Runs a query over a window operator's input rows in a time range."""
-        inputs = {spec.name: look}
+        inputs = {spec.name: searched}
         for other in self._results.specs:
             if other.level < spec.level:
-                inputs |= self._inputs(_ends_at(spec, other, look), spec.level)
+                inputs |= self._inputs(_ends_at(spec, other, searched), spec.level)
         return self._ask(self._text(inputs, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
@@ -347,7 +349,7 @@ class Overwriting:
 
 
 def _windows_in(text: str) -> list[Window]:
-    """Windowing TVFs of a text that keeps no state."""
+    """Returns the windowing TVFs of a text."""
     tree = exp.Subquery(this=ctes.inline(parse(text)))
     found = [hints.window_of(select) for select in hints.windows_under(tree)]
     return [window for window in found if window is not None]
@@ -359,9 +361,9 @@ def reads_windows(text: str) -> bool:
 
 
 def _end_column(results: WindowResults) -> tuple[str, int]:
-    """Returns the column that identifies a row's window, and the number to add for the window's end in microseconds."""
+    """Returns the column that identifies a row's window, and the microseconds to add to it for the window's end."""
     carried = {kind: column for column, kind in reversed(list(results.carried.items()))}
-    # Prefer the column of that name: an outer join leaves others NULL.
+    # A column of that name is preferred: in an outer join, others may be NULL.
     for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
         if kind in carried:
             return (kind if results.carried.get(kind) == kind else carried[kind]), shift
@@ -390,24 +392,24 @@ def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
 
 
 def _times_of_results(spec: WindowSpec, lower: WindowSpec, ends: WindowRange) -> TimeRange:
-    """Returns the times at which an upper window operator reads results of a lower window operator with these ends."""
+    """Returns the times that results of a lower window operator with these ends have as input of an upper one."""
     if spec.time_carries == WINDOW_END:
         return TimeRange(_add_micros(ends.after, 1), _add_micros(ends.until, 1))
     if spec.time_carries == WINDOW_START and not lower.window.merges:
         return TimeRange(
             _add_micros(ends.after, -lower.window.size - _max_clock_shift(lower.window)), ends.until
         )
-    # For sessions, `after` isn't after their first row.
+    # A range of sessions also has their starts (`Overwriting._touched_windows`).
     return TimeRange(ends.after, ends.until)
 
 
 def _ends_at(spec: WindowSpec, lower: WindowSpec, span: TimeRange) -> WindowRange:
-    """Returns the ends of a lower window operator's results that an upper window operator reads in a time range."""
+    """Returns the ends of those results of a lower window operator that are in a time range of an upper one's input."""
     if spec.time_carries == WINDOW_START:
         longest = lower.window.size + _max_clock_shift(lower.window)
         return WindowRange(span.since, None if lower.window.merges else _add_micros(span.until, longest))
-    just = -1 if spec.time_carries == WINDOW_END else 0
-    return WindowRange(_add_micros(span.since, just), _add_micros(span.until, just))
+    shift = -1 if spec.time_carries == WINDOW_END else 0
+    return WindowRange(_add_micros(span.since, shift), _add_micros(span.until, shift))
 
 
 def _add_micros(instant: int | None, more: int) -> int | None:
@@ -426,12 +428,12 @@ def _session_bounds(window: Window) -> tuple[str, str]:
 
 
 def _max_clock_shift(window: Window) -> int:
-    """Maximum difference between a zone's local times and instants."""
+    """Returns the maximum microseconds between a zone's local times and instants."""
     return DAY if window.time_zone else 0
 
 
 def _max_unread_distance(window: Window) -> int:
-    """Maximum distance of an unread row of a session before the first one that was read."""
+    """Returns the maximum microseconds between the first row of a session that was read and the unread one before it."""
     return window.size + _max_clock_shift(window)
 
 
@@ -447,13 +449,13 @@ def _bounds_of_sessions(
     window: Window,
     low: int | None,
     high: int | None,
-    asks: Callable[[int | None, int | None], tuple[int | None, ...]],
+    search: Callable[[int | None, int | None], tuple[int | None, ...]],
 ) -> tuple[int | None, ...]:
-    """Returns first and last time of sessions, from `asks`, which looks for them in the part of the input between two
-    instants. Both begin at a bound, and move away from each other until no session reaches them."""
+    """Returns the first and the last time of sessions, which `search` finds in the input between two instants: `low` and
+    `high`, which are moved apart until no session reaches them."""
     for reach in _search_distances(window):
         since, until = _add_micros(low, -reach), _add_micros(high, reach)
-        first, last = found = asks(since, until)
+        first, last = found = search(since, until)
         if first is None or last is None:
             break
         before = since is None or first - _max_unread_distance(window) >= since
@@ -462,9 +464,9 @@ def _bounds_of_sessions(
     return found
 
 
-def _is_key(carries: str) -> bool:
-    """Whether a column carries a key of sessions, not a bound or a result."""
-    return "." in carries and not carries.startswith("rank.")
+def _is_key(origin: str) -> bool:
+    """Whether the origin of a column is a key of sessions, not a bound or a result."""
+    return "." in origin and not origin.startswith("rank.")
 
 
 def _crosses_edge(ends: WindowRange) -> str:

@@ -25,7 +25,7 @@ _Fits = Callable[[str, Mapping[str, Known]], bool]
 _LONGEST = 800
 """Maximum length of a query in a message, in characters."""
 _TRIED_ALONE = 4
-"""Up to this many reads of streams, each is tried on its own before all together."""
+"""Number of reads of streams up to which a filter on one of them is tried before filters on all."""
 _SOME_TIME = "event_time"
 """Placeholder for an event time column that isn't declared."""
 _MARK = "bounded"
@@ -44,8 +44,8 @@ def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> s
     if (found := _bounded(text, known, fits)) is not None:
         return f"; or bound it by time{found}"
     untimed = _without_event_time(tree, known)
-    told = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
-    if untimed and (found := _bounded(text, {**known, **told}, fits)) is not None:
+    declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
+    if untimed and (found := _bounded(text, {**known, **declared}, fits)) is not None:
         listed = " and ".join(untimed)
         return f"; or say by dbt's config event_time which column of {listed} that is, and bound it by time{found}"
     return None
@@ -54,8 +54,8 @@ def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> s
 def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
     """Returns the bounded query after a colon. None if a filter helps nowhere."""
     reads = len(_stream_reads(parse(text)))
-    alone = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
-    for chosen in (*alone, tuple(range(reads))):
+    single = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
+    for chosen in (*single, tuple(range(reads))):
         for below in (False, True):
             tree = parse(text)
             brackets.remove(tree)
@@ -67,7 +67,7 @@ def _bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
 
 
 def _stream_reads(tree: exp.Expr) -> list[exp.Subquery]:
-    """Where streams are read without a window (expansions of `stream()`), in the order of the text."""
+    """Returns the subqueries that read streams without a window (expansions of `stream()`), in the order of the text."""
     return [
         select.parent
         for select in every(tree, exp.Select)
@@ -78,11 +78,11 @@ def _stream_reads(tree: exp.Expr) -> list[exp.Subquery]:
 
 
 def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Known], below: bool) -> bool:
-    """Adds the filter to the SELECT that reads a stream. If `below`, or if it may not be filtered there, the filter
-    goes into a new SELECT below. Changes the tree.
+    """Adds the filter to the SELECT that reads a stream, or to a new SELECT below: with `below`, or if that one may not be
+    filtered. Changes the tree.
 
     Returns:
-        Whether it was added; not for a stream without one plain event time.
+        Whether the filter was added: a stream may have no plain event time, or several.
     """
     times = {*_event_times(tree, next(every(read, exp.Table)), known)}
     if len(times) != 1 or any(map(is_path, times)):
@@ -131,7 +131,7 @@ def _can_filter(select: exp.Select, read: exp.Subquery) -> bool:
 
 
 def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
-    """The event time columns of a relation, or of the relations that a CTE reads."""
+    """Yields the event time columns of a relation, or of the relations that a CTE reads."""
     by_name = {name.lower(): what for name, what in known.items()}
     queries = {each.alias.lower(): each.this for each in every(tree, exp.CTE)}
     tables = [table]
@@ -144,7 +144,7 @@ def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) 
 
 
 def _without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
-    """Names of the streams without a declared event time."""
+    """Returns the names of the streams without a declared event time."""
     tables = [next(every(read, exp.Table)) for read in _stream_reads(tree)]
     names = dict.fromkeys(
         hints.relation_name(each) for each in tables if not any(_event_times(tree, each, known))
@@ -153,7 +153,7 @@ def _without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[st
 
 
 def _query_text(tree: exp.Query) -> str:
-    """Returns a query after a colon. If it is long, only the SELECTs that read the streams."""
+    """Returns a query after a colon; of a long one only the SELECTs that read the streams."""
     written = _as_written(tree)
     text = sql(written)
     if len(text) <= _LONGEST:
@@ -164,15 +164,15 @@ def _query_text(tree: exp.Query) -> str:
 
 def _outline(select: exp.Select) -> str:
     """Returns a SELECT without subqueries and, if it is long, without its select list."""
-    alone = without_queries(select.copy())
-    if len(text := sql(alone)) > _LONGEST:
-        alone.set("expressions", [exp.Var(this="…")])
-        text = sql(alone)
+    outline = without_queries(select.copy())
+    if len(text := sql(outline)) > _LONGEST:
+        outline.set("expressions", [exp.Var(this="…")])
+        text = sql(outline)
     return text
 
 
 def _as_written(tree: exp.Query) -> exp.Expr:
-    """Returns a copy of the tree with macro calls instead of their expansion."""
+    """Returns a copy of the tree with macro calls instead of their expansions."""
     holder = exp.Paren(this=tree.copy())
     hints.take_hints(holder, stream_rewrites.is_rewrite_hint)
     for node in holder.walk():

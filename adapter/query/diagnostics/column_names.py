@@ -13,7 +13,7 @@ from ..sql.nodes import every
 
 
 def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
-    """Returns the names that certainly no column of a query has.
+    """Returns those of the names that no column of a query has, for certain.
 
     >>> unknown(["city", "ctiy"], "select city, count(*) from t group by city", {})
     ['ctiy']
@@ -23,17 +23,17 @@ def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> li
     tree = parse(text)
     if any(map(_is_authors, every(tree, exp.Star))):
         return []  # a star may include them
-    said = {node.name.lower() for node in every(tree, exp.Identifier)}
+    names_in_text = {node.name.lower() for node in every(tree, exp.Identifier)}
     read = {hints.relation_name(table).lower() for table in every(tree, exp.Table)}
-    for relation, what in known.items():
+    for relation, declared in known.items():
         if relation.lower() in read:
-            said |= {name.lower() for name in (*what.key, *what.columns)}
+            names_in_text |= {name.lower() for name in (*declared.key, *declared.columns)}
     # A name that isn't an identifier may be Spark's name of a computed column.
-    return [name for name in names if name.isidentifier() and name.lower() not in said]
+    return [name for name in names if name.isidentifier() and name.lower() not in names_in_text]
 
 
 def _is_authors(star: exp.Star) -> bool:
-    """Whether the author wrote this ``*``, for columns."""
+    """Whether a ``*`` is the author's, and selects columns."""
     select = star.find_ancestor(exp.Select)
     is_printed_there = select is not None and (
         hints.marked_as_stream(select) or hints.window_of(select) is not None or is_printed(select)

@@ -1,4 +1,4 @@
-"""Finds names in a query that are neither CTEs nor relations of the project, as a misspelt CTE is."""
+"""Finds names in a query that are neither CTEs nor relations of the project, such as a misspelt CTE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a window's results are emitted: early, on-time, late. All in microseconds relative to the window's end.
+"""The times at which a window emits results: early, on-time, late. In microseconds relative to the window's end.
 
 ::
 
@@ -30,15 +30,15 @@ class Emission:
     """Emission times of a window, in event time."""
 
     first: int | None = None
-    """The first early firing. None if there are none."""
+    """Time of the first early firing; None if there is none."""
     update: int | None = None
-    """Interval between early firings. None if there is only one."""
+    """Interval between early firings; None if there is only one."""
     complete: int = 0
+    """Time of the on-time firing."""
     last: int = 0
-    """When the state is cleared (end of allowed lateness). Rows between `complete` and this update the result."""
+    """Time at which the state is cleared (end of allowed lateness). Rows until then update the result."""
     at_once: bool = False
-    """Whether every micro-batch emits results until the state is cleared. For windows that are the input of others.
-    """
+    """Whether each micro-batch emits results until the state is cleared, because other windows read them."""
 
     @property
     def changes(self) -> bool:
@@ -51,17 +51,17 @@ class Emission:
         return self.last > self.complete
 
     def refusal(self, why: str) -> str:
-        """Message that these configs need windows. `why` says why the query has none."""
-        said = {
+        """Returns the message that these configs need windows. `why` says why the query has none."""
+        is_set = {
             "first_result_offset": self.first is not None,
             "update_rate": self.update is not None,
             "complete_result_offset": self.complete != 0,
             "late_updates": self.late_updates,
             "last_result_offset": self.late_updates,
         }
-        asked = [f"'{key}'" for key, is_said in said.items() if is_said]
-        are, them = ("is", "it") if len(asked) == 1 else ("are", "them")
-        return f"config {' and '.join(asked)} {are} about windows{why}. Leave {them} out."
+        configs = [f"'{key}'" for key, is_changed in is_set.items() if is_changed]
+        are, them = ("is", "it") if len(configs) == 1 else ("are", "them")
+        return f"config {' and '.join(configs)} {are} about windows{why}. Leave {them} out."
 
 
 FINAL = Emission()
@@ -85,26 +85,26 @@ def read(config: Mapping[str, Any]) -> Emission:
     if not isinstance(late, bool):
         raise QueryError(f"config 'late_updates' is {late!r}; write true or false.")
 
-    def said(key: str) -> str:
+    def text(key: str) -> str:
         return f"{key} '{'0 seconds' if config.get(key) is None else config[key]}'"
 
     if complete < 0:
         raise QueryError(
-            f"config {said('complete_result_offset')} is before the window's end, when its rows aren't all there; "
+            f"config {text('complete_result_offset')} is before the window's end, when its rows aren't all there; "
             "request early firing with first_result_offset."
         )
     if first is not None and first >= complete:
         raise QueryError(
-            f"config {said('first_result_offset')} is not before {said('complete_result_offset')}; early firing "
+            f"config {text('first_result_offset')} is not before {text('complete_result_offset')}; early firing "
             "precedes on-time firing, as in '-10 minutes'."
         )
     if update is not None and first is None:
         raise QueryError(
-            f"config {said('update_rate')} without first_result_offset: say when early firing begins, as in "
+            f"config {text('update_rate')} without first_result_offset: say when early firing begins, as in "
             "first_result_offset: '-10 minutes'."
         )
     if update is not None and update <= 0:
-        raise QueryError(f"config {said('update_rate')} must be longer than zero.")
+        raise QueryError(f"config {text('update_rate')} must be longer than zero.")
     if late and last is None:
         raise QueryError(
             "config 'late_updates' needs last_result_offset: how long after the window's end rows still update its "
@@ -112,17 +112,17 @@ def read(config: Mapping[str, Any]) -> Emission:
         )
     if last is not None and last < complete:
         raise QueryError(
-            f"config {said('last_result_offset')} is before {said('complete_result_offset')}; state can't be cleared "
+            f"config {text('last_result_offset')} is before {text('complete_result_offset')}; state can't be cleared "
             "before on-time firing."
         )
     if late and last == complete:
         raise QueryError(
-            f"config 'late_updates' is true, but {said('last_result_offset')} is the time of on-time firing, so no row "
+            f"config 'late_updates' is true, but {text('last_result_offset')} is the time of on-time firing, so no row "
             "can update its result; make last_result_offset later, as in '1 hour', or leave both out."
         )
     if last is not None and last > complete and not late:
         raise QueryError(
-            f"config {said('last_result_offset')} is after {said('complete_result_offset')}, but late_updates is false, "
+            f"config {text('last_result_offset')} is after {text('complete_result_offset')}, but late_updates is false, "
             "so rows in between would be kept for nothing; set late_updates: true, or leave last_result_offset out."
         )
     return Emission(first, update, complete, complete if last is None else last)

@@ -1,7 +1,7 @@
 """Expands windowing macros to subqueries in plain Spark SQL.
 
-The expansion is for readers and for engines without streams. The planner reads the hint, and takes only the relation
-and its alias ``input`` from the text.
+The expansion is for readers, and for engines without streams. The planner only uses its hint, and the relation with the
+alias ``input``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INPUT = "input"
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 """Columns that a windowing TVF adds. They replace input columns of these names."""
 LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
-"""Follows a star over `without_windows`."""
+"""Clause after a star over `without_windows`."""
 
 
 def expand(relation: str, window: Window) -> str:
@@ -27,7 +27,7 @@ def expand(relation: str, window: Window) -> str:
 
 
 def expand_stream(relation: str) -> str:
-    """Expansion of ``stream(relation)``: the relation with a hint.
+    """Returns the expansion of ``stream(relation)``: the relation with a hint.
 
     >>> expand_stream("raw.orders")
     '(select /*+ STREAM */ * from raw.orders)'
@@ -40,13 +40,13 @@ VALID_UNTIL = "__valid_until"
 
 
 def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]) -> str:
-    """Expansion of ``as_of(relation, time)``: for each row before it in FROM, the version of each key at a time.
+    """Returns the expansion of ``as_of(relation, time)``: the version of each key at the time of a joined row.
 
-    A version is valid from its own time until that of the next one. Of versions of one time the greatest row counts,
-    by its columns in order.
+    A version is valid from its own time until that of the next one. Of versions of one time the greatest row is valid, by
+    its columns in order.
 
     Args:
-        time: quoted column of a relation before it in FROM.
+        time: quoted column of a preceding relation in FROM.
         version_time: column with the time from which a version is valid.
         key: columns that identify what a row is a version of.
 
@@ -63,22 +63,22 @@ def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]
       where versions.`changed_at` <= `o`.`at` and (versions.__valid_until is null or versions.__valid_until > `o`.`at`)
     )
     """
-    at, of = time, f"`rows`.{quote(version_time)}"
+    at, begins = time, f"`rows`.{quote(version_time)}"
     keys = ", ".join(quote(name) for name in key)
     by = ", ".join(f"`rows`.{quote(name)}" for name in key)
     return (
         f"lateral (\n  select /*+ {AS_OF.upper()}({keys}) */ versions.* except ({VALID_UNTIL})\n  from (\n"
-        f"    select `rows`.*, lead({of}) over (\n"
-        f"      partition by {by} order by {of}, struct(`rows`.*)\n    ) as {VALID_UNTIL}\n"
+        f"    select `rows`.*, lead({begins}) over (\n"
+        f"      partition by {by} order by {begins}, struct(`rows`.*)\n    ) as {VALID_UNTIL}\n"
         f"    from {expand_stream(relation)} as `rows`\n"
-        f"    where {instants.is_usable(of)}\n  ) as versions\n"
+        f"    where {instants.is_usable(begins)}\n  ) as versions\n"
         f"  where versions.{quote(version_time)} <= {at} "
         f"and (versions.{VALID_UNTIL} is null or versions.{VALID_UNTIL} > {at})\n)"
     )
 
 
 IS_VERSION = f"{CHANGE_TYPE} <> 'update_before'"
-"""Condition for the rows of a changelog that are versions: a row that replaces another, or that deletes one."""
+"""Condition for the rows of a changelog that are versions: inserts, updates and deletes, but no rows before an update."""
 
 
 def versions_in_changes(
@@ -86,7 +86,7 @@ def versions_in_changes(
 ) -> str:
     """Returns a query for the versions that a changelog has, each with the time at which the next one begins.
 
-    A deleted row has no version from its own time on. Of versions of one time the one of the latest micro-batch counts.
+    A delete ends the last version of a key. Of versions of one time the one of the latest micro-batch is valid.
 
     Args:
         version_time: column with the time from which a version is valid.
@@ -103,19 +103,19 @@ def versions_in_changes(
         and `rows`.`changed_at` between timestamp'0001-01-01T00:00:00.000000Z' and timestamp'9999-12-31T23:59:59.999999Z'
     ) where _change_type <> 'delete'
     """
-    of, by = f"`rows`.{quote(version_time)}", ", ".join(f"`rows`.{quote(name)}" for name in key)
+    begins, by = f"`rows`.{quote(version_time)}", ", ".join(f"`rows`.{quote(name)}" for name in key)
     return (
-        f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n  select `rows`.*, lead({of}) over (\n"
-        f"    partition by {by} order by {of}, `rows`.{BATCH_ID}\n  ) as {valid_until}\n"
-        f"  from {changelog} as `rows`\n  where {IS_VERSION}\n    and {instants.is_usable(of)}\n"
+        f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n  select `rows`.*, lead({begins}) over (\n"
+        f"    partition by {by} order by {begins}, `rows`.{BATCH_ID}\n  ) as {valid_until}\n"
+        f"  from {changelog} as `rows`\n  where {IS_VERSION}\n    and {instants.is_usable(begins)}\n"
         f") where {CHANGE_TYPE} <> 'delete'"
     )
 
 
 def without_windows(query: str, alias: str) -> str:
-    """Returns a relation with the rows of a query, to which each of `WINDOW_COLUMNS` that it lacks is added as NULL.
+    """Returns a relation with the rows of a query, where each of `WINDOW_COLUMNS` that the query lacks is NULL.
 
-    So a select list can leave these columns out with EXCEPT, which fails on a column that isn't there. They are added by a
+    So a select list can exclude these columns with EXCEPT, which fails for a column that doesn't exist. They come from a
     join with no rows, which engines remove from their plans."""
     columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
     return (
@@ -134,10 +134,10 @@ def _slices(relation: str, window: Window) -> str:
         ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
     start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
     condition = instants.is_usable(time)
-    if window.grows and (shown := window.local_time_exists(end)):
-        condition += f" and ({shown} or {end} = {window.last_end(end)})"
+    if window.grows and (exists := window.local_time_exists(end)):
+        condition += f" and ({exists} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
-        # Which steps have new data of a key is only known where rows are grouped.
+        # Which steps have new rows of a key is only known where rows are grouped.
         condition += " /* emit = on_change: silent steps are left out by the planner */"
     return (
         f"(\n  select /*+ {window.hint()} */ `rows`.* {LEAVING_OUT},\n"
@@ -157,8 +157,7 @@ def _window_columns(window: Window, start: str, end: str) -> str:
 
 
 def _sessions(relation: str, window: Window) -> str:
-    """Sessions by gaps and islands: a row opens a session if the previous row of its key is further away than the
-    gap."""
+    """Returns the expansion for sessions: a row opens one if the previous row of its key is more than the gap before it."""
     time = f"`rows`.{window.time}"
     keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
     by_key = f"partition by {keys} " if keys else ""
@@ -172,8 +171,8 @@ def _sessions(relation: str, window: Window) -> str:
             f"      {window.end_of_last(f'({last} + {window.size})')} as last_micros"
         )
         ends = f"  lateral view explode(sequence(first_micros, last_micros, {window.step})) windows as end_micros\n"
-        if shown := window.local_time_exists("end_micros"):
-            ends += f"  where {shown} or end_micros = last_micros\n"
+        if exists := window.local_time_exists("end_micros"):
+            ends += f"  where {exists} or end_micros = last_micros\n"
     return (
         f"(\n  select /*+ {window.hint()} */ `row`.* {LEAVING_OUT},\n"
         f"    {_window_columns(window, 'start_micros', 'end_micros')}\n"

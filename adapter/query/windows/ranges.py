@@ -1,7 +1,7 @@
 """Computes the windows that a range of time touches, and the rows that windows need.
 
 All instants are microseconds since 1970 (UTC). Windows are identified by their ends. With a time zone, bounds may be
-an hour too wide around a clock change: more is computed than requested, never less.
+too wide by an hour around a clock change: more is computed than requested, never less.
 
 Sessions aren't handled here, because their bounds depend on their rows (`window_range`).
 """
@@ -71,10 +71,10 @@ def touched_windows(window: Window, span: TimeRange) -> WindowRange:
     them."""
     after = until = None
     if span.since is not None:
-        shown = _shown_from(window, span.since)
-        after = _first_instant(window, _start(window, shown) if window.grows else _end_until(window, shown))
+        local = _local_from(window, span.since)
+        after = _first_instant(window, _start(window, local) if window.grows else _end_until(window, local))
     if span.until is not None:
-        latest = _shown_until(window, span.until) - 1
+        latest = _local_until(window, span.until) - 1
         until = _last_instant(window, _start(window, latest) + window.size)
     return WindowRange(after, until)
 
@@ -83,21 +83,21 @@ def needed_times(window: Window, ends: WindowRange) -> TimeRange:
     """Returns the time range of the rows in windows with these ends."""
     since = until = None
     if ends.after is not None:
-        first = _end_until(window, _shown_from(window, ends.after)) + window.step
+        first = _end_until(window, _local_from(window, ends.after)) + window.step
         since = _first_instant(window, _start(window, first - 1) if window.grows else first - window.size)
     if ends.until is not None:
-        until = _last_instant(window, _end_until(window, _shown_until(window, ends.until)))
+        until = _last_instant(window, _end_until(window, _local_until(window, ends.until)))
     return TimeRange(since, until)
 
 
 def is_bound(window: Window, instant: int) -> bool:
     """Whether no window contains both rows before an instant and rows after it. For hop, whether a window ends there."""
-    shown = instant + _offset(window.time_zone, instant)
-    return shown == (_start(window, shown) if window.grows else _end_until(window, shown))
+    local = instant + _offset(window.time_zone, instant)
+    return local == (_start(window, local) if window.grows else _end_until(window, local))
 
 
 def unit(window: Window) -> int:
-    """Distance of windows when counting them: for cumulate the longest size, for session the gap."""
+    """Returns the microseconds that count as one window: for cumulate the longest size, for session the gap."""
     return window.step if window.kind in ("tumble", "hop") else window.size
 
 
@@ -126,48 +126,48 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-# -- what a window's clock shows: as in `windows`, on numbers instead of SQL --------------------------
+# -- local times: as in `windows`, with numbers instead of SQL ----------------------------------------
 
 
-def _start(window: Window, shown: int) -> int:
-    """Start of the last window that a local time is in."""
+def _start(window: Window, local: int) -> int:
+    """Returns the start of the last window that has a local time."""
     length = window.step if window.kind == "hop" else window.size
-    return shown - (shown - window.offset) % length
+    return local - (local - window.offset) % length
 
 
-def _end_until(window: Window, shown: int) -> int:
-    return shown - (shown - window.phase) % window.step
+def _end_until(window: Window, local: int) -> int:
+    return local - (local - window.phase) % window.step
 
 
-# -- between instants and clocks ----------------------------------------------------------------------
+# -- between instants and local times -----------------------------------------------------------------
 
 
 def _offset(zone: str | None, instant: int) -> int:
     return 0 if zone is None else instants.offset(instant, zone)
 
 
-def _shown_from(window: Window, instant: int) -> int:
-    """Lower limit of the local time at the instant or later; the clock may be put back within a day."""
+def _local_from(window: Window, instant: int) -> int:
+    """Returns a lower limit of the local times from an instant on; the clock may be put back within a day."""
     return instant + min(_offset(window.time_zone, instant + later) for later in (0, DAY))
 
 
-def _shown_until(window: Window, instant: int) -> int:
-    """Upper limit of the local time until the instant."""
+def _local_until(window: Window, instant: int) -> int:
+    """Returns an upper limit of the local times up to an instant."""
     return instant + max(_offset(window.time_zone, instant - earlier) for earlier in (0, DAY))
 
 
-def _offsets_about(window: Window, shown: int) -> list[int]:
-    return [_offset(window.time_zone, shown + away) for away in (-DAY, 0, DAY)]
+def _offsets_about(window: Window, local: int) -> list[int]:
+    return [_offset(window.time_zone, local + away) for away in (-DAY, 0, DAY)]
 
 
-def _first_instant(window: Window, shown: int) -> int:
-    """Lower limit of the instant at which the clock shows a local time."""
-    return shown - max(_offsets_about(window, shown))
+def _first_instant(window: Window, local: int) -> int:
+    """Returns a lower limit of the instants with a local time."""
+    return local - max(_offsets_about(window, local))
 
 
-def _last_instant(window: Window, shown: int) -> int:
-    """Upper limit of the instant at which the clock shows a local time."""
-    return shown - min(_offsets_about(window, shown))
+def _last_instant(window: Window, local: int) -> int:
+    """Returns an upper limit of the instants with a local time."""
+    return local - min(_offsets_about(window, local))
 
 
 def _least_or_unbounded(one: int | None, other: int | None) -> int | None:

@@ -115,14 +115,14 @@ _NAME = re.compile(r"\s*(`([^`]|``)+`|(?!.*\s[-+*/%|&<>=]+\s)[^`(),.]*[^`(),.\s]
 
 
 def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, ...]:
-    asked = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
-    for name in asked:
+    names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
+    for name in names:
         if not _NAME.fullmatch(str(name)):
             raise QueryError(
                 f"{kind}(): partition_by '{name}' is not the name of a column; compute it in a CTE below and "
                 "name it there."
             )
-    return tuple(unquote(str(name).strip()) for name in asked)
+    return tuple(unquote(str(name).strip()) for name in names)
 
 
 def _zone(kind: str, name: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Resolves columns of relations to columns of windows."""
+"""Finds the window columns that columns of relations hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..sql.clauses import is_semi_or_anti
 
 Columns = Mapping[str, str]
-"""Output column (lower case) → the window column, or group key, that it carries (`identity`)."""
+"""Output column (lower case) → its origin: a window column, or a group key (`plan.identity`)."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class FromRelation:
     window_columns: Columns
     join: exp.Join | None = None
     unique: frozenset[str] | None = None
-    """Carried columns that identify a row. None if unknown."""
+    """Origins that identify a row; None if unknown."""
 
 
 def window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """Returns the window column that an expression is. None if it isn't one."""
+    """Returns the origin of a column; None if an expression is no column of `sources`, or the column has none."""
     if not isinstance(node, exp.Column):
         return None
     for source in sources:
@@ -38,7 +38,7 @@ def window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None
 
 
 def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
-    """Returns for each relation whether every row of the join has a row of it. An outer join fills some with NULLs.
+    """Returns for each relation whether each row of the join has a row of it: an outer join also has rows with NULLs.
 
     Args:
         joins: the join of each relation. None for the one in FROM.

@@ -21,7 +21,7 @@ STREAM = "stream"
 
 
 OPTIONS = {"emit": "emit ", "time_zone": "time zone "}
-"""Prefixes of the literals in a hint that follow the lengths."""
+"""Option → prefix of the literal in a hint that has it; these literals follow the lengths."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Window:
         if not self.time_zone:
             return f"timestamp_micros({micros})"
         near = self._local_time(micros)
-        # Spark shifts a skipped time by the length of the gap. The result is the first instant at which the offset
-        # after the change applies.
+        # For a skipped time Spark returns one that is later by the length of the gap. The first instant after the change is
+        # the first minute with the new offset.
         ahead = f"({self._clock(near)} - unix_micros({near}))"
         first = f"{micros} - {ahead}"
         minutes = f"sequence({first} - pmod({first}, {_MINUTE}), unix_micros({near}), {_MINUTE})"
@@ -97,21 +97,21 @@ class Window:
         return f"case when {self.micros(near)} <> {micros} then {forward} else {near} end"
 
     def latest_instant(self, micros: str) -> str:
-        """SQL of the last instant at which the local time is `micros`, if it occurs twice: a window that ends then
-        has all its rows."""
+        """SQL of the last instant at which the local time is `micros`: if it occurs twice, a window that ends then ends the
+        second time."""
         first = self.instant(micros)
         if not self.time_zone:
             return first
-        # Three hours later, a clock that is put back near this time has been put back.
+        # If a clock is put back near this time, it has been put back three hours later.
         later = f"({self._local_time(micros)} + interval 3 hours)"
-        again = f"timestamp_micros({micros} - ({self.micros(later)} - unix_micros({later})))"
-        return f"case when {self.micros(again)} = {micros} then {again} else {first} end"
+        second = f"timestamp_micros({micros} - ({self.micros(later)} - unix_micros({later})))"
+        return f"case when {self.micros(second)} = {micros} then {second} else {first} end"
 
     def local_time_exists(self, micros: str) -> str | None:
-        """SQL predicate: the local time exists. None if every time does (without a time zone)."""
+        """SQL predicate: the local time exists; None without a time zone, where all times do."""
         return f"{self.micros(self._local_time(micros))} = {micros}" if self.time_zone else None
 
-    def next_shown(self, micros: str) -> str:
+    def next_local_time(self, micros: str) -> str:
         """SQL of the first existing local time at or after a time."""
         if not self.time_zone:
             return micros
@@ -121,7 +121,7 @@ class Window:
         return f"to_utc_timestamp(timestamp_micros({micros}), '{self.time_zone}')"
 
     def _clock(self, instant: str) -> str:
-        """Like `micros`, for an instant that is known to be usable."""
+        """SQL of an instant that is known to be usable, as microseconds in the time zone."""
         return f"unix_micros(from_utc_timestamp({instant}, '{self.time_zone}'))"
 
     def slice_end(self, micros: str) -> str:
@@ -160,11 +160,11 @@ class Window:
         return f"{self.end_until(micros)} + {self.step}"
 
     def start_of_first(self, micros: str) -> str:
-        """SQL of the start of the session that begins with a row. For windows that merge."""
+        """SQL of the start of a session's window, from the time of its first row. For windows that merge."""
         return f"{micros} - {_pmod(micros, 0, self.step)}" if self.grows else micros
 
     def end_of_last(self, micros: str) -> str:
-        """SQL of the end of the session whose last row plus gap is this instant. For windows that merge."""
+        """SQL of the end of a session's last window, from the time of its last row plus the gap. For windows that merge."""
         return f"{micros} + {_pmod(f'-({micros})', 0, self.step)}" if self.grows else micros
 
     @property

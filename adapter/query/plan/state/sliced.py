@@ -429,7 +429,7 @@ class SlicedWindows(Partials, WindowSteps):
         if self.window.emit == "on_change":
             # If the time zone skips this time, the next one that exists.
             last = (
-                self.window.end_after(f"({self.window.next_shown(first)} - 1)")
+                self.window.end_after(f"({self.window.next_local_time(first)} - 1)")
                 if self.window.time_zone
                 else first
             )
