@@ -48,11 +48,7 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse_none
     def get_incremental_strategy_macro(self, model_context: Any, strategy: str) -> Any:
-        """Returns the macro of a strategy, as dbt finds it.
-
-        Raises:
-            CompilationError: there is no such strategy.
-        """
+        """Returns the macro of a strategy, as dbt finds it. Raises `CompilationError` if there is no such strategy."""
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
             with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
@@ -266,11 +262,7 @@ class BatchMethods(metaclass=AdapterMeta):
     def key_columns(
         self, model: Mapping[str, Any], keys: str | Sequence[str] | None, columns: Sequence[Column]
     ) -> list[Column]:
-        """Returns the columns of a `unique_key`.
-
-        Raises:
-            CompilationError: the config names something else.
-        """
+        """Returns the columns of a `unique_key`. Raises `CompilationError` if it names something else."""
         return self._find_columns(model, "unique_key", keys, columns)
 
     @available.parse_list
@@ -281,11 +273,8 @@ class BatchMethods(metaclass=AdapterMeta):
         exclude: str | Sequence[str] | None,
         columns: Sequence[Column],
     ) -> list[Column]:
-        """Returns the columns that a MERGE updates in existing rows.
-
-        Raises:
-            CompilationError: both are given, or one names something else.
-        """
+        """Returns the columns that a MERGE updates in existing rows. Raises `CompilationError` if both configs are given, or
+        one names something else."""
         if update and exclude:
             raise CompilationError(
                 f"Model {model['name']}: configs 'merge_update_columns' and 'merge_exclude_columns' are both given; "
@@ -319,11 +308,8 @@ class BatchMethods(metaclass=AdapterMeta):
     def check_partitions(
         self, model: Mapping[str, Any], columns: Sequence[Column], table: BaseRelation | None
     ) -> None:
-        """Raises unless a query has all columns of `partition_by`, and the table is partitioned by them.
-
-        Raises:
-            CompilationError: its rows would replace other partitions than the config says.
-        """
+        """Raises `CompilationError` unless a query has all columns of `partition_by`, and the table is partitioned by them:
+        its rows would replace other partitions than the config says."""
         have = [column.name for column in columns]
         partition_by = model["config"].get("partition_by")
         with streaming.dbt_errors(), stream_node.errors_with_model_name(model):

@@ -462,11 +462,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
 
 def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: Any) -> StreamModel:
-    """Returns the model with the table that it is bootstrapped from, if the variable names one.
-
-    Raises:
-        DbtRuntimeError: the variable isn't a mapping from models to tables.
-    """
+    """Returns the model with the table that it is bootstrapped from, if the variable names one. Raises `DbtRuntimeError`
+    unless that is a mapping from models to tables."""
     if tables is not None and not isinstance(tables, Mapping):
         raise DbtRuntimeError(
             f"The variable bootstrap is '{tables}'; write the table of each model, as in {{my_model: history}}."

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 
+from ..common.errors import StreamError
 from .unreadable_rows import Unreadable
 from .watermark import from_text, to_text
 
@@ -110,7 +111,13 @@ class Position:
 
     @property
     def number(self) -> int:
-        """Micro-batch and step as one number, as state rows store it."""
+        """Micro-batch and step as one number, as state rows store it. Raises if the next micro-batch may get the same."""
+        if self.flush >= _FLUSHES:
+            raise StreamError(
+                f"Model {self.model}: its state was edited, flushed or rebuilt {self.flush} times since its last "
+                "micro-batch, and more can't be distinguished. Run it when its sources have new rows; then it can be edited "
+                "again."
+            )
         return self.batch * _FLUSHES + self.flush
 
     def is_same_step(self, other: Position) -> bool:

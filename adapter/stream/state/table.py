@@ -537,11 +537,8 @@ class StateTable:
 
 
 def read_signature(model: StreamModel, properties: Mapping[str, str], what: str = "its state") -> Signature:
-    """Reads the signature of a state, called `what` in messages, from the properties of its table.
-
-    Raises:
-        StreamError: another version of this package created the table.
-    """
+    """Reads the signature of a state, called `what` in messages, from the properties of its table. Raises `StreamError` if
+    another version of this package created the table."""
     layout = int(properties.get(_VERSION) or 0)
     if layout > VERSION:
         raise StreamError(

@@ -6,6 +6,9 @@ import itertools
 import json
 from dataclasses import replace
 
+import pytest
+
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position, read_position
 
 POSITION = Position(
@@ -66,3 +69,12 @@ def test_a_query_with_another_text_is_an_edit_from_then_on() -> None:
     assert edited.text == "b" and edited.is_edited
     assert read_position(edited.next(1).properties()) == edited.next(1)
     assert edited.for_text("b").is_edited
+
+
+def test_steps_that_would_have_the_numbers_of_the_next_micro_batch_are_refused() -> None:
+    """A state edited a thousand times between two micro-batches: its rows would count as newer than the next ones."""
+    last = Position("m", "q", batch=3, flush=999)
+    assert last.number == 3999
+    with pytest.raises(StreamError, match="edited, flushed or rebuilt 1000 times since its last micro-batch"):
+        _ = last.next(3).number
+    assert last.next(4).number == 4000
