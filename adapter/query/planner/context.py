@@ -16,7 +16,6 @@ from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
 from ..plan.operators.window_results import WindowResults
-from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
 from ..sql.nodes import shape
@@ -46,7 +45,6 @@ class Planner(ABC):
         tree: exp.Query,
         domains: Collection[str],
         streams: Streams,
-        rewrites: Rewrites,
         leaving: LeavingQueries,
         windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
         settings: PlannerSettings,
@@ -55,7 +53,7 @@ class Planner(ABC):
         self.streams, self.leaving = streams.copy(), leaving
         if next(hints.windows_under(self.tree), None) is not None:
             event_clock.replace_clocks(self.tree)
-        self.rewrites, self.plan_windows, self.settings = rewrites, windows, settings
+        self.rewrites, self.plan_windows, self.settings = leaving.rewrites, windows, settings
         self.ttl, self.emission = settings.ttl, settings.emission
         self.under_windows = 0
         """Number of windows above the visited node that read its rows."""

@@ -23,7 +23,7 @@ from ..errors import (
     UnintendedQueryError,
 )
 from ..frontend import hints, mini_batch
-from ..frontend.streams import Known, Streams
+from ..frontend.streams import Known, Stream, Streams
 from ..frontend.written_clauses import written_clauses
 from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
@@ -196,13 +196,10 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     """
 
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
-        read = _normalize_text(text, tree, ask)
+        read = _read_text(text, tree, {}, ask, watermark=not batch)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("It has no windowing table function.")
-        if not batch:
-            event_clock.mark_watermarks(read.tree, {})
-        leaving = LeavingQueries(read.rewrites)
-        return _plan_windows_of_text(read, Streams(read.tree), leaving, (), batch)
+        return _plan_windows_of_text(read, batch)
 
     return _plan_with_separate_names(text, {}, (), ask, made)
 
@@ -273,37 +270,15 @@ def _plan_parsed(
 ) -> Plan:
     """Returns the plan of a parsed text; see `plan`. Changes the tree. `within_windows`: whether a query that stays
     within windows is planned as windows alone."""
-    read = _normalize_text(text, parsed, ask)
-    lookup_tables = lookups.replace_by_views(
-        read.tree, [relation for relation, what in known.items() if what.lookup]
-    )
-    event_clock.mark_watermarks(read.tree, known)
-    streams, leaving = Streams(read.tree, known), LeavingQueries(read.rewrites)
+    read = _read_text(text, parsed, known, ask)
     left: QueryError | None = None
     if within_windows and next(hints.windows_under(read.tree), None) is not None:
-        found = leaving.plan_unless_left(
-            read.tree,
-            partial(
-                _plan_windows_only,
-                read=read,
-                streams=streams,
-                leaving=leaving,
-                lookup_tables=lookup_tables,
-                emission=settings.emission,
-            ),
-        )
+        found = read.leaving.plan_unless_left(read.tree, partial(_plan_windows_only, read, settings.emission))
         if isinstance(found, Plan):
             return found
         left = found
     try:
-        return _plan_as_operators(
-            read=read,
-            streams=streams,
-            leaving=leaving,
-            lookup_tables=lookup_tables,
-            domains=domains,
-            settings=settings,
-        )
+        return _plan_as_operators(read, domains, settings)
     except QueryError as problem:
         reported = _error_to_report(problem, left)
         if reported is problem:
@@ -327,57 +302,31 @@ def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError
     )
 
 
-def _plan_windows_only(
-    read: _Text,
-    streams: Streams,
-    leaving: LeavingQueries,
-    lookup_tables: tuple[LookupTable, ...],
-    emission: Emission,
-) -> Plan:
+def _plan_windows_only(read: _Text, emission: Emission) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
-    found = _plan_windows_of_text(read, streams, leaving, lookup_tables)
+    found = _plan_windows_of_text(read)
     windows = found.dataflow.windows
     assert windows is not None
     if emission != FINAL and not windows.specs:
         raise UnintendedQueryError(emission.refusal(PASSED_ON))
     if emission.changes:
         upsert_of_windows(windows, [each.window_steps(emission) for each in windows.windows], emission)
-    return replace(
-        found,
-        mini_batch=read.hint,
-        unknown_functions=read.query.unknown_functions,
-        unclear_columns=read.query.unclear_columns,
-        clauses=read.clauses,
-    )
+    return found
 
 
-def _plan_windows_of_text(
-    read: _Text,
-    streams: Streams,
-    leaving: LeavingQueries,
-    lookup_tables: tuple[LookupTable, ...],
-    batch: bool = False,
-) -> Plan:
+def _plan_windows_of_text(read: _Text, batch: bool = False) -> Plan:
     """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`."""
     ctes.check_read_once(read.tree)
-    _refuse_updating_tables(read.tree, streams)
+    _refuse_updating_tables(read.tree, read.streams)
     if not batch:
         _refuse_random_rankings(read.tree)
-    planner = WindowPlanner(read.tree, streams.copy(declared=False), leaving, batch=batch)
+    planner = WindowPlanner(read.tree, read.streams.copy(declared=False), read.leaving, batch=batch)
     root = planner.plan()
-    read.rewrites.check()
+    read.leaving.rewrites.check()
     if root.specs:
         read.check_stars()
         read.check_names()
-    views = {table.view for table in lookup_tables}
-    return Plan(
-        planner.streams_read,
-        Dataflow(root, None, tuple(in_order(root))),
-        tuple(relation for relation in planner.streams.static if relation not in views),
-        ranks=root.ranks,
-        rewrites=tuple(read.rewrites.done),
-        lookups=lookup_tables,
-    )
+    return read.plan(planner.streams_read, Dataflow(root, None, tuple(in_order(root))), root.ranks)
 
 
 def _refuse_random_rankings(tree: exp.Query) -> None:
@@ -396,18 +345,51 @@ def _refuse_random_rankings(tree: exp.Query) -> None:
 
 @dataclass(frozen=True)
 class _Text:
-    """A model's text: the normalized query, and the settings that it contains."""
+    """A model's text: the normalized query, and what it says of how it is planned."""
 
     query: NormalizedQuery
     clauses: Callable[[], list[tuple[str, str]]]
     """Returns the clauses that the author wrote."""
-    rewrites: Rewrites
     hint: MiniBatch | None
+    lookup_tables: tuple[LookupTable, ...]
+    streams: Streams
+    leaving: LeavingQueries
+    """Its queries that leave their windows, and the rewrites that it requests."""
 
     @property
     def tree(self) -> exp.Query:
         """Returns the tree of the query."""
         return self.query.tree
+
+    def plan(
+        self,
+        streams: tuple[Stream, ...],
+        flow: Dataflow,
+        ranks: tuple[str, ...],
+        dropped: tuple[untimed_rows.DroppedRows, ...] = (),
+    ) -> Plan:
+        """Returns the plan of the text.
+
+        Args:
+            streams: the streams, with the columns to read.
+            flow: the operators.
+            ranks: the rankings that filters limit, as written.
+            dropped: the places where rows without an event time are dropped.
+        """
+        views = {table.view for table in self.lookup_tables}
+        return Plan(
+            streams=streams,
+            dataflow=flow,
+            static=tuple(relation for relation in self.streams.static if relation not in views),
+            ranks=ranks,
+            rewrites=tuple(self.leaving.rewrites.done),
+            lookups=self.lookup_tables,
+            mini_batch=self.hint,
+            unknown_functions=self.query.unknown_functions,
+            unclear_columns=self.query.unclear_columns,
+            clauses=self.clauses,
+            dropped=dropped,
+        )
 
     def check_names(self) -> None:
         """Raises unless all columns have names. Required if columns aren't computed as they are written.
@@ -442,42 +424,52 @@ def _parse(text: str) -> exp.Query:
     return tree
 
 
-def _normalize_text(text: str, tree: exp.Query, ask: QueryRunner | None) -> _Text:
-    """Takes the settings out of a text, and normalizes it. Changes the tree."""
+def _read_text(
+    text: str,
+    tree: exp.Query,
+    known: Mapping[str, Known],
+    ask: QueryRunner | None,
+    watermark: bool = True,
+) -> _Text:
+    """Takes the settings out of a text, normalizes it, and gives its streams and lookup tables the names of their views.
+    Changes the tree. `watermark`: whether the current time is the watermark, and not the machine's."""
     # Several rules ask which relation has a column.
     ask = None if ask is None else cache(ask)
     flinks_words.check(text, tree)
     as_parsed = copied(tree)
     hint = mini_batch.take_hint(tree, text)
     rewrites = Rewrites(tree, text)
-    # Computed only if it is stored.
-    clauses = cache(lambda: written_clauses(as_parsed))
-    return _Text(normalize(tree, ask), clauses, rewrites, hint)
+    query = normalize(tree, ask)
+    lookup_tables = lookups.replace_by_views(
+        query.tree, [relation for relation, what in known.items() if what.lookup]
+    )
+    if watermark:
+        event_clock.mark_watermarks(query.tree, known)
+    return _Text(
+        query=query,
+        # Computed only if it is stored.
+        clauses=cache(lambda: written_clauses(as_parsed)),
+        hint=hint,
+        lookup_tables=lookup_tables,
+        streams=Streams(query.tree, known),
+        leaving=LeavingQueries(rewrites),
+    )
 
 
-def _plan_as_operators(
-    read: _Text,
-    streams: Streams,
-    leaving: LeavingQueries,
-    lookup_tables: tuple[LookupTable, ...],
-    domains: Collection[str],
-    settings: PlannerSettings,
-) -> Plan:
+def _plan_as_operators(read: _Text, domains: Collection[str], settings: PlannerSettings) -> Plan:
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
-    tree, rewrites = read.tree, read.rewrites
     # Equal queries over a stream are one operator.
-    ctes.check_read_once(tree, lambda query: not hints.reads_stream(query))
+    ctes.check_read_once(read.tree, lambda query: not hints.reads_stream(query))
     flow, streams, ended, dropped = dataflow(
-        tree=tree,
-        streams=streams,
+        tree=read.tree,
+        streams=read.streams,
         domains=domains,
-        rewrites=rewrites,
-        leaving=leaving,
-        windows=partial(_window_results, leaving),
+        leaving=read.leaving,
+        windows=partial(_window_results, read.leaving),
         settings=settings,
     )
-    rewrites.check(in_operators=True)
+    read.leaving.rewrites.check(in_operators=True)
     if not flow.is_stateless:
         read.check_names()
     inputs = streams.read(True)
@@ -493,21 +485,8 @@ def _plan_as_operators(
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
             f"give it {EVENT_TIME_IN_YAML}."
         )
-    lookups.check_operators(flow, lookup_tables)
-    views = {table.view for table in lookup_tables}
-    return Plan(
-        streams=inputs,
-        dataflow=flow,
-        static=tuple(relation for relation in streams.static if relation not in views),
-        ranks=ended,
-        rewrites=tuple(rewrites.done),
-        lookups=lookup_tables,
-        mini_batch=read.hint,
-        unknown_functions=read.query.unknown_functions,
-        unclear_columns=read.query.unclear_columns,
-        clauses=read.clauses,
-        dropped=dropped,
-    )
+    lookups.check_operators(flow, read.lookup_tables)
+    return read.plan(inputs, flow, ended, dropped)
 
 
 def _window_results(

@@ -22,7 +22,6 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.upserts import result_operator, state_root
-from ..rewrites.stream_rewrites import Rewrites
 from ..sql.nodes import copied
 from . import results
 from .context import Planner, PlannerSettings
@@ -42,7 +41,6 @@ def dataflow(
     tree: exp.Query,
     streams: Streams,
     domains: Collection[str],
-    rewrites: Rewrites,
     leaving: LeavingQueries,
     windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
     settings: PlannerSettings,
@@ -53,8 +51,7 @@ def dataflow(
         tree: a query.
         streams: its streams.
         domains: columns whose sets of values don't grow.
-        rewrites: rewrites that the query requests.
-        leaving: queries that are known to leave their windows.
+        leaving: queries that are known to leave their windows, and the rewrites that the text requests.
         windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
             tree, the number of window operators of other queries, whether rows of windows are buffered even if they are
             only read, and whether they feed other windows as they arrive.
@@ -74,7 +71,6 @@ def dataflow(
             tree=tree,
             streams=streams,
             domains=domains,
-            rewrites=rewrites,
             leaving=leaving,
             windows=windows,
             settings=settings,
