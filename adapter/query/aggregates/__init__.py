@@ -1,1 +1,1 @@
-"""Aggregate functions, and what a state keeps for them."""
+"""Aggregate functions and GROUP BY, and how their state is stored."""

@@ -397,8 +397,8 @@ class AggregateBuilder:
     def _identity(self, node: exp.Expr, key: str) -> str:
         """Returns text that identifies an aggregate: with the author's if another one with equal text may differ."""
         identity = self.text.expression(node)
-        taken = any(other.identity == identity for other in self.metrics.values())
-        return f"{identity} written {key}" if taken else identity
+        is_taken = any(other.identity == identity for other in self.metrics.values())
+        return f"{identity} written {key}" if is_taken else identity
 
     def _rows_of(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""

@@ -1,4 +1,4 @@
-"""Returns a model's text for batch without a plan of it."""
+"""Writes a model's text for batch, even if it can't be planned as a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..sql.functions import QueryRunner
 
 
 def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """Returns the text for batch of a query that doesn't stay within windows, which may be no stream's.
+    """Returns the text for batch of a query that doesn't stay within windows, even if it can't be planned as a stream.
 
     Args:
         text: compiled text of a model.
@@ -34,4 +34,4 @@ def _dropped_rows(text: str, ask: QueryRunner | None, known: Mapping[str, Known]
             return ()
         return plan(text, known, ask=ask, may_grow=True).dropped
     except QueryError:
-        return ()  # no stream is of that text
+        return ()  # it can't be planned as a stream

@@ -113,10 +113,10 @@ class Generator(Wiring):
         """
         rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
         names = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
-        if gone := self.replayed - names:
+        if missing := self.replayed - names:
             raise QueryError(
-                f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(gone))}, which this query doesn't "
-                "have. Put back the query as it was after that edit, run it, and then change it."
+                f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(missing))}, which this query "
+                "doesn't have. Put back the query as it was after that edit, run it, and then change it."
             )
         found = {name for name in self.state_names if self.state_names[name] in self.replayed}
         # Rankings of rows can be replayed, too.

@@ -1,1 +1,1 @@
-"""Equality of plans: lineage, fingerprints, signatures."""
+"""Fingerprints of a plan's state tables."""

@@ -1,4 +1,4 @@
-"""A model's text for batch, where it doesn't stay within windows: plain SQL with the rows of the stream.
+"""Writes a model's text for batch, if it doesn't stay within windows: plain SQL with the rows of the stream.
 
 >>> text = "select k, v, row_number() over (partition by k order by v) as place from t qualify place = 1"
 >>> print(batch_text(text, None, {}, ()))
@@ -31,8 +31,8 @@ def batch_text(
     known: Mapping[str, Known],
     dropped: Collection[untimed_rows.DroppedRows],
 ) -> str:
-    """Returns a text with the tie-breakers of the stream, without rows that the stream drops for their event time, and
-    without QUALIFY, which Spark doesn't support.
+    """Returns a text with the tie-breakers of the stream, without the rows that the stream drops because of their event
+    time, and without QUALIFY, which Spark doesn't support.
 
     Args:
         text: compiled text of a model.
@@ -53,7 +53,7 @@ def batch_text(
     try:
         rewritten = limits.write_as_ranks(copied(rewritten), _limits_same_rows)
     except QueryError:
-        pass  # any rows may be the first in batch
+        pass  # in batch, any rows may be the first
     as_of_joins.write_as_joins(rewritten, known)
     for select in every(rewritten, exp.Select):
         break_ties(select)
@@ -65,8 +65,7 @@ def batch_text(
 
 
 def _has_literal_rows(tree: exp.Query) -> bool:
-    """Whether literal rows replace a table in a windowing table function, as in dbt's unit tests: then there
-    is no table to mark, and batch needs none."""
+    """Whether a windowing table function reads literal rows, as in dbt's unit tests, so that there is no table to mark."""
     return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
 
 

@@ -39,7 +39,7 @@ class Outputs:
         return self.names.get(name, name)
 
     def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
-        """Renames the keys of a mapping from input columns to output columns, without those that don't pass through."""
+        """Returns a mapping of input columns as one of output columns, without those that don't pass through."""
         return {self[name]: value for name, value in columns.items() if name in self}
 
     def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:

@@ -163,7 +163,7 @@ class Context:
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
     def bound_of_keys(self, keys: bool, is_bounded: bool) -> str:
-        """Returns why the state of keys is bounded without a TTL: a plan whose state grows is refused.
+        """Returns why the state of keys is bounded without a TTL, as it must be.
 
         Args:
             keys: whether there are keys.

@@ -10,7 +10,7 @@ from ..sql.clauses import joined
 from . import author_text
 from .explanation import Context, State
 from .operator import Operator, Until, input_name
-from .time_bounds import kept_until
+from .time_bounds import buffered_until
 
 
 def states_of_sides(
@@ -35,7 +35,7 @@ def states_of_sides(
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)
     clearing = {
-        kept_until(each, last).part: f"when the watermark has passed {author_text.until_text(last)}"
+        buffered_until(each, last).part: f"when the watermark has passed {author_text.until_text(last)}"
         for each, last in zip(operator.inputs, until, strict=False)
     }
     described = {}

@@ -121,7 +121,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
 def _joins_for_keys(
     joins: Sequence[exp.Join], keys: Sequence[LookupKey], view: str, views: Collection[str]
 ) -> list[exp.Join]:
-    """Returns the joins before a look-up, of other look-ups only those that its keys depend on."""
+    """Returns the joins before a look-up, but of other look-ups only the ones that its keys depend on."""
     lookups = {each.this.alias_or_name.lower(): each for each in joins if each.this.name in views}
     values = [key.value for key in keys]
     for each in joins:

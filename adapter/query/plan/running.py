@@ -6,7 +6,7 @@ are stored with the last one, and used in the frames of later rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")
->>> made, values = of_frames(query, "s")
+>>> made, values = running_frames(query, "s")
 >>> for each in values: print(each.value)
 v / 1
 CAST(NOT v IS NULL AS BIGINT)
@@ -56,7 +56,7 @@ class RunningValue:
         return self.merge.format(*columns, over=over)
 
 
-def of_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
+def running_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
     """Returns a SELECT whose OVER clauses merge running values, and these values.
 
     Args:

@@ -62,8 +62,8 @@ class TimeBounds:
         found = self._extend_for_preserved_rows(until, until, preserved)
         if found is None or len(preserved) == 1:
             return found
-        # With both sides preserved, a late row asks whether its partner was emitted without a match, so each
-        # side is kept as long as the other needs it.
+        # With both sides preserved, a row is stored, too, while it decides whether a stored row of the other side was
+        # emitted without a match.
         return self._extend_for_preserved_rows(found, found, preserved)
 
     def _extend_for_preserved_rows(
@@ -156,14 +156,14 @@ def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]
     return None
 
 
-def kept_until(operator: Operator, until: Until) -> BufferedRows:
+def buffered_until(operator: Operator, until: Until) -> BufferedRows:
     """Returns the buffered rows of one side of an interval join."""
     lasts = max(1, *(micros + 1 for _, micros in until))
-    return BufferedRows(operator, 0, busy=end_of_keeping(until), lasts=lasts)
+    return BufferedRows(operator, 0, busy=end_of_storage(until), lasts=lasts)
 
 
-def end_of_keeping(until: Until, row: str = "own") -> str:
-    """Returns SQL over a row for the time from which it is no longer kept."""
+def end_of_storage(until: Until, row: str = "own") -> str:
+    """Returns SQL of the time from which on a row is no longer stored."""
     # A row whose time equals the watermark isn't late.
     ends = [later(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
     return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"

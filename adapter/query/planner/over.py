@@ -282,7 +282,7 @@ def _over_in_time(
     ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
-    running = running_values.of_frames(template, source.alias) if grows and reached.everything else None
+    running = running_values.running_frames(template, source.alias) if grows and reached.everything else None
     if running is not None:
         growth = None if covered else _growth_per_key("totals", keys)
     else:

@@ -47,7 +47,7 @@ class Emission:
 
     @property
     def late_updates(self) -> bool:
-        """Whether rows after the on-time firing still count."""
+        """Whether rows that arrive after the on-time firing update the result."""
         return self.last > self.complete
 
     def refusal(self, why: str) -> str:

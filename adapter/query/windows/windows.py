@@ -169,11 +169,11 @@ class Window:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The lengths that the macro takes, in order."""
+        """Returns the lengths that are arguments of the macro, in order."""
         return (self.size,) if self.kind in ("tumble", "session") else (self.step, self.size)
 
     def hint(self) -> str:
-        """The hint that carries this window through the compiled text.
+        """Returns the hint with this window for the compiled text.
 
         >>> Window("hop", "ts", 900_000_000, 300_000_000, time_zone="Europe/Berlin").hint()
         "HOP(`ts`, '5 minutes', '15 minutes', '0 seconds', 'time zone Europe/Berlin')"

@@ -131,16 +131,16 @@ class GroupAggregate(ExpiringOperator):
         wiring.groups[self.name] = groups
 
     def explain(self, context: Context) -> Explanation:
-        """Returns its keys and aggregates, the state of its groups, and that of their distinct values."""
+        """Returns its keys and aggregates, and the state of its groups and of their distinct values."""
         ttl, spec = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
         groups = Groups(spec, ttl)
         per = " per key" if spec.keys else ""
-        told = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
+        described = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
         for part, values in groups.set_parts().values():
             named = ", ".join(values)
             rows = f"how often a value of {named} is there" if spec.signed else f"a value of {named}, once"
-            goes = "when it isn't there any more" if spec.signed else "nothing: as many as there are values"
-            told[part] = f"{rows}{per}", goes if ttl is None else "with its key"
+            clears = "when it isn't there any more" if spec.signed else "nothing: as many as there are values"
+            described[part] = f"{rows}{per}", clears if ttl is None else "with its key"
         values_of = "how often each value is there" if spec.signed else "first occurrences per key"
         key = tuple(each.sql for each in spec.keys)
         return self.explanation(
@@ -148,7 +148,7 @@ class GroupAggregate(ExpiringOperator):
             f"{grouping_of(spec)}{rows_suffix(spec.written)}",
             key=key if spec.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
             state=context.states(
-                told, ("the row that a key gave last, to be retracted as it was", "with its key")
+                described, ("the row that a key gave last, to be retracted as it was", "with its key")
             ),
             metrics=kept_metrics(
                 spec.metrics, groups.state_columns(), "partial aggregate per key", values_of
@@ -190,6 +190,6 @@ class GroupAggregate(ExpiringOperator):
         if end := next(iter(self.ends), below.relation.open_until):
             # A key isn't idle before its window closes.
             time = f"greatest({time}, own.{quote(end)})"
-        if (own := wiring.event_time(self)) is not None:
-            time = f"cast(own.{quote(own)} as timestamp)"
+        if (column := wiring.event_time(self)) is not None:
+            time = f"cast(own.{quote(column)} as timestamp)"
         return f"select own.*, {time} as __row_time from (\n{rows}\n) as own"

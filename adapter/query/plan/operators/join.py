@@ -24,7 +24,7 @@ from ..query_summary import Summary
 from ..relation import Relation, weight_of
 from ..relations.joined import JoinedRelations
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions
-from ..time_bounds import TimeBounds, kept_until
+from ..time_bounds import TimeBounds, buffered_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class Join(QueryOperator, ExpiringOperator):
         """Returns the buffered rows of one side. Under a TTL each row expires on its own; equal rows expire
         together if rows may be retracted."""
         if until is not None:
-            return kept_until(each, until)
+            return buffered_until(each, until)
         ttl = ttl_over(each, wiring.ttl) if end is None else 0
         if ttl is None or not each.relation.changes:
             return BufferedRows(each, ttl, ends=end)

@@ -26,7 +26,7 @@ class LateRows(Operator):
     label: str = "late rows counted"
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns that of its input."""
+        """Returns the properties of its input's rows."""
         return below[0]
 
     @property

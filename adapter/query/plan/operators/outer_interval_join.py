@@ -20,7 +20,7 @@ from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
 from ..state.buffered_rows import ROW, repeated
 from ..state.generations import is_not_reached
-from ..time_bounds import TimeBounds, end_of_keeping, kept_until
+from ..time_bounds import TimeBounds, buffered_until, end_of_storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class OuterIntervalJoin(QueryOperator):
     shown_as = ("IntervalJoin",)
 
     bounds: TimeBounds
-    """Bounds of the times of rows that match. WHERE doesn't count, as it also applies to rows without a match."""
+    """Bounds of the times of matching rows, from ON: WHERE also applies to rows without a match."""
 
     @cached_property
     def pairs(self) -> str | None:
@@ -68,8 +68,8 @@ class OuterIntervalJoin(QueryOperator):
         return any(map(is_semi_or_anti, self.query.args["joins"]))
 
     def _for_preserved_sides(self, kind: str) -> tuple[str | None, ...]:
-        """Returns a query for each input whose rows without a match are part of the result. An anti join returns only
-        such rows, which its own text selects."""
+        """Returns per preserved input the query for its rows with (SEMI) or without (ANTI) a match; None for others. In a
+        semi or anti join all are None, as its own text selects its rows."""
         preserved = () if self._is_anti else preserved_sides(self.query)
         return tuple(
             sql(conditions.rows_of_side(self.query, number, kind)) if alias in preserved else None
@@ -113,7 +113,7 @@ class MatchedAndUnmatched:
     def __init__(self, operator: OuterIntervalJoin) -> None:
         self.operator = operator
         self.stored = [
-            kept_until(each, until) for each, until in zip(operator.inputs, operator.until, strict=True)
+            buffered_until(each, until) for each, until in zip(operator.inputs, operator.until, strict=True)
         ]
 
     def change(self) -> tuple[str, str]:
@@ -150,7 +150,7 @@ class MatchedAndUnmatched:
         rows, matched = self.stored[number].all_before(), self.operator.matched[number]
         if matched is None:
             return _unpacked(rows)
-        waits = is_not_reached(end_of_keeping(self.operator.due[number], ROW), "watermark_before")
+        waits = is_not_reached(end_of_storage(self.operator.due[number], ROW), "watermark_before")
         waiting, passed = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
         inputs = [_unpacked(each.all_before()) for each in self.stored]
         inputs[number] = _unpacked(passed)
@@ -158,7 +158,7 @@ class MatchedAndUnmatched:
 
     def _due(self, number: int) -> tuple[str, str]:
         """Returns the rows of an input that can't match after this micro-batch: the stored ones, and the new ones."""
-        stored, until = self.stored[number], end_of_keeping(self.operator.due[number], ROW)
+        stored, until = self.stored[number], end_of_storage(self.operator.due[number], ROW)
         passed = f"not {is_not_reached(until)}"
         # A row without a time never matches.
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])

@@ -23,7 +23,7 @@ from ..relations.passed import passed_columns
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
 from ..state.generations import DUE, NO_STEP, due_at, is_not_reached, later, of_keys, passed
-from ..time_bounds import end_of_keeping
+from ..time_bounds import end_of_storage
 from .source import views_below
 
 GENERATION = "__life"
@@ -243,7 +243,7 @@ class OrderedRows:
         if self.ttl is not None:
             needed += f" and {is_not_reached(later('__newest', self.ttl))}"
         if self.operator.until:
-            needed += f" and {is_not_reached(end_of_keeping(self.operator.until, ROW))}"
+            needed += f" and {is_not_reached(end_of_storage(self.operator.until, ROW))}"
         rows = self._with_keys(self._stored())
         before = f"select * from (\n{rows}\n) where {passed(_TIME)}" if self.operator.waits else rows
         # Rows of one time share a rank: all of them are stored, since any may be in a frame.

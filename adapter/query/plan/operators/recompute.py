@@ -19,7 +19,7 @@ from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
 from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, repeated
 from ..state.generations import later, of_keys
-from ..time_bounds import kept_until
+from ..time_bounds import buffered_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,9 @@ class Recompute(QueryOperator, ExpiringOperator):
             partitions = Partitions(self.name, size, None) if size else None
             inputs = zip(self.inputs, self.until, self.keys, self.aliases, strict=True)
             return partitions, [
-                replace(kept_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True)
+                replace(
+                    buffered_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True
+                )
                 for each, until, keys, alias in inputs
             ]
         ttl, ends = self.expires_after(wiring.ttl), self.ends or (None,) * len(self.inputs)

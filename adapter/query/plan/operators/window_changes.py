@@ -151,6 +151,6 @@ class ChangedWindows:
         # The ends of dynamic_cumulate's steps are fixed; an extended session ends later.
         by.append(f"{end} {'=' if self.spec.window.grows else '<='} fired.window_end")
         if self.sessions is not None:
-            # A closed session keeps its result, even if a later one has bounds around it.
+            # The result of a closed session stays, even if a later session has bounds around it.
             by.append(f"{end} >= fired.merge_from")
         return " and ".join(by)

@@ -167,7 +167,7 @@ class WindowResults(Operator):
 
     @property
     def expressions(self) -> Mapping[str, str]:
-        """Returns those of its windows."""
+        """Returns the expressions of its windows, by column."""
         return {name: text for each in self.inputs for name, text in each.expressions.items()}
 
 

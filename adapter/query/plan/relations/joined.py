@@ -48,7 +48,7 @@ class JoinedRelations:
     select: exp.Select
     """Reads the inputs as ``__input_0``, ``__input_1`` …"""
     below: Sequence[Relation]
-    """Properties of each input's rows; those of subqueries' inputs come last, and don't count."""
+    """Properties of each input's rows. Inputs of subqueries are last, and have no effect."""
 
     @cached_property
     def _sides(self) -> list[_Side]:

@@ -60,7 +60,7 @@ class RowsInWindows:
         return self.window.time_col.lower()
 
     def _delays(self, open_for: int) -> dict[str, int]:
-        """Returns `Relation.delays` of rows in windows, which may arrive until `open_for` microseconds after the end."""
+        """Returns `Relation.delays` of rows that are emitted up to `open_for` microseconds after their window's end."""
         ends = {"window_end": open_for, "window_time": open_for}
         if self.window.time_zone:
             return ends  # the clock is put forward or back in some windows

@@ -103,7 +103,7 @@ class RankedRows(Ranking):
             on = equal_keys("new", "done", [*self.keys, *self.generations.generation_columns])
             fresh = f"select new.* from (\n{fresh}\n) as new left anti join {done} as done on {on}"
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._stored_rows()}\n)"
-        # Among equal rows, stored ones stay.
+        # Of equal rows, stored ones are preferred.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
         input_rows = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
         return [

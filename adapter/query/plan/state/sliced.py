@@ -405,8 +405,8 @@ class SlicedWindows(Partials, WindowSteps):
         )
 
     def _growing_windows(self, clock: bool) -> str:
-        """Returns cumulate windows: running totals over the slices of a window. Each total holds until the key's next
-        slice, so a step without new data costs only its result row."""
+        """Returns cumulate windows: running totals over the slices of a window. A total is the result of all steps until
+        the key's next slice, so a step without new rows costs only its result row."""
         partition = [WINDOW_START, EXPIRES_AT, *self.keys]
         slices = self._merged(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
         ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
