@@ -54,6 +54,8 @@ class Selection:
     @property
     def refusal(self) -> str:
         """The message if it selects no model."""
+        if self == Selection():
+            return "The project has no streaming models."
         return f"No streaming model is selected by {self}; `dbt-stream status` lists those there are."
 
 

@@ -79,7 +79,7 @@ def _loaded(project: DbtProject, selection: Selection) -> tuple[Any, list[Node],
     manifest = project.parsed()
     nodes = project.streaming_models(selection, manifest)
     if not nodes:
-        raise ProjectError("No streaming model is selected; `dbt-stream status` lists those there are.")
+        raise ProjectError(selection.refusal)
     return manifest, nodes, project.environment()
 
 

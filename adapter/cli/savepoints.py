@@ -22,8 +22,8 @@ def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Takes a savepoint of a model, and returns a sentence with its micro-batch."""
     model, environment = owned_model(project, name)
     check_free(model)
-    made = saving.save(environment.session(), model, savepoint_name)
-    return f"{name}: savepoint '{made.name}' is of {_savepoint_text(made)}."
+    taken = saving.save(environment.session(), model, savepoint_name)
+    return f"{name}: savepoint '{taken.name}' is of {_savepoint_text(taken)}."
 
 
 def delete(project: DbtProject, name: str, savepoint_name: str) -> str:

@@ -59,8 +59,7 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
 def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
-        is_all = selection == Selection()
-        click.echo("The project has no streaming models." if is_all else selection.refusal)
+        click.echo(selection.refusal)
         return
     console = terminal()
     console.print(table_of(found, console.width))

@@ -37,7 +37,9 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
         yield "Not translated, or to check:"
         yield from (f"  {file.name}, {note}" for note in translation.notes)
         yield ""
-    if disabled and disabled == len(models):
+    if not models:
+        yield "There is nothing to run: the script has no query."
+    elif disabled == len(models):
         yield "There is nothing to run yet: each model's file says what to change. Then remove its enabled=false."
     else:
         yield f"Run it: cd {folder} && dbt build"

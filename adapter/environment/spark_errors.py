@@ -73,6 +73,7 @@ def readable(problem: BaseException) -> str:
 def _readable_message(problem: BaseException) -> str:
     whole = exception_text(problem)
     text = _java_message(problem) or whole
+    both = f"{text}\n{whole}"
     lines = []
     for line in text.splitlines():
         if is_machinery(line):
@@ -83,15 +84,15 @@ def _readable_message(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
-    if other := explain_type(f"{text}\n{whole}"):
+    if other := explain_type(both):
         return f"{other[0].upper()}{other[1:]}"
-    if unread := refused(f"{text}\n{whole}"):
+    if unread := refused(both):
         return unread
-    if why := out_of_memory(f"{text}\n{whole}"):
+    if why := out_of_memory(both):
         return why
-    if why := unreachable_reason(f"{text}\n{whole}"):
+    if why := unreachable_reason(both):
         return f"A source can't be read from Kafka: {why}"
-    if why := no_file_system(f"{text}\n{whole}") or _partitioning_problem(text):
+    if why := no_file_system(both) or _partitioning_problem(text):
         return f"{why[0].upper()}{why[1:]}"
     message = (
         _POSITION.sub("", _CLASS.sub("", "\n".join(lines))).strip().rstrip(";") or type(problem).__name__

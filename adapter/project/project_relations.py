@@ -8,6 +8,7 @@ from typing import Any
 
 from ..query.frontend.streams import Known
 from ..util.quoting import shown_time, time_name
+from ..util.settings import is_name
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,14 @@ def declarations(graph: Any) -> dict[str, list[Declaration]]:
             key = stream.get("unique_key") if isinstance(stream, Mapping) else None
             columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list) else ()
             time = config.get("event_time")
-            properties = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
+            if time is None or is_name(time):
+                properties = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
+            else:
+                conflict = (
+                    f"config 'event_time' of {name} is {time!r}; write the name of a column, or leave it out."
+                )
+                properties = Known(conflict=conflict)
             found.setdefault(relation, []).append(Declaration(id, name, is_source, properties))
     return found
 

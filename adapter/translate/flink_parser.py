@@ -81,8 +81,8 @@ def tokens_of(text: str) -> list[Token]:
     try:
         return list(Tokenizer(dialect=DIALECT).tokenize(text))
     except SqlglotError as problem:
-        said = str(problem).partition("\n")[0]
-        raise Untranslatable(f"a text or a name in quotes has no end ({said}).") from problem
+        message = str(problem).partition("\n")[0]
+        raise Untranslatable(f"a text or a name in quotes has no end ({message}).") from problem
 
 
 class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
@@ -246,12 +246,12 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             found = self._window_call()
         if found is None:
             return super()._parse_table(*arguments, **options)
-        made = exp.Table(this=exp.to_identifier("window"))
-        made.meta[WINDOW] = found
-        made.meta["line"] = found.relation.this.meta.get("line")
+        table = exp.Table(this=exp.to_identifier("window"))
+        table.meta[WINDOW] = found
+        table.meta["line"] = found.relation.this.meta.get("line")
         if alias := self._parse_table_alias():
-            made.set("alias", alias)
-        return made
+            table.set("alias", alias)
+        return table
 
     def _window_call(self) -> WindowCall | None:
         kind = self._curr.text.lower() if self._curr else ""

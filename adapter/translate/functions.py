@@ -198,9 +198,9 @@ class Functions:
         }
         # What is below is translated before it is copied into what is above.
         for node in reversed(list(every(tree, exp.Expr))):
-            made = rules.get(type(node), lambda node: node)(node)
-            if made is not node:
-                node.replace(made)
+            translated = rules.get(type(node), lambda node: node)(node)
+            if translated is not node:
+                node.replace(translated)
 
     def _note(self, node: exp.Expr, text: str) -> None:
         self.notes.append(Note(line_of(node) or 0, text))
@@ -307,7 +307,7 @@ def _translate_local_time(node: exp.Column) -> exp.Expr:
 
 def _translate_similar(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
-    made = regular_expression(pattern.name) if pattern.is_string else None
-    if made is None:
+    expression = regular_expression(pattern.name) if pattern.is_string else None
+    if expression is None:
         raise Untranslatable("SIMILAR TO with this pattern: write RLIKE with a regular expression.", node)
-    return exp.RegexpLike(this=node.this, expression=exp.Literal.string(made))
+    return exp.RegexpLike(this=node.this, expression=exp.Literal.string(expression))

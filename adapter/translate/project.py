@@ -100,8 +100,8 @@ class _Translator:
         seeds = list(self._seeds())
         planning.check(self.models, sources, seeds, self._note)
         files.disable_readers(self.models)
-        made = files.texts(self.name, self.models, sources, seeds)
-        return Translation(made, sorted(set(self.notes)))
+        texts = files.texts(self.name, self.models, sources, seeds)
+        return Translation(texts, sorted(set(self.notes)))
 
     def _refuse_names_that_differ_in_case(self) -> None:
         """Disables models that would be one table in Spark, which ignores the case of names."""
@@ -464,13 +464,13 @@ class _Translator:
             values = arguments.replace("'", "").split(",")
             if name == "STATE_TTL" and not is_view:
                 lasts = {each.partition("=")[2].strip() for each in values}
-                made = [
+                lengths_of_time = [
                     each
                     for text in lasts
                     for each in self._duration("state_ttl", text, statement.line).values()
                 ]
-                if made:
-                    found["state_ttl"] = max(made, key=lengths.parse)
+                if lengths_of_time:
+                    found["state_ttl"] = max(lengths_of_time, key=lengths.parse)
                 if len(lasts) > 1:
                     self._note(
                         statement.line,

@@ -74,14 +74,14 @@ class Writer:
     def written(self, query: exp.Query) -> Written:
         """Translates a query. Changes the tree."""
         query = _without_group_windows(query)
-        made = Written("", {})
+        result = Written("", {})
         macros: list[str] = []
         ctes = ctes_of(query)
         for table in list(every(query, exp.Table)):
             window = window_of(table)
             read = window.relation if window else table
             if read.name not in ctes or read.db:
-                macro = self._macro(table, made)
+                macro = self._macro(table, result)
             elif window:
                 self._check_time(window, None)
                 macro = _window_macro(window, quote(read.name))
@@ -95,16 +95,16 @@ class Writer:
         self._drop_processing_times(query)
         self._write_unnest(query)
         Functions(self.types, self.own, self.notes).translate(query)
-        made.domains, made.group_keys = (
+        result.domains, result.group_keys = (
             _keys(query),
             _group_keys(query, grows=any("cumulate(" in each for each in macros)),
         )
-        made.text = escaped(query.sql(dialect=DIALECT, pretty=True))
+        result.text = escaped(query.sql(dialect=DIALECT, pretty=True))
         for number, macro in enumerate(macros):
-            made.text = made.text.replace(f"`{_PLACEHOLDER.format(number)}`", macro)
-        return made
+            result.text = result.text.replace(f"`{_PLACEHOLDER.format(number)}`", macro)
+        return result
 
-    def _macro(self, table: exp.Table, made: Written) -> str:
+    def _macro(self, table: exp.Table, result: Written) -> str:
         """Returns the macro that reads a table or a view."""
         window, version = window_of(table), table.args.get("version")
         read = window.relation if window else table
@@ -114,12 +114,12 @@ class Writer:
                 read,
             )
         found = self.resolve(dotted(read), line_of(read) or 1)
-        made.reads[found.call] = found
+        result.reads[found.call] = found
         if window:
             self._check_time(window, found)
             return _window_macro(window, found.call)
         if version:
-            return self._joined(table, version.expression, found, made)
+            return self._joined(table, version.expression, found, result)
         if found.is_inlined:
             return f"{{{{ {found.call} }}}}"
         if found.connector != "jdbc":
@@ -131,7 +131,7 @@ class Writer:
                 "so later changes of it don't reach rows that came before.",
             )
         )
-        made.looked_up.add(found.name)
+        result.looked_up.add(found.name)
         return f"{{{{ {found.call} }}}}"
 
     def _check_time(self, window: WindowCall, relation: NamedRelation | None) -> None:
@@ -143,7 +143,7 @@ class Writer:
         if is_processing:
             raise Untranslatable(PROCESSING_TIME.format(f"The window over {name}"), window.time)
 
-    def _joined(self, table: exp.Table, time: exp.Expr, relation: NamedRelation, made: Written) -> str:
+    def _joined(self, table: exp.Table, time: exp.Expr, relation: NamedRelation, result: Written) -> str:
         """Returns the relation of a join FOR SYSTEM_TIME AS OF a time."""
         if is_processing_time(time) or (isinstance(time, exp.Column) and time.name in self.processing_times):
             if relation.is_inlined or relation.is_model:
@@ -152,7 +152,7 @@ class Writer:
                     "were at the row's time: FOR SYSTEM_TIME AS OF an event time.",
                     table,
                 )
-            made.looked_up.add(relation.name)
+            result.looked_up.add(relation.name)
             return f"{{{{ {relation.call} }}}}"
         if not isinstance(time, exp.Column):
             raise Untranslatable(
@@ -171,7 +171,7 @@ class Writer:
             select = table.find_ancestor(exp.Select)
             first = from_items(select)[0].alias_or_name if select is not None else ""
             time.set("table", exp.to_identifier(first))
-        made.reads[of.call] = of
+        result.reads[of.call] = of
         # sources.yml declares the key of a source; nothing declares that of a model.
         is_declared = key == of.key and not of.is_model
         named = "" if is_declared else f", key=[{', '.join(map(quote, key))}]"
@@ -212,11 +212,11 @@ class Writer:
             columns = found.args["alias"].columns if found.args.get("alias") else []
             # Several columns are the fields of an array's rows, or the keys and values of a map.
             is_rows = len(columns) > 1 and not (self.types.of(value) or "").startswith("map")
-            made = (exp.Inline if is_rows else exp.Explode)(this=value.copy())
+            generator = (exp.Inline if is_rows else exp.Explode)(this=value.copy())
             alias = exp.TableAlias(this=exp.to_identifier(found.alias or "unnested"), columns=columns)
             join.pop()
             select.append(
-                "laterals", exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=alias)
+                "laterals", exp.Lateral(this=generator, view=True, outer=join.side == "LEFT", alias=alias)
             )
 
 
@@ -265,14 +265,14 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             )
         if kind == "session":
             _filter_below(select)
-        made = WindowCall(
+        window = WindowCall(
             kind,
             _only_table(select, query),
             time,
             dict(zip(names, arguments[1:], strict=False)),
             keys if kind == "session" else (),
         )
-        from_items(select)[0].meta[WINDOW] = made
+        from_items(select)[0].meta[WINDOW] = window
         read = _rename_calls(select)
         at = group.expressions.index(call)
         columns = [exp.column(_WINDOW_COLUMNS[name]) for name in dict.fromkeys(["START", "END", *read])]

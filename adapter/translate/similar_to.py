@@ -24,9 +24,9 @@ def regular_expression(pattern: str) -> str | None:
         if is_set and ("%" in part or "_" in part):
             return None
         found.append("".join((_INSIDE if is_set else _OUTSIDE).get(char, char) for char in part))
-    made = f"(?s)^(?:{''.join(found)})$"
+    expression = f"(?s)^(?:{''.join(found)})$"
     try:
-        re.compile(made)
+        re.compile(expression)
     except re.error:
         return None
-    return made
+    return expression

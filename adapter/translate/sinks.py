@@ -131,9 +131,9 @@ def to_csv(rows: Sequence[Sequence[str]]) -> str:
     >>> to_csv([["a", "b"], ["1", "x, y"]])
     'a,b\\n1,"x, y"\\n'
     """
-    made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows(rows)
-    return made.getvalue()
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _is_star_of_values(query: exp.Select) -> bool:

@@ -91,3 +91,11 @@ def test_other_queries_are_none_of_it() -> None:
         f"select o.x from {expansion.expand_stream('other')} as o join {TABLE} as t on o.x = t.x", known
     )
     assert known[TABLE] == Known(conflict=known[TABLE].conflict)
+
+
+@pytest.mark.parametrize("value", [5, True, ["ts"], " "])
+def test_an_event_time_that_is_no_text_concerns_the_readers_of_its_table_alone(value: Any) -> None:
+    given = graph(source("a", value), other=model("other", event_time=value))
+    assert streaming.known(given, node=model("m"))
+    with pytest.raises(QueryError, match=r"config 'event_time' of a.ev is .*; write the name of a column"):
+        event_time(given, "s.a")

@@ -409,6 +409,14 @@ def test_a_script_of_which_nothing_runs(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+def test_a_script_without_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.sql").write_text("CREATE TABLE t (a INT) WITH ('connector' = 'datagen');")
+    assert [*translate_file(Path("s.sql"), None, False)][
+        -1
+    ] == "There is nothing to run: the script has no query."
+
+
 def test_files_are_not_overwritten(tmp_path: Path) -> None:
     script, folder = tmp_path / "a.sql", tmp_path / "made"
     script.write_text(f"{ORDERS} SELECT id FROM orders;")
