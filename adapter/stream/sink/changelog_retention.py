@@ -56,9 +56,13 @@ class OldChanges:
             return 0
         self._rows = rows + max(maintenance.EVERY, rows // 4)
         until = self._last_batch_before(int(time.time() * 1000) - retention // 1000)
-        if until is None or until <= int(table.property(COMPACTED_UNTIL) or -1) or table.count(DELETE_FILES):
+        if until is None or until <= int(table.property(COMPACTED_UNTIL) or -1):
             return 0
-        commit.check(self._model, table)
+        commit.check(
+            self._model, table
+        )  # somebody may have deleted rows; rewritten files would have them again
+        if table.count(DELETE_FILES):
+            return 0
         with commit.files_up_to(spark, table, BATCH_ID, until) as files:
             old = files.rows.where(f"{BATCH_ID} <= {until}").count()
             if not _is_worthwhile(old, live, rows):
