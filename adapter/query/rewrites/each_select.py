@@ -32,7 +32,7 @@ def rewrite_each(
     problems: list[QueryError] = []
     done = False
 
-    def rewritten(select: exp.Select) -> exp.Select | None:
+    def rewritten(select: exp.Select) -> exp.Query | None:
         nonlocal done
         try:
             made = rewrite(select, names) if fits(select) else None
@@ -40,9 +40,19 @@ def rewrite_each(
             problems.append(problem)
             return None
         done = done or made is not None
-        return made
+        return made if made is None or not _follows_operator(select) else exp.Subquery(this=made)
 
     tree = replace_each(tree, exp.Select, rewritten)
     if not done:
         raise problems[-1] if problems else QueryError(otherwise)
     return tree
+
+
+def _follows_operator(select: exp.Select) -> bool:
+    """Whether a SELECT is behind UNION or the like, where a query that begins with WITH needs brackets."""
+    node: exp.Expr = select
+    while isinstance(node.parent, exp.SetOperation):
+        if node.arg_key == "expression":
+            return True
+        node = node.parent
+    return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlglot import exp
 
@@ -313,6 +315,14 @@ def test_fields_of_a_row_may_be_called_like_keys(name: str) -> None:
     made = parse(rewriting.rewritten(name, text))
     (fields, _) = made.expressions
     assert [each.name for each in fields.this.expressions] == ["c", "col2"]
+
+
+@pytest.mark.parametrize("operator", ["union all", "union all select c, n from s intersect"])
+def test_behind_a_set_operator_the_steps_are_in_brackets(operator: str) -> None:
+    counted = "select c, count(distinct u) as n from t group by c"
+    made = rewriting.rewritten("split_distinct", f"{counted} {operator} {counted}")
+    first, *behind = [made[: found.start()].split() for found in re.finditer(r"\bWITH\b", made)]
+    assert not first and [words[-1] for words in behind] == ["("]
 
 
 def test_names_of_the_user_stay_theirs() -> None:
