@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...normalize.conditions import is_repeatable
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import QueryOperator, Wiring, with_inputs
@@ -31,7 +32,11 @@ class Local(QueryOperator):
             return replace(passed_relation(self.query, below[0]), keys=())
         joined = JoinedRelations(self.query, below)
         is_join = bool(self.query.args.get("joins"))
-        return Relation(together=joined.outputs.together, keys=joined.keys if is_join else self.unique)
+        return Relation(
+            together=joined.outputs.together,
+            keys=joined.keys if is_join else self.unique,
+            repeatable=is_repeatable(self.query) and all(each.repeatable for each in below),
+        )
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""

@@ -42,6 +42,7 @@ class UnionAll(Operator):
             delays=delays,
             ends=common_end(left, right, self.pairs),
             bounded=left.bounded and right.bounded,
+            repeatable=left.repeatable and right.repeatable,
         )
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:

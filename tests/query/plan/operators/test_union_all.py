@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.union_all import UnionAll
 from dbt.adapters.spark_streaming.query.plan.relation import Relation
+from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 
 UNION = UnionAll(name="union_1", pairs={"a": "x", "b": "y"})
 
@@ -32,3 +36,23 @@ def test_nothing_is_known_of_stars() -> None:
     star = UnionAll(name="union_1")
     found = star.relation_over([Relation(together={"a": "window_end"}, delays={"b": 1})] * 2)
     assert (found.together, found.delays) == ({}, {})
+
+
+def test_rows_are_computed_once_if_a_side_is_random() -> None:
+    one, random = Relation(), Relation(repeatable=False)
+    assert UNION.relation_over([one, one]).repeatable
+    assert not UNION.relation_over([one, random]).repeatable
+    assert not UNION.relation_over([random, one]).repeatable
+
+
+def test_a_random_union_that_is_read_twice_is_computed_once() -> None:
+    one, other = ("(select /*+ STREAM */ * from s)", "(select /*+ STREAM */ * from t)")
+    both = f"select id, rand() as r from {one} as s union all select id, rand() as r from {other} as t"
+    text = (
+        f"with u as ({both}) select id, r from u where r < 0.5 union all select id, -r from u where r >= 0.5"
+    )
+    known = {"s": Known(event_time="ts"), "t": Known(event_time="ts")}
+    made = generate.program(plan_query.plan(text, known))
+    random = [each for each in made.items if isinstance(each, Step) and "RAND()" in each.sql]
+    assert [each.persist for each in random] == [True, True]
+    assert "RAND()" not in made.output
