@@ -28,7 +28,7 @@ from ..state.table import StateTable
 from ..storage import savepoints
 from ..storage.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from ..storage.deployments import check_settled
-from ..storage.savepoints import BRANCH, CHANGELOG, STATE, TABLE, Savepoint
+from ..storage.savepoints import BRANCH, CHANGELOG, RESTORE, STATE, TABLE, Savepoint
 from .lock import locked
 from .recovery import check, progress_of
 
@@ -66,7 +66,7 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
             )
         session = working_session(spark)
         leftovers(session, model, remove=True)
-        return _make_savepoint(session, model, name, None)
+        return _make_savepoint(session, model, name, None, present_tables(session, model))
 
 
 def save_before(
@@ -77,11 +77,13 @@ def save_before(
     # The branch of an incomplete savepoint may have the next name.
     leftovers(spark, model, remove=True)
     found = savepoints.listed(model.storage, model.savepoints)
-    taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
-    made = _make_savepoint(
-        spark, model, savepoints.next_name([*(each.name for each in found), *taken], cause), cause
-    )
     old = [each for each in found if each.is_automatic]
+    now = present_tables(spark, model)
+    if old and old[-1].cause == cause != RESTORE and _is_of(old[-1], now):
+        return old[-1]  # an attempt that failed has taken it; another one would displace the oldest
+    taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
+    name = savepoints.next_name([*(each.name for each in found), *taken], cause)
+    made = _make_savepoint(spark, model, name, cause, now)
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
             remove(spark, model, each.name)
@@ -164,8 +166,18 @@ def present_tables(spark: SparkSession, model: StreamModel) -> Present:
     return Present(tables, checkpoint, position)
 
 
-def _make_savepoint(spark: SparkSession, model: StreamModel, name: str, cause: str | None) -> Savepoint:
-    found = present_tables(spark, model)
+def _is_of(savepoint: Savepoint, now: Present) -> bool:
+    """Returns whether a savepoint has the current snapshots and epoch, and doesn't expire for half of its age."""
+    has = {kind: each and (each.uuid, each.snapshot_id) for kind, each in now.tables.items()}
+    kept = {kind: each and (each.uuid, each.snapshot) for kind, each in savepoint.tables.items()}
+    step = (savepoint.query_id, savepoint.batch, savepoint.flush)
+    is_same = has == kept and step == (now.position.query_id, *now.position.step)
+    return is_same and (savepoint.until or 0) - int(time.time() * 1000) > _AGE // 2
+
+
+def _make_savepoint(
+    spark: SparkSession, model: StreamModel, name: str, cause: str | None, found: Present
+) -> Savepoint:
     if (taken := _branches(spark, model).get(f"{BRANCH}{name}")) is not None:
         raise StreamError(
             f"Model {model.name}: the table {taken} has a branch or a tag {BRANCH}{name}, which no savepoint made, so there "

@@ -80,10 +80,8 @@ class BatchCache:
         return int(cache.rowCountStats().value())
 
     def persist_lazily(self, rows: DataFrame) -> DataFrame:
-        """Caches rows when they are first computed; returns a relation without their lineage.
-
-        Without this, Spark analyses the whole lineage of a view each time that a query reads it.
-        """
+        """Caches rows when they are first computed; returns a relation without their lineage. Without this, Spark analyses
+        the whole lineage of a view each time that a query reads it."""
         rows._jdf.persist()
         self._rows.append(rows)
         query_metrics.record_plan(rows._jdf.queryExecution().withCachedData().cacheBuilder().cachedPlan())

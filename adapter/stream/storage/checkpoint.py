@@ -64,10 +64,8 @@ def read_offsets(storage: Storage, path: str, batch: int) -> list[str]:
 
 
 def next_snapshots(storage: Storage, path: str) -> dict[int, int | None]:
-    """Returns the snapshot at which the next micro-batch starts, by index of the source. None if it has read none yet.
-
-    An interrupted micro-batch is read again, from the end of the one before it.
-    """
+    """Returns the snapshot at which the next micro-batch starts, by index of the source. None if it has read none yet. An
+    interrupted micro-batch is read again, from the end of the one before it."""
     checkpoint = read_checkpoint(storage, path)
     if checkpoint is not None and checkpoint.done is not None:
         return dict(enumerate(map(last_snapshot, read_offsets(storage, path, checkpoint.done))))

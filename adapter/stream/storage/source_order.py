@@ -50,10 +50,8 @@ def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint
 
 
 def note_order(order: Order) -> None:
-    """Stores the order in the checkpoint unless it is from there.
-
-    To be called once nothing prevents the stream from starting, because a checkpoint's folder means that it has started.
-    """
+    """Stores the order in the checkpoint unless it is from there. To be called once nothing prevents the stream from
+    starting, because a checkpoint's folder means that it has started."""
     if not order.is_noted:
         write_order(order.model)
 

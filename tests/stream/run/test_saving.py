@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +15,11 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.run import saving
 from dbt.adapters.spark_streaming.stream.run.saving import forget_all, leftovers
+from dbt.adapters.spark_streaming.stream.storage import savepoints
+from dbt.adapters.spark_streaming.stream.storage.savepoints import Savepoint, TableSnapshot
 
 NO_SPARK: Any = None
+DAY = 86_400_000
 
 
 @pytest.fixture
@@ -58,3 +63,41 @@ def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted(
     model.storage.delete(model.restoring)
     saving.delete(NO_SPARK, model, "kept")
     assert removed == ["other", "kept"]
+
+
+def test_attempts_at_one_migration_share_a_savepoint(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a migration that fails three times would displace the savepoints to which an edit before is undone."""
+    now = int(time.time() * 1000)
+    position = SimpleNamespace(query_id="q", step=(3, 0))
+    state = SimpleNamespace(uuid="u", snapshot_id=17)
+    present: Any = SimpleNamespace(tables={"state": state, "changelog": None}, position=position)
+
+    def saved(name: str, cause: str, until: int = now + 7 * DAY) -> Savepoint:
+        tables = {"state": TableSnapshot("u", 17, 0, {}), "changelog": None}
+        return Savepoint(name, until - 7 * DAY, cause, until, "q", 3, 0, None, tables)
+
+    made: list[str] = []
+
+    def make(spark: object, model: StreamModel, name: str, cause: str, found: object) -> Savepoint:
+        made.append(name)
+        return saved(name, cause)
+
+    monkeypatch.setattr(saving, "present_tables", lambda *given: present)
+    monkeypatch.setattr(saving, "_branches", lambda *given: {})
+    monkeypatch.setattr(saving, "_make_savepoint", make)
+    savepoints.write(model, saved("before-migration-1", "migration"))
+    assert saving.save_before(NO_SPARK, model, "migration").name == "before-migration-1"
+    assert made == []
+    saving.save_before(NO_SPARK, model, "edit")
+    present.position.step = (4, 0)
+    saving.save_before(NO_SPARK, model, "migration")
+    present.position.step, state.snapshot_id = (3, 0), 18
+    saving.save_before(NO_SPARK, model, "migration")
+    state.snapshot_id = 17
+    savepoints.write(model, saved("before-migration-1", "migration", until=now + DAY))
+    saving.save_before(NO_SPARK, model, "migration")
+    savepoints.write(model, saved("before-migration-1", "restore"))
+    saving.save_before(NO_SPARK, model, "restore")
+    assert made == [f"before-{cause}-2" for cause in ("edit", *["migration"] * 3, "restore")]
