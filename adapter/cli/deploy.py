@@ -12,7 +12,7 @@ from ..project import stream_node, streaming
 from ..query.program import Program
 from ..stream.common.model import StreamModel
 from ..stream.lifecycle import promoting
-from ..stream.lifecycle.promoting import SwapProgress, SwapResult
+from ..stream.lifecycle.promoting import SwapProgress, SwapResult, swap_progress
 from ..stream.progress.report import read_progress
 from ..stream.run.evolve import verdict
 from ..stream.run.lock import check_free
@@ -35,7 +35,8 @@ def init(project: DbtProject, name: str, restart: bool) -> str:
 def wait(project: DbtProject, name: str) -> str:
     """Runs the new version of a model until it has read all that the old one has. Returns its status."""
     model, environment = owned_model(project, name)
-    session, progress = environment.session(), _swap_progress(environment, model)
+    session = environment.session()
+    progress = swap_progress(session, model)
     if progress.deployment.phase == PROMOTED:
         raise ProjectError(
             f"Model {name}: its new version is already in place, so there is nothing to wait for. `dbt run --select "
@@ -46,11 +47,11 @@ def wait(project: DbtProject, name: str) -> str:
         replan = partial(_model_and_program, environment, node, graph)
         new, program = replan()
         # Input that the old version has read in the meantime; it may still be running.
-        while (progress := _swap_progress(environment, model)).lags:
+        while (progress := swap_progress(environment.session(), model)).lags:
             print(progress_sentences(_progress_json(name, progress)))
             if run_stream(session, new, program, replan).stopped:
                 break
-    return progress_sentences(_progress_json(name, _swap_progress(environment, model)))
+    return progress_sentences(_progress_json(name, swap_progress(environment.session(), model)))
 
 
 def _model_and_program(
@@ -62,14 +63,10 @@ def _model_and_program(
     return stream_node.model(node, environment, program, graph), program
 
 
-def _swap_progress(environment: Environment, model: StreamModel) -> SwapProgress:
-    return promoting.swap_progress(environment.session(), model)
-
-
 def status(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
-    progress = _swap_progress(environment, model)
+    progress = swap_progress(environment.session(), model)
     return {**_progress_json(name, progress), "refused": _refused(project, name, progress)}
 
 
@@ -146,7 +143,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
             check_free(model)
             done = promoting.promote(environment.session(), model, force)
     except ProjectError as problem:
-        progress = None if force else _swap_progress(environment, model)
+        progress = None if force else swap_progress(environment.session(), model)
         refused = None if progress is None else _refused(project, name, progress)
         if progress is None or refused is None:
             raise

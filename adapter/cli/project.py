@@ -308,7 +308,11 @@ class DbtProject:
         else:
             output = ["--log-format", self.log_format] if self.log_format else []
             output += ["--quiet"] if self.quiet else []
-        return _runner(manifest, on_event).invoke([*output, command, *arguments, *options])
+        outcome = _runner(manifest, on_event).invoke([*output, command, *arguments, *options])
+        if outcome.exception is not None:
+            # Its frames refer to dbt's pool of threads. If that is alive at the end, Python prints a stack trace.
+            outcome.exception.__traceback__ = None
+        return outcome
 
 
 def _with_meaning(message: str) -> str:

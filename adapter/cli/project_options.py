@@ -134,7 +134,7 @@ def without_heading(text: str) -> str:
     'it is wrong.'
     >>> without_heading("Compilation Error in model m (models/m.sql)\\n  'confg' is undefined.")
     "Model m (models/m.sql): 'confg' is undefined."
-    >>> without_heading("Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.")
+    >>> without_heading("Runtime Error\\n  Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.")
     'Model m (models/m.sql): it is wrong.'
     """
     heading = re.match(r"\w+ Error(?: in (\w+) (\S+) (\(.*\)))?\n\s*", text)
@@ -143,7 +143,7 @@ def without_heading(text: str) -> str:
     rest = text[heading.end() :]
     kind, name, file = heading.groups()
     if name is None:
-        return rest
+        return without_heading(rest)
     node = f"{kind.capitalize()} {name}"
     return f"{node} {file}: {rest.removeprefix(f'{node}: ')}"
 

@@ -115,8 +115,9 @@ def _is_quoted(name: str, item: exp.Expr) -> bool:
 def values_of(insert: Insert, table: CreateTable | None) -> str | None:
     """Returns the rows of INSERT INTO … VALUES as CSV; None if it is something else."""
     query = insert.query
-    values = query.find(exp.Values) if isinstance(query, exp.Values | exp.Select) else None
-    if values is None or (isinstance(query, exp.Select) and not _is_star_of_values(query)):
+    is_star = query.is_star and not query.args.get("where") and not query.args.get("joins")
+    is_values = isinstance(query, exp.Values) or (isinstance(query, exp.Select) and is_star)
+    if not is_values or (values := query.find(exp.Values)) is None:
         return None
     names = insert.columns or ([each.name for each in table.physical] if table else [])
     rows = [[_text(each) for each in row.expressions] for row in values.expressions]
@@ -134,10 +135,6 @@ def to_csv(rows: Sequence[Sequence[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _is_star_of_values(query: exp.Select) -> bool:
-    return query.is_star and not query.args.get("where") and not query.args.get("joins")
 
 
 def _text(value: exp.Expr) -> str:

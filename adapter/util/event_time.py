@@ -27,12 +27,8 @@ def bounds(start: datetime | None, end: datetime | None) -> list[Bound]:
     >>> [each.comparison + each.text for each in bounds(datetime(2024, 3, 4), datetime(2024, 3, 4, 5))]
     ['>=2024-03-04 00:00:00+00:00', '<=2024-03-04 04:59:59.999999+00:00']
     """
-    found = []
-    if start is not None:
-        found.append(_bound(start, ">=", ">"))
-    if end is not None:
-        found.append(_bound(end, "<", "<="))
-    return found
+    sides = ((start, ">=", ">"), (end, "<", "<="))
+    return [_bound(moment, *comparisons) for moment, *comparisons in sides if moment is not None]
 
 
 def condition(column: str, start: datetime | None, end: datetime | None) -> str:

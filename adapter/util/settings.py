@@ -87,13 +87,8 @@ def one_of(*values: str) -> ValueType:
 
 def count(example: str, least: int = 1, unit: str = "") -> ValueType:
     """Returns the type of a setting that is a whole number. `example` ends the message on an invalid value."""
-    return ValueType(
-        "number",
-        {"type": "integer", "minimum": least},
-        f"write {example}",
-        lambda value: is_count(value, least),
-        unit,
-    )
+    schema = {"type": "integer", "minimum": least}
+    return ValueType("number", schema, f"write {example}", lambda value: is_count(value, least), unit)
 
 
 def mapping(example: str) -> ValueType:

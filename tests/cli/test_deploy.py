@@ -44,7 +44,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy, "check_free", lambda model: None)
     monkeypatch.setattr(deploy.promoting, "promote", behind_by_one)
-    monkeypatch.setattr(deploy, "_swap_progress", lambda environment, model: standing)
+    monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
     for edited in (
         None,
         "its query has changed. To rebuild it: `dbt-stream deploy init --full-refresh m`.",
@@ -70,7 +70,7 @@ def test_the_model_that_is_named_is_built(
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy.promoting, "stage", lambda *_: staged)
     standing = SwapProgress(staged, version(model, staged.new), model, True, (), None)
-    monkeypatch.setattr(deploy, "_swap_progress", lambda environment, model: standing)
+    monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
     monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))
     project = DbtProject(Path(), Path(), None, None, None)
     assert "deploy promote shop.m" in deploy.init(project, "shop.m", False)
