@@ -182,6 +182,7 @@ def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: 
     """Stop a run of MODEL in another process. It ends after its current micro-batch."""
     from .stop import stop_model
 
+    project.check_models(names)
     for name in names:
         click.echo(stop_model(project, name, timeout))
 
@@ -193,6 +194,7 @@ def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: boo
     """Delete table, state and offsets of MODEL. The next run starts from its sources' beginning."""
     from .stop import reset_model
 
+    project.check_models(names)
     for model in names:
         if not yes:
             table = project.table_of(model)
@@ -228,6 +230,7 @@ def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     """Close all open windows of MODEL now. Their results are written; rows that come later for them are dropped as late."""
     from .flush import flush_model
 
+    project.check_models(names)
     for name in names:
         click.echo(flush_model(project, name))
 
@@ -251,6 +254,7 @@ def backfill(
     """Recompute closed windows of MODEL. It reads the sources again; the state stays as it is."""
     from .backfill import backfill_model, stopped_readers
 
+    project.check_models(names)
     for model in names:
         if not yes and (readers := stopped_readers(project, model)) is not None:
             click.confirm(f"{readers}\nBackfill {model}?", abort=True)

@@ -150,6 +150,11 @@ class DbtProject:
             )
         return found
 
+    def check_models(self, names: Iterable[str]) -> None:
+        """Raises `ProjectError` unless all of these are streaming models, before a command changes the first one."""
+        for name in names:
+            self.streaming_model(name)
+
     def table_of(self, name: str) -> str:
         """Returns the full name of a streaming model's table."""
         from ..project import stream_node

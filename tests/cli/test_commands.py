@@ -107,6 +107,20 @@ def test_what_only_looks_at_a_project_needs_no_spark(tmp_path: Path) -> None:
     assert "has not run" in done.stdout and "On-time firing" in done.stdout
 
 
+@pytest.mark.parametrize("command", [["reset", "--yes"], ["flush"], ["stop"]])
+def test_nothing_changes_where_a_name_is_misspelt(tmp_path: Path, command: list[str]) -> None:
+    for name, text in _PROJECT.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    by = f"from dbt.adapters.spark_streaming.cli.commands import main; main([*{command}, 'counts', 'typo'])"
+    done = subprocess.run(
+        [sys.executable, "-c", by], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "There is no streaming model 'typo'" in done.stderr
+    assert "counts" not in done.stdout
+
+
 def test_an_error_that_dbt_raises_is_all_that_is_printed(tmp_path: Path) -> None:
     """dbt leaves its pool of threads open, from which Python would print a stack trace when it ends."""
     for name, text in {**_PROJECT, "models/counts.sql": "{{ confg() }}"}.items():
