@@ -39,20 +39,13 @@ def rewrite_each(
         except QueryError as problem:
             problems.append(problem)
             return None
-        done = done or made is not None
-        return made if made is None or not _follows_operator(select) else exp.Subquery(this=made)
+        if made is None:
+            return None
+        done = True
+        # Behind UNION or the like, and before one that has a WITH, the WITH of the steps needs brackets.
+        return exp.Subquery(this=made) if isinstance(select.parent, exp.SetOperation) else made
 
     tree = replace_each(tree, exp.Select, rewritten)
     if not done:
         raise problems[-1] if problems else QueryError(otherwise)
     return tree
-
-
-def _follows_operator(select: exp.Select) -> bool:
-    """Whether a SELECT is behind UNION or the like, where a query that begins with WITH needs brackets."""
-    node: exp.Expr = select
-    while isinstance(node.parent, exp.SetOperation):
-        if node.arg_key == "expression":
-            return True
-        node = node.parent
-    return False

@@ -17,6 +17,8 @@ TUMBLE = expansion.expand("t", window_arguments.make("tumble", "ts", "1 minute")
 SESSION = expansion.expand("t", window_arguments.make("session", "ts", "1 minute", partition_by=["c"]))
 STEPS = expansion.expand("t", window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
 RANKED = "select *, row_number() over (partition by c order by v) as rn from t"
+COUNTED = f"select c, count(distinct u) as n from x {IN} group by c"
+FIRST = "select c, v from (select *, rank() over (partition by c order by v) as r from x) where r < 3"
 IDS = ", ".join(str(number) for number in range(1025))
 
 REFUSALS = [
@@ -317,12 +319,26 @@ def test_fields_of_a_row_may_be_called_like_keys(name: str) -> None:
     assert [each.name for each in fields.this.expressions] == ["c", "col2"]
 
 
-@pytest.mark.parametrize("operator", ["union all", "union all select c, n from s intersect"])
-def test_behind_a_set_operator_the_steps_are_in_brackets(operator: str) -> None:
-    counted = "select c, count(distinct u) as n from t group by c"
-    made = rewriting.rewritten("split_distinct", f"{counted} {operator} {counted}")
-    first, *behind = [made[: found.start()].split() for found in re.finditer(r"\bWITH\b", made)]
-    assert not first and [words[-1] for words in behind] == ["("]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{0} union all {0}",
+        "{0} union all select c, n from s intersect {0}",
+        "with x as (select * from t) {0} union all {0}",
+        "with x as (select * from t) {0} union select c, n from s except {0}",
+        "with x as (select * from t) {0} intersect {0} union all {0} order by c limit 3",
+        "with x as (select * from t) ({0} union all {0}) except ({0})",
+        "with x as (select * from t) ({0})",
+        "(with x as (select * from t) {0} union all {0}) union all (with x as (select * from s) {0})",
+        "with y as (with x as (select * from t) {0} union all {0}) select * from y union all {0}",
+    ],
+)
+@pytest.mark.parametrize("name", sorted(rewriting.REWRITES))
+def test_with_begins_a_statement_or_brackets(name: str, text: str) -> None:
+    made = rewriting.rewritten(name, text.format(FIRST if name == "split_topn" else COUNTED))
+    before = [made[: found.start()].rstrip() for found in re.finditer(r"\bWITH\b", made)]
+    assert len(before) >= text.count("{0}")
+    assert all(not each or each.endswith("(") for each in before)
 
 
 def test_names_of_the_user_stay_theirs() -> None:
