@@ -19,6 +19,7 @@ from ..common.errors import StreamError
 from ..common.identifiers import parts
 from ..common.metadata_files import read_metadata
 from ..common.model import StreamModel
+from ..storage.savepoints import own_files
 from .table import find
 
 if TYPE_CHECKING:
@@ -127,13 +128,12 @@ def check(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless the files of a model belong to its table in this session's catalog."""
     noted = read(model.storage, model.key)
     if noted is None:
-        for path in (model.checkpoint, model.savepoints):
-            if model.storage.exists(path):
-                raise StreamError(
-                    f"Model {model.name}: there is a folder {path}, and no note ({_path_of(model.storage, model.key)}) "
-                    "says that it is this model's: an earlier version of this package or somebody else made it. Nothing "
-                    "was changed. Move it away or delete it, and run the command again."
-                )
+        for path in folders(model):
+            raise StreamError(
+                f"Model {model.name}: there is a folder {path}, and no note ({_path_of(model.storage, model.key)}) "
+                "says that it is this model's: an earlier version of this package or somebody else made it. Nothing "
+                "was changed. Move it away or delete it, and run the command again."
+            )
         return
     here = catalog_of(spark.conf, model.storage, model.target)
     table = None if noted.catalog == here else find(spark, model.target)
@@ -141,6 +141,13 @@ def check(spark: SparkSession, model: StreamModel) -> None:
     if noted.catalog == here or (table is not None and noted.uuid == table.uuid):
         return
     raise StreamError(_other_catalog_message(model, noted, here))
+
+
+def folders(model: StreamModel) -> list[str]:
+    """Returns the folders that this package made for a model and that exist: its checkpoint, and its savepoints unless only
+    foreign files are left there."""
+    found = [model.checkpoint] if model.storage.exists(model.checkpoint) else []
+    return [*found, model.savepoints] if own_files(model.storage, model.savepoints) else found
 
 
 def problem(model: StreamModel) -> str | None:

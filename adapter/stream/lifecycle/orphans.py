@@ -152,8 +152,7 @@ def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> Dropped
     model = StreamModel(last(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
     found = (owned_table(spark, model, role) for role in (STATE, CHANGELOG))
     tables = (table.name for table in found if table is not None)
-    folders = [path for path in (model.checkpoint, model.savepoints) if storage.exists(path)]
-    return DroppedModel(model, (*tables, *folders))
+    return DroppedModel(model, (*tables, *owner.folders(model)))
 
 
 def _why_unknown(spark: SparkSession, table: str) -> str | None:

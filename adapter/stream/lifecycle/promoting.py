@@ -32,7 +32,7 @@ from ..sources.upstream import readers_beyond
 from ..storage import deployments
 from ..storage.checkpoint import copy_checkpoint, next_snapshots
 from ..storage.deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
-from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints
+from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints, delete_files
 from ..storage.source_order import noted_sources
 
 if TYPE_CHECKING:
@@ -332,12 +332,11 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (outgoing, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
-            for gone in (*_files(each), each.attempt):
-                storage.delete(gone)
+            _delete(each)
             _copy(storage, _copied_files(found, storage, side), _files(each))
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
-    for path in (*_files(incoming), incoming.attempt, incoming.health):
-        storage.delete(path)
+    _delete(incoming)
+    storage.delete(incoming.health)
     owner.forget(incoming)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):
@@ -382,6 +381,13 @@ def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
     progress = storage.read_text(files[2])
     if progress is not None:
         storage.write_text(to[2], progress)
+
+
+def _delete(model: StreamModel) -> None:
+    """Deletes the files of a version that a swap replaces."""
+    for path in (model.checkpoint, model.progress, model.attempt):
+        model.storage.delete(path)
+    delete_files(model.storage, model.savepoints)
 
 
 def _files(model: StreamModel) -> tuple[str, str, str]:

@@ -96,7 +96,7 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
     with sentences(model), locked(spark, model):
         if name in (savepoints.being_restored(model) or {}).values():
             savepoints.check_not_interrupted(model)
-        if name not in model.storage.list(model.savepoints):  # an incomplete one is deleted, too
+        if name not in savepoints.names(model):  # an incomplete one is deleted, too
             savepoints.find(model, name)
         remove(working_session(spark), model, name)
 
@@ -110,10 +110,9 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
 
 def leftovers(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
     """Returns leftovers of a model's incomplete and deleted savepoints, and removes them if `remove`: their folders, and the
-    branches listed in these. Other branches and folders are not touched. The caller holds the model's lock."""
+    branches listed in these. Other branches and files are not touched. The caller holds the model's lock."""
     check_settled(model)
     found: list[str] = []
-    storage = model.storage
     for name in savepoints.incomplete(model):
         noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
@@ -122,23 +121,25 @@ def leftovers(spark: SparkSession, model: StreamModel, remove: bool) -> list[str
             found.append(f"{table.name}: branch {branch}")
             if remove:
                 remove_branch(table, branch)
-        # The folder is deleted last, because it lists the branches.
+        # The files are deleted last, because they list the branches.
         found.append(savepoints.folder(model, name))
         if remove:
-            storage.delete(savepoints.folder(model, name))
+            savepoints.delete_files(model.storage, model.savepoints, name)
     return found
 
 
 def forget_all(spark: SparkSession, model: StreamModel) -> None:
-    """Deletes all savepoints of a model that is reset, after its state and changelog. The caller holds its lock."""
-    by_users = [name for name in model.storage.list(model.savepoints) if savepoints.is_asked_for(name)]
+    """Deletes all savepoints of a model that is reset, after its state and changelog. Foreign files stay. The caller holds
+    its lock."""
+    names = savepoints.names(model)
+    by_users = [name for name in names if savepoints.is_asked_for(name)]
     if by_users:
         logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(by_users)}.")
     with around("savepoints.delete", model.name):
-        for name in model.storage.list(model.savepoints):
+        for name in names:
             savepoints.forget(model, name)
         leftovers(spark, model, remove=True)
-        model.storage.delete(model.savepoints)
+        savepoints.delete_files(model.storage, model.savepoints)
 
 
 def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:

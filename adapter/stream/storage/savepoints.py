@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.errors import StreamError
 from ..common.metadata_files import read_metadata
 from ..common.model import RESTORING, StreamModel
-from .checkpoint import copy_checkpoint
+from .checkpoint import METADATA, NOTES, copy_checkpoint
 from .deployments import check_settled
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
 _FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
+_OWN = re.compile(
+    rf"(?:{re.escape(RESTORING)}|([^/]+)/(?:{re.escape(_FILE)}|{re.escape(_BRANCHES)}|{_CHECKPOINT}/(?:{METADATA}|"
+    rf"(?:{'|'.join(NOTES)})\.json|(?:offsets|commits|sources/\d+|sources/\d+/offsets)/\d+(?:\.compact)?)))"
+    r"(?:\.[0-9a-f]{32}\.partial)?"
+)
+"""A file that this package writes, by its path in the folder of a model's savepoints."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +126,25 @@ def retaining_sources(storage: Storage, path: str) -> list[str]:
     return [name for name in names if storage.exists(f"{path}/{name}/{_FILE}")]
 
 
-def incomplete(model: StreamModel) -> list[str]:
-    """Returns the incomplete and deleted savepoints of a model. A folder with foreign files is none."""
-    found = []
-    for name in model.storage.list(model.savepoints):
-        files = model.storage.list(folder(model, name))
-        is_own = all(each.startswith((_CHECKPOINT, _BRANCHES, _FILE)) for each in files)
-        if files and is_own and not is_complete(model, name):
-            found.append(name)
+def own_files(storage: Storage, path: str) -> dict[str, list[str]]:
+    """Returns the files that this package wrote in the folder of a model, by the name of the savepoint, complete or not.
+    The name is empty for files of a restore."""
+    found: dict[str, list[str]] = {}
+    below = f"/{'/'.join(path.split('/')[-2:])}/"  # remote storage may write the root in another way
+    for file in sorted(storage.files(path)):
+        if own := _OWN.fullmatch(file.partition(below)[2]):
+            found.setdefault(own[1] or "", []).append(file)
     return found
+
+
+def names(model: StreamModel) -> list[str]:
+    """Returns the names of the savepoints of a model, complete or not. A folder that has only foreign files is none."""
+    return [name for name in own_files(model.storage, model.savepoints) if name]
+
+
+def incomplete(model: StreamModel) -> list[str]:
+    """Returns the incomplete and deleted savepoints of a model."""
+    return [name for name in names(model) if not is_complete(model, name)]
 
 
 def find(model: StreamModel, name: str) -> Savepoint:
@@ -186,6 +202,20 @@ def is_complete(model: StreamModel, name: str) -> bool:
 def forget(model: StreamModel, name: str) -> None:
     """Deletes the file of a savepoint, which is incomplete from then on. Its branches and copies are removed later."""
     model.storage.delete(f"{folder(model, name)}/{_FILE}")
+
+
+def delete_files(storage: Storage, path: str, name: str | None = None) -> None:
+    """Deletes the files of a savepoint in the folder of a model, or those of all, and the folders in which nothing is left.
+    Foreign files stay."""
+    own = own_files(storage, path)
+    for each in own if name is None else [name]:
+        for file in own.get(each, ()):
+            storage.delete(file)
+        for folder in (f"{path}/{each}/{_CHECKPOINT}", f"{path}/{each}") if each else ():
+            if not storage.files(folder):
+                storage.delete(folder)
+    if name is None and not storage.files(path):
+        storage.delete(path)
 
 
 def read(storage: Storage, path: str, name: str) -> Savepoint | None:

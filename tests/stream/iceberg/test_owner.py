@@ -204,3 +204,15 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
         with pytest.raises(StreamError, match="of another catalog"):
             command()
     assert not model.storage.exists(model.stop_request)
+
+
+def test_foreign_files_in_the_folder_of_savepoints_make_it_nobodys(model: StreamModel) -> None:
+    """They are left there when the model is reset, and its next run begins."""
+    owner.forget(model)
+    no_spark: Any = None
+    model.storage.write_text(f"{model.savepoints}/good/.DS_Store", "")
+    owner.check(no_spark, model)
+    model.storage.write_text(f"{model.savepoints}/good/savepoint.json", "{}")
+    with pytest.raises(StreamError, match="Model views: there is a folder"):
+        owner.check(no_spark, model)
+    assert owner.folders(model) == [model.savepoints]

@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.lifecycle import promoting
 from dbt.adapters.spark_streaming.stream.storage import deployments
-from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED
+from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, Swap
 
 NO_SPARK: Any = None
 
@@ -32,3 +32,27 @@ def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
     monkeypatch.setattr(promoting, "_drop", lambda spark, beside: None)
     assert promoting.clean_up(NO_SPARK, model) == promoted
     assert deployments.read(model.storage, model.target) is None
+
+
+def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
+    swap = Swap(
+        PROMOTED,
+        dict.fromkeys(("state", "changelog", "table")),
+        dict.fromkeys(("state", "changelog", "table")),
+    )
+    found = replace(deployments.begin(model), swap=swap)
+    versions = [model, *(deployments.version(model, name) for name in (found.new, found.previous))]
+    foreign = [f"{each.savepoints}/{name}" for each in versions for name in ("good/.DS_Store", "README")]
+    for each in versions:
+        model.storage.write_text(f"{each.savepoints}/good/savepoint.json", "{}")
+        model.storage.write_text(f"{each.checkpoint}/metadata", "{}")
+    for path in foreign:
+        model.storage.write_text(path, "of a user")
+    monkeypatch.setattr(promoting.owner, "claim", lambda *given: None)
+    monkeypatch.setattr(promoting, "tables_of", lambda *given: dict.fromkeys(("state", "changelog", "table")))
+    monkeypatch.setattr(promoting, "readers_beyond", lambda *given: ())
+    promoting._carry_out(NO_SPARK, model, found)
+    assert sorted(model.storage.files(model.storage.savepoints)) == sorted(foreign)

@@ -38,6 +38,44 @@ def test_files_of_others_stay(model: StreamModel) -> None:
     assert model.storage.list(model.savepoints) == ["README", "mine"]
 
 
+def test_a_foreign_file_in_the_folder_of_a_savepoint_stays_and_the_branches_go(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As file managers leave them. A branch that stays keeps its snapshots for ever, and no new savepoint gets the name."""
+    table = SimpleNamespace(uuid="u", name="db.m")
+    branches = {"savepoint_half": 17, "savepoint_mine": 17}
+    monkeypatch.setattr(saving, "tables_of", lambda *given: {"table": table, "state": None})
+    monkeypatch.setattr(saving, "branches_with_prefix", lambda *given: branches)
+    monkeypatch.setattr(saving, "remove_branch", lambda table, branch: branches.pop(branch))
+    foreign = f"{model.savepoints}/half/.DS_Store"
+    model.storage.write_text(foreign, "")
+    savepoints.note_branches(model, "half", {"u": 17})
+    expected = ["db.m: branch savepoint_half", f"{model.savepoints}/half"]
+    assert leftovers(NO_SPARK, model, remove=False) == expected
+    assert leftovers(NO_SPARK, model, remove=True) == expected
+    assert branches == {"savepoint_mine": 17}
+    assert [*model.storage.files(model.savepoints)] == [foreign]
+    assert leftovers(NO_SPARK, model, remove=True) == []
+    savepoints.note_branches(model, "half", {"u": 17})
+    branches["savepoint_half"] = 17
+    forget_all(NO_SPARK, model)
+    assert branches == {"savepoint_mine": 17}
+    assert [*model.storage.files(model.savepoints)] == [foreign]
+
+
+def test_a_folder_that_is_no_savepoint_is_not_deleted(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "working_session", lambda spark: spark)
+    model.storage.write_text(f"{model.savepoints}/mine/notes.txt", "of a user")
+    for name in ("mine", "../m/half"):
+        with pytest.raises(StreamError, match=f"Model m: there is no savepoint '{name}' of it; it has none"):
+            saving.delete(NO_SPARK, model, name)
+    saving.delete(NO_SPARK, model, "half")
+    assert model.storage.list(model.savepoints) == ["mine"]
+
+
 def test_a_model_is_reset_after_an_interrupted_restore(model: StreamModel) -> None:
     """As the message on an interrupted restore says."""
     model.storage.write_text(model.restoring, '{"name": "half", "kept_as": null}')

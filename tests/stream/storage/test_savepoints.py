@@ -20,10 +20,12 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     check_not_interrupted,
     checkpoint_of,
     copy_savepoints,
+    delete_files,
     find,
     forget,
     incomplete,
     listed,
+    names,
     next_name,
     note_branches,
     noted_branches,
@@ -83,8 +85,44 @@ def test_a_foreign_folder_is_no_incomplete_savepoint(model: StreamModel) -> None
     note_branches(model, "half", {"u": 17})
     model.storage.write_text(f"{model.savepoints}/mine/notes.txt", "of a user")
     model.storage.write_text(f"{model.savepoints}/README", "of a user")
+    model.storage.write_text(f"{model.savepoints}/mine/checkpoint/notes.txt", "of a user")
     model.storage.write_text(model.restoring, "{}")
     assert incomplete(model) == ["deleted", "half"]
+    assert names(model) == ["complete", "deleted", "half"]
+
+
+def test_files_that_are_deleted_are_all_that_were_written_and_no_others(model: StreamModel) -> None:
+    checkpoint = checkpoint_of(model, "good")
+    written = (
+        "metadata",
+        "topics.json",
+        "offsets/8",
+        "commits/7",
+        "sources/0/9.compact",
+        "sources/1/offsets/0",
+    )
+    for name in written:
+        model.storage.write_text(f"{checkpoint}/{name}", "{}")
+    note_branches(model, "good", {"u": 17})
+    write(model, savepoint("good"))
+    partial = f"{model.savepoints}/good/savepoint.json.{'0a' * 16}.partial"
+    model.storage.write_text(partial, "{")
+    write(model, savepoint("good.2"))
+    model.storage.write_text(model.restoring, "{}")
+    foreign = [f"{model.savepoints}/good/{name}" for name in (".DS_Store", "checkpoint/sources/mine.txt")]
+    for each in foreign:
+        model.storage.write_text(each, "of a user")
+    delete_files(model.storage, model.savepoints, "good")
+    assert sorted(model.storage.files(f"{model.savepoints}/good")) == foreign
+    assert names(model) == ["good.2"] and model.storage.exists(model.restoring)
+    delete_files(model.storage, model.savepoints)
+    assert sorted(model.storage.files(model.savepoints)) == foreign
+    assert model.storage.list(model.savepoints) == ["good"]
+    for each in foreign:
+        model.storage.delete(each)
+    write(model, savepoint("good"))
+    delete_files(model.storage, model.savepoints)
+    assert not model.storage.exists(model.savepoints)
 
 
 def test_branches_of_an_incomplete_savepoint_are_known_after_a_swap(model: StreamModel) -> None:
