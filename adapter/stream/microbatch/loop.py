@@ -101,9 +101,8 @@ class Batches:
             self._prepared = True
         # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
         at = max(self.position.last_arrival.values(), default=now()) if unfinished else now()
-        done = self.position.flush + 1 if unfinished else 0
         since = self.position.cut if unfinished else None
-        with self._splitter.pieces(batch, number, ordered, since, done) as pieces:
+        with self._splitter.pieces(batch, number, ordered, since) as pieces:
             for piece in pieces:
                 query_id = self.position.query_id or self._query_id()
                 position = replace(self.position.next(number), query_id=query_id, cut=piece.cut)

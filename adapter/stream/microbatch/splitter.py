@@ -47,8 +47,6 @@ _FEWEST = 50_000
 _MANY = 5_000_000
 """Above this number, rows are counted before they are shuffled."""
 _MOST_PIECES = 100
-_MOST_STEPS = 900
-"""Maximum pieces of a micro-batch. `Position.number` allows a thousand steps of it, and flushes need some."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +90,13 @@ class BatchSplitter:
 
     @contextmanager
     def pieces(
-        self, batch: DataFrame, number: int, ordered: StreamModel, since: SplitPoint | None, steps: int
+        self, batch: DataFrame, number: int, ordered: StreamModel, since: SplitPoint | None
     ) -> Iterator[Iterator[SubBatch]]:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
 
         Args:
             ordered: the model, its sources in the order of the checkpoint.
             since: where the first piece that isn't ingested begins; None if no piece is ingested.
-            steps: number of pieces already ingested.
 
         Raises:
             StreamError: the event time has changed, so the rows that are left are unknown.
@@ -127,15 +124,15 @@ class BatchSplitter:
             # event time.
             batch.persist(StorageLevel.DISK_ONLY)
             try:
-                yield self._split(batch, number, since, most, _MOST_STEPS - steps)
+                yield self._split(batch, number, since, most)
             finally:
                 batch.unpersist()
 
     def _split(
-        self, batch: DataFrame, number: int, since: SplitPoint | None, most: int, pieces: int
+        self, batch: DataFrame, number: int, since: SplitPoint | None, most: int
     ) -> Iterator[SubBatch]:
-        """Yields pieces of at most about `most` rows, and at most `pieces` of them."""
-        cuts = self._bounds_of(batch, since, most, min(pieces, _MOST_PIECES))
+        """Yields pieces of at most about `most` rows, and at most `_MOST_PIECES` of them."""
+        cuts = self._bounds_of(batch, since, most)
         if cuts:
             logger.info(
                 f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
@@ -147,7 +144,7 @@ class BatchSplitter:
             rows = batch if is_all else batch.where(self._is_in_piece(batch, start, end))
             yield SubBatch(rows, None if end is None else SplitPoint(end, self._time_names))
 
-    def _bounds_of(self, batch: DataFrame, since: SplitPoint | None, most: int, pieces: int) -> list[int]:
+    def _bounds_of(self, batch: DataFrame, since: SplitPoint | None, most: int) -> list[int]:
         """Returns the event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
@@ -159,7 +156,7 @@ class BatchSplitter:
             .selectExpr("count(*)", "min(time)", f"percentile_approx(time, array({shares}), 2000)")
             .collect()[0]
         )
-        wanted = min(pieces, -(-count // most))
+        wanted = min(_MOST_PIECES, -(-count // most))
         if wanted <= 1 or not quantiles:
             return []
         found = (quantiles[max(0, round(_MOST_PIECES * place / wanted) - 1)] for place in range(1, wanted))

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 
-from ..common.errors import StreamError
 from .unreadable_rows import Unreadable
 from .watermark import from_text, to_text
 
@@ -17,8 +16,8 @@ GROWTH = f"{PREFIX}growth"
 """Property with the `PartGrowth` of each state table."""
 FOLLOWS = f"{PREFIX}table-snapshot"
 """Property of a changelog's commit that adds other writers' changes of the table: the table's snapshot."""
-_FLUSHES = 1_000
-"""Maximum number of steps of a micro-batch, so that `Position.number` is unique."""
+_STEPS = 1_000
+"""Numbers (`Position.number`) of the steps of a micro-batch. One with more steps takes those of the next micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ class Position:
     batch: int
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
-    """Number of the step in its micro-batch: 0 for the first; then further pieces, flushes, rebuilds and edits."""
+    """Number of the step in its micro-batch: 0 for the first, unless its `number` is taken; then further pieces, flushes,
+    rebuilds and edits."""
     folded: bool = False
     """Whether all rows of this step are emitted. The state may be compacted since, and can't emit them again."""
     cut: SplitPoint | None = None
@@ -111,14 +111,8 @@ class Position:
 
     @property
     def number(self) -> int:
-        """Micro-batch and step as one number, as state rows store it. Raises if the next micro-batch may get the same."""
-        if self.flush >= _FLUSHES:
-            raise StreamError(
-                f"Model {self.model}: its state was edited, flushed or rebuilt {self.flush} times since its last "
-                "micro-batch, and more can't be distinguished. Run it when its sources have new rows; then it can be edited "
-                "again."
-            )
-        return self.batch * _FLUSHES + self.flush
+        """Micro-batch and step as one number, as state rows store it: greater than those of all earlier steps."""
+        return self.batch * _STEPS + self.flush
 
     def is_same_step(self, other: Position) -> bool:
         """Returns whether both positions are of the same step of the same stream."""
@@ -138,7 +132,7 @@ class Position:
         return replace(
             self,
             batch=batch,
-            flush=self.flush + 1 if batch == self.batch else 0,
+            flush=max(0, self.number + 1 - batch * _STEPS),
             folded=False,
             before=self.after,
             needs_rebuild=False,

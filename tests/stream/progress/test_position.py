@@ -6,9 +6,6 @@ import itertools
 import json
 from dataclasses import replace
 
-import pytest
-
-from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position, read_position
 
 POSITION = Position(
@@ -71,10 +68,21 @@ def test_a_query_with_another_text_is_an_edit_from_then_on() -> None:
     assert edited.for_text("b").is_edited
 
 
-def test_steps_that_would_have_the_numbers_of_the_next_micro_batch_are_refused() -> None:
-    """A state edited a thousand times between two micro-batches: its rows would count as newer than the next ones."""
-    last = Position("m", "q", batch=3, flush=999)
-    assert last.number == 3999
-    with pytest.raises(StreamError, match="edited, flushed or rebuilt 1000 times since its last micro-batch"):
-        _ = last.next(3).number
-    assert last.next(4).number == 4000
+def test_no_two_steps_have_one_number() -> None:
+    """After a thousand edits between two micro-batches, rows of the state would count as newer than the next ones."""
+    step = Position("m", "q", batch=3, flush=998)
+    edited = replace(step.next(3), needs_rebuild=True)
+    rebuilt = edited.next(3)
+    assert rebuilt.is_rebuild and not rebuilt.needs_rebuild
+    following = [
+        edited,
+        rebuilt,
+        rebuilt.next(4),
+        rebuilt.next(4).next(4),
+        rebuilt.next(4).next(5),
+        rebuilt.next(7),
+    ]
+    assert [each.step for each in following] == [(3, 999), (3, 1000), (4, 1), (4, 2), (5, 0), (7, 0)]
+    assert [each.number for each in following] == [3999, 4000, 4001, 4002, 5000, 7000]
+    assert all(later.is_after(earlier) for earlier, later in itertools.pairwise(following[:4]))
+    assert Position("m", "q", batch=-1, flush=1).next(0).step == (0, 0)
