@@ -255,7 +255,7 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
-            if len({sql(_without_alias(table)).lower() for table in tables}) != 1:
+            if len({sql(_alone(table)).lower() for table in tables}) != 1:
                 raise QueryError(
                     f"{window.kind}() has {_listing(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
@@ -264,16 +264,18 @@ def mark_streams(tree: exp.Query) -> None:
                 mark_stream(table)
 
 
-def _without_alias(table: exp.Table) -> exp.Table:
+def _alone(table: exp.Table) -> exp.Table:
+    """Returns a copy of a table without its alias, comments, and what is joined with it in the same brackets."""
     copy = copied(table)
     copy.set("alias", None)
+    copy.set("joins", None)
     for node in every(copy, exp.Expr):
         node.comments = None
     return copy
 
 
 def _listing(tables: list[exp.Table]) -> str:
-    return ", ".join(dict.fromkeys(sql(_without_alias(table)) for table in tables))
+    return ", ".join(dict.fromkeys(sql(_alone(table)) for table in tables))
 
 
 def mark_stream(table: exp.Expr) -> None:
@@ -314,7 +316,7 @@ def selects_over_streams(tree: exp.Expr) -> set[int]:
 
 def relation_name(table: exp.Table) -> str:
     """Returns the name of a table in the compiled text."""
-    return sql(_without_alias(table))
+    return sql(_alone(table))
 
 
 @dataclass(frozen=True)

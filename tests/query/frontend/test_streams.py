@@ -127,3 +127,18 @@ def test_names_of_views_are_ones_that_spark_takes() -> None:
     )
     views = [stream.view for stream in plan_of(text).streams]
     assert len({*views}) == 2 and all(view.isascii() and view.isidentifier() for view in views)
+
+
+@pytest.mark.parametrize(
+    ("joined", "static"),
+    [
+        ("(d join e on d.k = e.k)", ("d", "e")),
+        ("(x.d as d join e on d.k = e.k)", ("x.d", "e")),
+        ("((d join e on d.k = e.k) join f on f.k = d.k)", ("d", "e", "f")),
+        ("(d join (e join f on f.k = e.k) on d.k = e.k)", ("d", "e", "f")),
+        ("(d version as of 3 join e on d.k = e.k)", ("d VERSION AS OF 3", "e")),
+    ],
+)
+@pytest.mark.parametrize("join", ["join", "left join"])
+def test_a_table_in_brackets_is_read_by_its_name(join: str, joined: str, static: tuple[str, ...]) -> None:
+    assert plan_of(f"select s.k from {STREAM} as s {join} {joined} on d.k = s.k").static == static

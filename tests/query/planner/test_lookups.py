@@ -310,6 +310,18 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
             "no stream is before it",
         ),
         (
+            f"select * from {ORDERS} left join (crm.customers c join dim d on d.k = c.id) on c.id = o.x",
+            "queried for the keys of a join only",
+        ),
+        (
+            f"select * from {ORDERS} join ((crm.customers c join dim d on d.k = c.id) join m on m.k = c.id) on c.id = o.x",
+            "queried for the keys of a join only",
+        ),
+        (
+            f"select * from {ORDERS} join (dim d join (crm.customers c join m on m.k = c.id) on d.k = c.id) on d.k = o.x",
+            "queried for the keys of a join only",
+        ),
+        (
             f"select o.id from {ORDERS} join crm.customers c on c.id = o.x join crm.prices p on p.k = c.k "
             f"union all select o.id from {ORDERS} join crm.prices p on p.k = o.x join crm.customers c on c.id = p.k",
             "wait for each other's answers",
