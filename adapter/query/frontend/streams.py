@@ -79,8 +79,6 @@ class Streams:
     def _name(self, table: exp.Table, relation: str) -> None:
         stream = self.streams.get(relation.lower())
         if stream is None:
-            if conflict := self._known.get(relation.lower(), Known()).conflict:
-                raise QueryError(conflict)
             letters = (char if char.isascii() and char.isalnum() else "_" for char in table.name.lower())
             view = "stream_" + "".join(letters)
             while any(view == other.view for other in self.streams.values()):
@@ -103,6 +101,12 @@ class Streams:
         made._times = {relation: {**times} for relation, times in self._times.items()}
         made._known = self._known if declared else {}
         return made
+
+    def check_declarations(self) -> None:
+        """Raises `QueryError` if the project's declarations of a stream contradict each other."""
+        for stream in self.streams.values():
+            if conflict := self.known(stream.view).conflict:
+                raise QueryError(conflict)
 
     def known(self, view: str) -> Known:
         """Returns the project's declarations of the stream with this view."""
@@ -170,8 +174,11 @@ def _name_prefix(tree: exp.Query) -> str:
 
 def _passes_rows(query: exp.Expr) -> bool:
     """Whether a query passes its streams' rows through one by one, so that a time column may be the stream's."""
+    cut = ("limit", "offset", "fetch")
+    if any(each.args.get(clause) for each in every(query, exp.SetOperation) for clause in cut):
+        return False
     return all(
-        not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", "limit"))
+        not any(select.args.get(clause) for clause in ("group", "distinct", "having", "qualify", *cut))
         and sum(map(hints.reads_stream, relations(select))) == 1
         and not any(every(select, exp.Window))
         for select in every(query, exp.Select)

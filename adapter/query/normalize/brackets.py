@@ -16,7 +16,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..frontend import hints
+from ..frontend import hints, select_numbers
 from ..sql.nodes import every
 
 
@@ -42,6 +42,8 @@ def _remove(brackets: exp.Subquery) -> None:
             inner.set("joins", None)
             below = exp.Select(expressions=[exp.Star()]).from_(inner, copy=False)
             below.set("joins", joins)
+            if isinstance(outer := brackets.find_ancestor(exp.Select), exp.Select):
+                select_numbers.copy_number(below, outer)
             brackets.set("this", below)
     elif not more and isinstance(around, exp.From) and isinstance(select := around.parent, exp.Select):
         inner.set("joins", None)

@@ -9,14 +9,16 @@ WHERE place = 1
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
 from ..aggregates.types import find_ties
 from ..errors import QueryError
-from ..frontend import hints
+from ..frontend import hints, select_numbers
 from ..frontend.streams import Known
-from ..normalize import as_of_joins, conditions, on_change
+from ..normalize import as_of_joins, brackets, conditions, on_change
+from ..normalize.names import own_names
 from ..normalize.rankings import limits, qualify, ranks
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
@@ -44,8 +46,29 @@ def batch_text(
         QueryError: as plain SQL it would return rows that a stream leaves out.
     """
     tree = parse(text)
-    untimed_rows.number_selects(tree)
-    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(tree)))
+    select_numbers.number_selects(tree)
+    taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+    if not taken:
+        rewritten = _rewritten(tree, ask, known, dropped)
+        return text if rewritten == tree else sql(rewritten)
+    own_names.mark_names(tree)
+    with own_names.as_written():
+        marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
+        asked = own_names.asked_as_written(ask, taken)
+        rewritten = _rewritten(tree, asked, own_names.marked(known), marked)
+    return text if rewritten == tree else own_names.separate_names(sql(rewritten), taken)
+
+
+def _rewritten(
+    tree: exp.Query,
+    ask: QueryRunner | None,
+    known: Mapping[str, Known],
+    dropped: Collection[untimed_rows.DroppedRows],
+) -> exp.Query:
+    """Returns a rewritten copy of a tree; see `batch_text`."""
+    unbracketed = copied(tree)
+    brackets.remove(unbracketed)
+    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(unbracketed)))
     if not _has_literal_rows(rewritten):
         hints.mark_streams(rewritten)
     if ask is not None:
@@ -53,7 +76,7 @@ def batch_text(
     try:
         rewritten = limits.write_as_ranks(copied(rewritten), _limits_same_rows)
     except QueryError:
-        pass  # in batch, any rows may be the first
+        pass  # any rows may be the first in batch
     as_of_joins.write_as_joins(rewritten, known)
     for select in every(rewritten, exp.Select):
         break_ties(select)
@@ -61,7 +84,7 @@ def batch_text(
     for lateral in filter(hints.reads_stream, list(every(rewritten, exp.Lateral))):
         conditions.order_limits(lateral.this)
     untimed_rows.exclude_dropped(rewritten, dropped)
-    return text if rewritten == tree else sql(rewritten)
+    return rewritten
 
 
 def _has_literal_rows(tree: exp.Query) -> bool:

@@ -4,7 +4,7 @@ A place is a SELECT, identified by its number in the parsed text, which its copi
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
->>> number_selects(tree)
+>>> select_numbers.number_selects(tree)
 >>> exclude_dropped(tree, [DroppedRows(0, "ts", "b")])
 >>> print(sql(tree))
 SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ..frontend import select_numbers
 from ..sql.clauses import relations
 from ..sql.dialect import DIALECT, sql
 from ..sql.instants import is_usable
 from ..sql.names import unmarked
 from ..sql.nodes import every
-
-_NUMBER = "number_in_text"
 
 
 @dataclass(frozen=True)
@@ -43,21 +42,10 @@ class DroppedRows:
         return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
 
 
-def number_selects(tree: exp.Expr) -> None:
-    """Numbers the SELECTs of a text. Changes the tree."""
-    for place, select in enumerate(every(tree, exp.Select)):
-        select.meta[_NUMBER] = place
-
-
 def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
     """Returns the place of a SELECT, as a tuple; empty if the SELECT isn't part of the author's text."""
-    place = select.meta.get(_NUMBER)
+    place = select_numbers.number_of(select)
     return () if place is None else (DroppedRows(place, time, alias),)
-
-
-def copy_number(below: exp.Select, select: exp.Select) -> None:
-    """Copies the number of a SELECT of the author's text to a generated query over its relations."""
-    below.meta[_NUMBER] = select.meta.get(_NUMBER)
 
 
 def exclude_dropped(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
@@ -66,7 +54,7 @@ def exclude_dropped(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
         return
     for select in list(every(tree, exp.Select)):
         for each in dropped:
-            if each.select == select.meta.get(_NUMBER):
+            if each.select == select_numbers.number_of(select):
                 _filter_dropped(select, each)
 
 

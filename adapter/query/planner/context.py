@@ -12,6 +12,7 @@ from ..aggregates.model import Key
 from ..frontend import hints
 from ..frontend.streams import Streams
 from ..normalize import event_clock
+from ..normalize.names import ctes
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
@@ -50,6 +51,7 @@ class Planner(ABC):
         settings: PlannerSettings,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
+        streams.check_declarations()
         self.streams, self.leaving = streams.copy(), leaving
         if next(hints.windows_under(self.tree), None) is not None:
             event_clock.replace_clocks(self.tree)
@@ -65,6 +67,8 @@ class Planner(ABC):
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
         """Places where each operator drops rows without an event time, by its name."""
         self.windows_planned = 0
+        self.read_again = ctes.random_and_read_again(self.tree)
+        """Identities of the non-deterministic CTEs that the tree reads more than once."""
 
     @abstractmethod
     def source(self, table: exp.Table) -> Operator:

@@ -22,7 +22,7 @@ from ..errors import (
     UnboundedStateError,
     UnintendedQueryError,
 )
-from ..frontend import hints, mini_batch
+from ..frontend import hints, mini_batch, select_numbers
 from ..frontend.streams import Known, Stream, Streams
 from ..frontend.written_clauses import written_clauses
 from ..normalize import conditions, event_clock, model_text
@@ -239,14 +239,11 @@ def _plan_with_separate_names(
         found = made(text, tree, known, domains, ask=ask)
         return replace(found, batch=partial(batch_text, text, ask, known, found.dropped))
 
-    def asked(query: str) -> Sequence[object]:
-        assert ask is not None
-        return [own_names.marked_in(each, taken) for each in ask(own_names.separate_names(query, taken))]
-
     own_names.mark_names(tree)
     domains = [own_names.marked_column(name) for name in domains]
     with own_names.as_written():
-        found = made(text, tree, own_names.marked(known), domains, ask=None if ask is None else asked)
+        asked = own_names.asked_as_written(ask, taken)
+        found = made(text, tree, own_names.marked(known), domains, ask=asked)
     dropped = tuple(each.as_written() for each in found.dropped)
     return replace(found, taken=taken, dropped=dropped, batch=partial(batch_text, text, ask, known, dropped))
 
@@ -419,7 +416,7 @@ def _parse(text: str) -> exp.Query:
         flinks_words.check(text, None)
         raise
     left_over_commas.check(text)
-    untimed_rows.number_selects(tree)
+    select_numbers.number_selects(tree)
     hints.freeze_printed_columns(tree)
     return tree
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..frontend import hints
+from ..frontend import hints, select_numbers
 from ..frontend.select_kind import is_grouped
 from ..normalize import (
     asked_relations,
@@ -19,7 +19,7 @@ from ..normalize import (
     subqueries_below,
 )
 from ..normalize.rankings import ranks
-from ..plan import column_origins, untimed_rows
+from ..plan import column_origins
 from ..plan.operator import Operator, in_order
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
@@ -114,7 +114,7 @@ def _number_moved_query(select: exp.Select) -> None:
     """Gives the query that the join of a SELECT was moved to the number of that SELECT, so that the rows that it drops
     are found in the author's text."""
     (below,) = relations(select)
-    untimed_rows.copy_number(below.this, select)
+    select_numbers.copy_number(below.this, select)
 
 
 def _passes_window_end(select: exp.Select, source: FromItem) -> bool:

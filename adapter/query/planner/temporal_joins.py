@@ -9,11 +9,10 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ..errors import EVENT_TIME_IN_YAML, QueryError, UnintendedQueryError
-from ..frontend import hints
+from ..frontend import hints, select_numbers
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first
-from ..plan import untimed_rows
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
@@ -72,7 +71,7 @@ def plan_temporal_join(
         node.meta.setdefault(_AS_WRITTEN, versions.time.copy())
         if nest_first(select, count):
             (below, *_) = relations(select)
-            untimed_rows.copy_number(below.this, select)
+            select_numbers.copy_number(below.this, select)
             return planner.select(select)
         raise QueryError(
             f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say which relation each column "

@@ -12,6 +12,7 @@ from ..aggregates.model import WindowAggregateSpec
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
+from ..normalize.names import ctes
 from ..plan.operator import Operator, UnboundedState, input_name, ttl_over
 from ..plan.operators.project import Project
 from ..plan.operators.recompute import Recompute
@@ -45,6 +46,10 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     for table in every(node, exp.Table):
         if hints.is_stream(table) and planner.streams.known(table.name).replaces:
             raise QueryError("A windowing table function over an updating stream.")
+    if any(ctes.random_cte(each) in planner.read_again for each in every(node, exp.Subquery)):
+        raise QueryError(
+            "A WITH that holds a function that gives another value each time, and is read twice."
+        )
     changes = planner.emission.changes
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_WINDOWS)

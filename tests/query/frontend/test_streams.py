@@ -142,3 +142,25 @@ def test_names_of_views_are_ones_that_spark_takes() -> None:
 @pytest.mark.parametrize("join", ["join", "left join"])
 def test_a_table_in_brackets_is_read_by_its_name(join: str, joined: str, static: tuple[str, ...]) -> None:
     assert plan_of(f"select s.k from {STREAM} as s {join} {joined} on d.k = s.k").static == static
+
+
+@pytest.mark.parametrize("cut", ["limit 10", "limit 10 offset 1"])
+def test_rows_that_a_limit_cuts_off_are_measured_on_the_declared_time(cut: str) -> None:
+    """The window's time is that of the first rows, whichever of two equal windows is asked."""
+    both = "select k, at from raw.bid union all select k, at from raw.ask"
+    marked = both.replace("raw.bid", "(select /*+ STREAM */ * from raw.bid) as b").replace(
+        "raw.ask", "(select /*+ STREAM */ * from raw.ask) as a"
+    )
+    rows = window("tumble", f"({marked} order by k {cut})", "1 hour", time="at")
+    groups = f"select window_end, k, count(*) as n from {rows} group by window_start, window_end, k"
+    text = f"with w as ({groups}) select a.n, b.n as m from w as a join w as b using (k, window_end)"
+    known = {"raw.bid": Known(event_time="ts"), "raw.ask": Known(event_time="ts")}
+    assert [each.event_time for each in plan_of(text, known).streams] == ["ts", "ts"]
+
+
+def test_declarations_that_contradict_each_other_matter_only_where_they_are_used() -> None:
+    known = {"raw.bid": Known(conflict="Two sources declare raw.bid.")}
+    grouped = f"select window_start, window_end, count(*) as n from {TUMBLE} group by all"
+    assert plan_of(grouped, known).streams
+    with pytest.raises(QueryError, match="Two sources"):
+        plan_of("select k, count(*) as n from (select /*+ STREAM */ * from raw.bid) as b group by k", known)

@@ -6,10 +6,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
 from dbt.adapters.spark_streaming.query.plan.operators.window_rows import WindowRows
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.query.trees import (
@@ -144,3 +146,26 @@ def test_a_predicate_on_time_over_a_join_that_time_bounds_is_told() -> None:
             QueryError, match="over an interval join is not supported; put it on the streams below"
         ):
             flow(f"select ts, k from {rows} {lately}", None, ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "read"),
+    [
+        ("select window_end, k, rand() as r from {}", "select k, r from u where r"),
+        (
+            "select window_start, window_end, k, rand() as r from {}",
+            "select k, sum(r) as r from u group by window_start, window_end, k having r",
+        ),
+        (
+            "select k, n, rand() as r from (select window_end, k, count(*) as n from {} "
+            "group by window_start, window_end, k)",
+            "select k, r from u where r",
+        ),
+    ],
+)
+def test_random_rows_of_windows_that_are_read_twice_are_computed_once(rows: str, read: str) -> None:
+    stream = expansion.expand("s", window_arguments.make("tumble", "ts", "1 hour"))
+    text = f"with u as ({rows.format(f'{stream} as w')}) {read} < 0.5 union all {read} >= 0.5"
+    made = generate.program(plan_query.plan(text, {"s": Known(event_time="ts")}, may_grow=True))
+    texts = [made.output, *(each.sql for each in made.items if isinstance(each, Step))]
+    assert sum(each.count("RAND()") for each in texts) == 1

@@ -9,6 +9,7 @@ A CTE that is read twice is planned twice; equal window operators are merged by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
@@ -70,7 +71,7 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
     """
     read: set[str] = set()
     for query in every(tree, exp.Subquery):
-        if (found := query.meta_get(_RANDOM)) is None or not concerned(query):
+        if (found := random_cte(query)) is None or not concerned(query):
             continue
         if found in read:
             raise QueryError(
@@ -78,6 +79,22 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
                 "which would be two queries here; read it once, or put it into a separate model."
             )
         read.add(found)
+
+
+def random_and_read_again(tree: exp.Expr) -> set[str]:
+    """Returns the identities of the non-deterministic CTEs that a tree reads more than once.
+
+    Args:
+        tree: the result of `inline`.
+    """
+    read = Counter(random_cte(each) for each in every(tree, exp.Subquery))
+    return {identity for identity, times in read.items() if identity is not None and times > 1}
+
+
+def random_cte(query: exp.Subquery) -> str | None:
+    """Returns the identity of the non-deterministic CTE that a subquery was; None if it was no such CTE."""
+    identity: str | None = query.meta_get(_RANDOM)
+    return identity
 
 
 def _name_columns(query: exp.Subquery) -> None:

@@ -29,6 +29,7 @@ from ...errors import QueryError
 from ...frontend.streams import Known
 from ...program import Program, with_texts
 from ...sql import names
+from ...sql.functions import QueryRunner
 from ...sql.names import unmarked
 from ...sql.nodes import every
 
@@ -121,6 +122,14 @@ def marked_in(answer: object, taken: Collection[str]) -> object:
     return re.sub(
         r"\w+", lambda found: names.marked(found[0]) if found[0].lower() in taken else found[0], answer
     )
+
+
+def asked_as_written(ask: QueryRunner | None, taken: Collection[str]) -> QueryRunner | None:
+    """Returns a function that asks a session what a marked tree asks: with the author's names in the query, and marks in
+    the answer. None without a session."""
+    if ask is None:
+        return None
+    return lambda query: [marked_in(each, taken) for each in ask(separate_names(query, taken))]
 
 
 @contextmanager
