@@ -150,9 +150,10 @@ class DbtProject:
             )
         return found
 
-    def check_models(self, names: Iterable[str]) -> None:
-        """Raises `ProjectError` unless all of these are streaming models, before a command changes the first one."""
-        for name in names:
+    def check_models(self, names: Sequence[str]) -> None:
+        """Raises `ProjectError` if one of these isn't a streaming model, before a command changes the first one, which it
+        checks itself."""
+        for name in names[1:]:
             self.streaming_model(name)
 
     def table_of(self, name: str) -> str:
