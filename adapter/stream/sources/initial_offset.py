@@ -27,6 +27,7 @@ from ..iceberg.table import IcebergTable, load
 from ..storage.checkpoint import (
     last_snapshot,
     planned_batch,
+    read_by_place,
     read_checkpoint,
     read_offsets,
     read_whole,
@@ -37,9 +38,14 @@ from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ...environment.storage import Storage
+
 logger = AdapterLogger("Spark")
 
 _NEVER = str(2**62)
+_EARLIEST = {"startingoffsets": "earliest"}
+_OF_KAFKA = "\0v"
+"""Spark's connector for Kafka begins the file of an initial offset with this; the log of read files begins with v."""
 
 
 def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
@@ -50,11 +56,9 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     """
     if planned_batch(model.storage, model.checkpoint) is not None:
         return False
+    _forget_offsets(model)
     found: dict[int, int | None] = {}
     for number, source in enumerate(model.sources):
-        # An earlier attempt, with other options of the source, may have left one; rows before it would be skipped.
-        if source.is_table:
-            model.storage.delete(_path_of_offset(model, number))
         if (table := table_from_beginning(spark, source)) is None:
             continue
         changed = has_changed_rows(source, table)
@@ -65,6 +69,28 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     if found or model.storage.exists(whole_file(model.checkpoint)):
         model.storage.write_text(whole_file(model.checkpoint), json.dumps(found))
     return bool(found) or bootstrapped_from(model) is not None
+
+
+def _forget_offsets(model: StreamModel) -> None:
+    """Deletes initial offsets that an earlier attempt left, with other options of the sources: rows before them would be
+    skipped. Offsets of the same options stay: each run would begin with newer messages than the one before."""
+    storage, file = model.storage, f"{model.checkpoint}/starts.json"
+    known, starts = read_by_place(storage, file), {}
+    for number, source in enumerate(model.sources):
+        if source.is_table:
+            storage.delete(_path_of_offset(model, number))
+        if source.format != "kafka":
+            continue
+        given = {name.lower(): value for name, value in source.options.items()}
+        start = {name: value for name, value in given.items() if name.startswith("starting")} or _EARLIEST
+        starts[number] = start
+        path = f"{model.checkpoint}/sources/{number}/0"
+        is_other = start == _EARLIEST or start != known.get(number, start)
+        if is_other and (storage.read_text(path) or "").startswith(_OF_KAFKA):
+            _delete_checksum(storage, path)
+            storage.delete(path)
+    if starts and starts != known:
+        storage.write_text(file, json.dumps(starts))
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
@@ -195,9 +221,14 @@ def _path_of_offset(model: StreamModel, number: int) -> str:
 def _write_offset(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
     place = _path_of_offset(model, number)
-    # Hadoop's checksum of the previous file.
-    model.storage.delete(f"{place.removesuffix('0')}.0.crc")
+    _delete_checksum(model.storage, place)
     model.storage.write_text(place, json.dumps(note))
+
+
+def _delete_checksum(storage: Storage, path: str) -> None:
+    """Deletes Hadoop's checksum of a file that is replaced or deleted: it fails to read or to rename another one there."""
+    folder, _, name = path.rpartition("/")
+    storage.delete(f"{folder}/.{name}.crc")
 
 
 def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:

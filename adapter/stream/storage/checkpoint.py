@@ -12,7 +12,7 @@ from ...environment.storage import Storage
 
 METADATA = "metadata"
 """The file with the query's id."""
-NOTES = ("sources", "schemas", "static", "topics", "files", "columns", "whole", "bootstrap")
+NOTES = ("sources", "schemas", "static", "topics", "files", "columns", "whole", "starts", "bootstrap")
 """Names of the files that this package adds to a checkpoint."""
 
 

@@ -98,3 +98,62 @@ def test_what_an_earlier_attempt_left_is_not_where_a_stream_begins(
     model.storage.write_text(f"{model.checkpoint}/sources/0/offsets/0", offset(5))
     assert not begin_with_all(no_spark, model), "it has begun"
     assert begins(model) == {"snapshot_id": 5, "position": 1}
+
+
+def of_kafka(tmp_path: Path, **options: str) -> StreamModel:
+    """A model that reads a topic and a folder, before its first micro-batch is planned."""
+    sources = (StreamSource("bids", "", "kafka", options=options), StreamSource("clicks", "/clicks", "json"))
+    return StreamModel("m", "lake.db.m", "lake.db.m__state", Storage(str(tmp_path), lambda: None), sources)
+
+
+def left(model: StreamModel) -> list[str]:
+    """What is left of an earlier attempt, after another one has begun."""
+    no_spark: Any = None
+    assert not begin_with_all(no_spark, model)
+    paths = ("0/0", "1/0")
+    return [path for path in paths if model.storage.exists(f"{model.checkpoint}/sources/{path}")]
+
+
+EARLIEST, LATEST = {"startingOffsets": "earliest"}, {"StartingOffsets": "latest"}
+MONDAY = {"startingTimestamp": "1700000000000"}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "stays"),
+    [
+        (LATEST, LATEST, True),
+        (LATEST, EARLIEST, False),
+        (LATEST, {}, False),
+        (LATEST, MONDAY, False),
+        (MONDAY, MONDAY, True),
+        (EARLIEST, LATEST, False),
+        ({}, {"kafka.group.id": "g"}, False),
+        (None, {}, False),
+        (None, LATEST, True),
+    ],
+)
+def test_a_stream_of_kafka_begins_where_its_options_say(
+    tmp_path: Path, before: dict[str, str] | None, now: dict[str, str], stays: bool
+) -> None:
+    """Spark stores an initial offset even if there are no messages to plan. With the same `latest` it is right: what
+    comes between two runs is read. `None`: an earlier version of this package, which noted no options."""
+    if before is not None:
+        assert left(of_kafka(tmp_path, **before)) == []
+    model = of_kafka(tmp_path, **now)
+    model.storage.write_text(f"{model.checkpoint}/sources/0/0", '\0v1\n{"bids":{"0":100}}')
+    model.storage.write_text(f"{model.checkpoint}/sources/0/.0.crc", "of Hadoop")
+    model.storage.write_text(f"{model.checkpoint}/sources/1/0", 'v1\n{"path":"file:///a.json"}')
+    for _ in range(2):
+        assert left(model) == (["0/0", "1/0"] if stays else ["1/0"])
+        assert model.storage.exists(f"{model.checkpoint}/sources/0/.0.crc") is stays
+
+
+def test_a_stream_of_kafka_that_has_begun_keeps_its_offset_and_files_keep_their_log(tmp_path: Path) -> None:
+    model = of_kafka(tmp_path, **LATEST)
+    assert left(model) == []
+    log = f"{model.checkpoint}/sources/0/0"
+    model.storage.write_text(log, 'v1\n{"path":"file:///a.json"}')
+    assert left(of_kafka(tmp_path)) == ["0/0"], "the sources were in another order"
+    model.storage.write_text(log, '\0v1\n{"bids":{"0":100}}')
+    model.storage.write_text(f"{model.checkpoint}/offsets/0", 'v1\n{}\n{"bids":{"0":101}}\n-')
+    assert left(of_kafka(tmp_path)) == ["0/0"]
