@@ -111,13 +111,12 @@ def test_a_file_that_is_cut_short(cause: str) -> None:
     found = sentence(f"{said}\nCaused by: {cause}")
     assert found == (
         "Model curves: of its source raw.events the file file:///data/events/a.json.gz is truncated, or still being "
-        "written. Put files in place whole: write them elsewhere, or under a name that begins with '_' or '.', and "
-        "move them in when they are complete; the next run reads it once it is. No row of this micro-batch was "
-        "ingested."
+        "written. Write files elsewhere, or under a name that begins with '_' or '.', and move them into the folder "
+        "when they are complete; the next run reads this one once it is. No row of this micro-batch was ingested."
     )
     in_batch = readable(RuntimeError(f"{said}\nCaused by: {cause}"))
     assert in_batch.startswith(
-        "The file file:///data/events/a.json.gz is truncated, or still being written. Put files in"
+        "The file file:///data/events/a.json.gz is truncated, or still being written. Write files"
     )
 
 
@@ -139,7 +138,7 @@ def test_a_file_without_its_footer(cause: str, kind: str) -> None:
         f"the file file:///data/events/a doesn't end as {kind} file does: it is truncated, or still being"
         in found
     )
-    assert "Put files in place whole" in found and "Remove" not in found
+    assert "Write files elsewhere" in found and "Remove" not in found
 
 
 @pytest.mark.parametrize(
