@@ -46,11 +46,16 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
     """
     wanted = {relation.lower() for relation in relations}
     found: dict[str, LookupTable] = {}
-    named = [table for table in every(tree, exp.Table) if hints.relation_name(table).lower() in wanted]
+    named = [table for table in every(tree, exp.Table) if _name_of(table).lower() in wanted]
     views: dict[int, str] = {}
     names = frozenset(node.this.lower() for node in every(tree, exp.Identifier))
     for table in sorted(named, key=_index_of_join):
-        relation = hints.relation_name(table)
+        relation = _name_of(table)
+        if any(table.args.get(clause) for clause in ("sample", "version", "when", "pivots")):
+            raise QueryError(
+                f"'{hints.relation_name(table)}' is of a lookup table, of which only the rows of a join's keys are asked; "
+                f"leave out what follows {relation}."
+            )
         if hints.is_stream(table):
             raise QueryError(
                 f"{relation} is a lookup table, which can't be read as a stream. {_example_join(relation)}."
@@ -98,6 +103,12 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
                     f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
                     "a WITH below, and read that in the expression."
                 )
+
+
+def _name_of(table: exp.Table) -> str:
+    """Returns a table's name, without TABLESAMPLE, a version or PIVOT."""
+    parts = {part: table.args[part].copy() for part in ("this", "db", "catalog") if table.args.get(part)}
+    return hints.relation_name(exp.Table(**parts))
 
 
 def _index_of_join(table: exp.Table) -> int:

@@ -283,6 +283,14 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
             f"select * from {ORDERS} full outer join crm.customers c on c.id = o.x",
             "so a FULL OUTER JOIN with it",
         ),
+        (
+            f"select * from {ORDERS} join crm.customers tablesample (10 percent) c on c.id = o.x",
+            "leave out what follows crm.customers",
+        ),
+        (
+            f"select * from {ORDERS} join crm.customers version as of 3 c on c.id = o.x",
+            "leave out what follows crm.customers",
+        ),
         (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON isn't possible"),
         (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON isn't possible"),
         (f"select * from {ORDERS} natural join crm.customers c", "name them, with USING"),
