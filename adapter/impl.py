@@ -66,7 +66,7 @@ else:
         globals(),
         {
             "project": ["model_configs", "stream_node", "streaming"],
-            "query.planner": ["plan_query"],
+            "query.normalize": ["model_text"],
             "stream.iceberg": ["maintenance", "owner", "ownership", "table as iceberg"],
             "stream.lifecycle": ["batch_tables"],
             "stream.progress": ["report", "unreadable_rows"],
