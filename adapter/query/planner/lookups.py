@@ -53,8 +53,8 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
         relation = _name_of(table)
         if any(table.args.get(clause) for clause in ("sample", "version", "when", "pivots")):
             raise QueryError(
-                f"'{hints.relation_name(table)}' is of a lookup table, of which only the rows of a join's keys are asked; "
-                f"leave out what follows {relation}."
+                f"'{hints.relation_name(table)}' is of a lookup table: only its rows with the keys of the join are read. "
+                f"Leave out what follows {relation}."
             )
         if hints.is_stream(table):
             raise QueryError(

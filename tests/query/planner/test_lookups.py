@@ -285,11 +285,11 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         ),
         (
             f"select * from {ORDERS} join crm.customers tablesample (10 percent) c on c.id = o.x",
-            "leave out what follows crm.customers",
+            "Leave out what follows crm.customers",
         ),
         (
             f"select * from {ORDERS} join crm.customers version as of 3 c on c.id = o.x",
-            "leave out what follows crm.customers",
+            "Leave out what follows crm.customers",
         ),
         (f"select * from {ORDERS} cross join crm.customers c", "so a join without ON isn't possible"),
         (f"select * from {ORDERS}, crm.customers c where c.id = o.x", "so a join without ON isn't possible"),
