@@ -69,26 +69,23 @@ def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = 
         tree: the result of `inline`.
         concerned: which inlined CTEs to check.
     """
-    read: set[str] = set()
+    for identity in random_and_read_again(tree, concerned):
+        raise QueryError(
+            f"WITH {identity.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
+            "which would be two queries here; read it once, or put it into a separate model."
+        )
+
+
+def random_and_read_again(
+    tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True
+) -> tuple[str, ...]:
+    """Returns the identities of the non-deterministic CTEs that a tree reads more than once. Arguments as in
+    `check_read_once`."""
+    read: Counter[str] = Counter()
     for query in every(tree, exp.Subquery):
-        if (found := random_cte(query)) is None or not concerned(query):
-            continue
-        if found in read:
-            raise QueryError(
-                f"WITH {found.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
-                "which would be two queries here; read it once, or put it into a separate model."
-            )
-        read.add(found)
-
-
-def random_and_read_again(tree: exp.Expr) -> set[str]:
-    """Returns the identities of the non-deterministic CTEs that a tree reads more than once.
-
-    Args:
-        tree: the result of `inline`.
-    """
-    read = Counter(random_cte(each) for each in every(tree, exp.Subquery))
-    return {identity for identity, times in read.items() if identity is not None and times > 1}
+        if (identity := random_cte(query)) is not None and concerned(query):
+            read[identity] += 1
+    return tuple(identity for identity, times in read.items() if times > 1)
 
 
 def random_cte(query: exp.Subquery) -> str | None:
