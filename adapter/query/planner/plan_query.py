@@ -237,13 +237,12 @@ def _plan_with_separate_names(
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         found = made(text, tree, known, domains, ask=ask)
-        return replace(found, batch=partial(batch_text, text, ask, known, found.dropped))
-
-    own_names.mark_names(tree)
-    domains = [own_names.marked_column(name) for name in domains]
-    with own_names.as_written():
-        asked = own_names.asked_as_written(ask, taken)
-        found = made(text, tree, own_names.marked(known), domains, ask=asked)
+    else:
+        own_names.mark_names(tree)
+        domains = [own_names.marked_column(name) for name in domains]
+        with own_names.as_written():
+            asked = own_names.asked_as_written(ask, taken)
+            found = made(text, tree, own_names.marked(known), domains, ask=asked)
     dropped = tuple(each.as_written() for each in found.dropped)
     return replace(found, taken=taken, dropped=dropped, batch=partial(batch_text, text, ask, known, dropped))
 
