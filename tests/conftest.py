@@ -27,6 +27,12 @@ os.environ.pop("COLUMNS", None)
 gc.set_threshold(100_000, 20, 50)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuses test names that hold an object's address: the processes of one run would collect different tests."""
+    if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"give the values of a parametrized test ids: {addresses[0]}")
+
+
 @pytest.fixture(scope="session")
 def storage_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The storage root of the run: warehouse, catalog and state of all tests."""

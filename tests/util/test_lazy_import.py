@@ -49,8 +49,9 @@ def at_run_time(statement: ast.If) -> set[tuple[str, str]]:
     return {(f"{package}.{module}", alias or module) for package, module, alias in named}
 
 
-@pytest.mark.parametrize(("path", "statement"), [*lazy_modules()], ids=lambda each: str(each)[:40])
-def test_what_type_checkers_see_is_there_at_run_time(path: str, statement: ast.If) -> None:
+@pytest.mark.parametrize("path", [path for path, _ in lazy_modules()])
+def test_what_type_checkers_see_is_there_at_run_time(path: str) -> None:
+    statement = dict(lazy_modules())[path]
     assert for_type_checkers(path, statement) == at_run_time(statement)
 
 
