@@ -186,12 +186,12 @@ class AggregateBuilder:
         """Text of the input rows with the columns that keys and times need."""
         return self.text.reads(self.fixed)
 
-    def output(self, relation: str) -> str:
-        """Returns SQL of the author's select list and HAVING, over the finished windows."""
+    def output(self, relation: str) -> exp.Select:
+        """Returns the author's select list and HAVING over the finished windows."""
         query = self.finished(exp.to_table(relation))
         break_ties(query)
         decide_extremes(query)
-        return sql(query)
+        return query
 
     def finished(self, relation: exp.Expr) -> exp.Select:
         """Returns the author's select list and HAVING over `relation`, as a tree."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from ..windows.windows import Window
 from .aggregates import Types
 
@@ -98,7 +100,6 @@ class WindowedRows:
     """The input rows of a window operator."""
 
     name: str
-    level: int
     window: Window
     streams: tuple[str, ...]
     rows: str
@@ -107,8 +108,10 @@ class WindowedRows:
     """The author's text of the input, without slices, to compare an edited query."""
     time_carries: str | None = None
     """The column of the windows below that is the time column of these; None over a stream, or for another column."""
-    written: str = ""
-    """The input as its author wrote it, for `explain`."""
+    reads: tuple[str, ...] = ()
+    """Names of the window operators whose results it reads; empty over streams."""
+    written: exp.Query
+    """The input as its author wrote it, for `explain`. Callers must not change it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +123,8 @@ class WindowAggregateSpec(WindowedRows):
     """Key names of each grouping set. None for a plain GROUP BY."""
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
-    output: str
-    """SQL of the author's select list and HAVING, over the relation of finished windows."""
+    output: exp.Select
+    """The author's select list and HAVING, over the relation of finished windows. Callers must not change it."""
     session_keys: tuple[str, ...] = ()
     """The group keys that sessions are partitioned by."""
     enumerated: Enumerated | None = None
@@ -143,8 +146,8 @@ class GroupAggregateSpec:
     grouping_sets: tuple[tuple[str, ...], ...] | None
     metrics: tuple[Metric, ...]
     distinct_sets: tuple[DistinctSet, ...]
+    written: exp.Query
+    """The input as its author wrote it, for `explain`. Callers must not change it."""
     signed: bool = False
     """Whether input rows may be retractions, which have ``sign`` −1."""
     enumerated: Enumerated | None = None
-    written: str = ""
-    """The input as its author wrote it, for `explain`."""

@@ -108,9 +108,8 @@ class Overwriting:
         if not self._results.specs:
             return reduce(WindowRange.hull, (ranges.touched_windows(window, span) for window in self.windows))
         found: dict[str, WindowRange] = {}
-        for spec in self._by_level():
-            lower = [other for other in self._results.specs if other.level < spec.level]
-            times = [_times_of_results(spec, other, found[other.name]) for other in lower]
+        for spec in self._results.specs:
+            times = [_times_of_results(spec, each, found[each.name]) for each in self._read_by(spec)]
             found[spec.name] = self._touched_windows(spec, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
 
@@ -149,7 +148,7 @@ class Overwriting:
                 f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
                 f"where {_crosses_edge(ends)}"
             )
-            return self._ask(self._text(self._inputs(searched), query))
+            return self._ask(self._text(self._inputs(self._of_all(searched)), query))
 
         return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
@@ -183,7 +182,7 @@ class Overwriting:
             streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
-            text = self._text(self._inputs(ends), output)
+            text = self._text(self._inputs(self._of_all(ends)), output)
         return Overwrite(text, self._column, condition, ends)
 
     def first_times(self) -> str | None:
@@ -200,7 +199,7 @@ class Overwriting:
     def reaches_back(self, oldest: int) -> dict[StreamExtent, int]:
         """Returns stream with a plain event time → time from which on windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
-        inputs = self._inputs(ends)
+        inputs = self._inputs(self._of_all(ends))
         found = {}
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
@@ -255,7 +254,7 @@ class Overwriting:
         """SQL predicate for the query's rows in the range. It fails for a row without a window."""
         column = quote(self._column)
         condition = self._condition_on_time(column, ends)
-        if not any(join.side for join in every(parse(self._results.sql), exp.Join)):
+        if not any(join.side for join in every(self._results.query, exp.Join)):
             return condition
         advice = f"write coalesce(a.{self._column}, b.{self._column}) as {self._column}"
         message = f"An outer join leaves {self._column} NULL, so a row is of no window; {advice}."
@@ -263,23 +262,27 @@ class Overwriting:
 
     # -- inputs of window operators ---------------------------------------------------------------------
 
-    def _by_level(self) -> list[WindowSpec]:
-        return sorted(self._results.specs, key=lambda spec: spec.level)
+    def _read_by(self, spec: WindowSpec) -> list[WindowSpec]:
+        """Returns the window operators whose results another one reads."""
+        return [each for each in self._results.specs if each.name in spec.reads]
 
-    def _inputs(self, ends: WindowRange, below: int | None = None) -> dict[str, TimeRange]:
-        """Returns name of a window operator → time range of its input that windows with these ends need.
+    def _of_all(self, ends: WindowRange) -> dict[str, WindowRange]:
+        """Returns the range for each window operator that the result reads."""
+        return {each.name: ends for each in self._results.inputs}
+
+    def _inputs(self, wanted: Mapping[str, WindowRange]) -> dict[str, TimeRange]:
+        """Returns name of a window operator → time range of its input that windows need.
 
         Args:
-            below: only operators of lower levels; None for all.
+            wanted: ends of the windows of each operator that the result reads.
         """
-        inputs: dict[str, TimeRange] = {}
-        for spec in reversed(self._by_level()):
-            if below is None or spec.level < below:
-                wanted = ends
-                for upper in self._results.specs:
-                    if upper.level > spec.level and upper.name in inputs:
-                        wanted = wanted.hull(_ends_at(upper, spec, inputs[upper.name]))
-                inputs[spec.name] = self._needed_range(spec, wanted)
+        ends, inputs = dict(wanted), dict[str, TimeRange]()
+        for spec in reversed(self._results.specs):
+            if spec.name in ends:
+                inputs[spec.name] = self._needed_range(spec, ends[spec.name])
+                for below in self._read_by(spec):
+                    read = _ends_at(spec, below, inputs[spec.name])
+                    ends[below.name] = read.hull(ends.get(below.name, read))
         return inputs
 
     def _needed_range(self, spec: WindowSpec, ends: WindowRange) -> TimeRange:
@@ -320,11 +323,8 @@ class Overwriting:
 
     def _query_rows(self, spec: WindowSpec, searched: TimeRange, query: str) -> tuple[int | None, ...]:
         """Runs a query over a window operator's input rows in a time range."""
-        inputs = {spec.name: searched}
-        for other in self._results.specs:
-            if other.level < spec.level:
-                inputs |= self._inputs(_ends_at(spec, other, searched), spec.level)
-        return self._ask(self._text(inputs, query))
+        read = {each.name: _ends_at(spec, each, searched) for each in self._read_by(spec)}
+        return self._ask(self._text({spec.name: searched, **self._inputs(read)}, query))
 
     def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
         """Returns the plan's batch query with its window operators and streams filtered to these time ranges."""
@@ -338,7 +338,7 @@ class Overwriting:
 
     def _check_times(self) -> None:
         for spec in self._results.specs:
-            if spec.level and spec.time_carries is None:
+            if spec.reads and spec.time_carries is None:
                 raise QueryError(
                     f"{spec.window} reads windows, but its time {shown_time(spec.window.time_col)} is none of their "
                     "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."

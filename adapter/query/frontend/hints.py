@@ -48,14 +48,9 @@ def _path(column: exp.Expr) -> str:
     return quote_path(part.name for part in parts)
 
 
-def user_text(query: exp.Query) -> str:
-    """Text of a query's input as its author wrote it: without text that macros print around a relation, and without
-    the select list."""
-    return canonical(user_tree(query))
-
-
-def user_tree(query: exp.Query) -> exp.Query:
-    """A query's input as its author wrote it, as a new tree."""
+def input_as_written(query: exp.Query) -> exp.Query:
+    """Returns a query's input as its author wrote it, as a new tree: without text that macros print around a relation, and
+    without the select list."""
     holder = exp.Subquery(this=copied(query))
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
@@ -324,7 +319,6 @@ class WindowResult:
     """The result of a window operator, in the place of its SELECT."""
 
     name: str
-    level: int
     window_columns: tuple[tuple[str, str], ...]
     unique: frozenset[str] | None
 

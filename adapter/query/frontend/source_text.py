@@ -45,8 +45,9 @@ class SourceText:
     """
 
     def __init__(self, select: exp.Query) -> None:
-        self._read = hints.user_tree(select)
-        self._names = _names_in(self._read, 0) if isinstance(self._read, exp.Select) else None
+        self.written = hints.input_as_written(select)
+        """The input as its author wrote it. Callers must not change it."""
+        self._names = _names_in(self.written, 0) if isinstance(self.written, exp.Select) else None
         self._texts: dict[frozenset[str] | None, str] = {}
 
     def reads(self, columns: Collection[str] | None) -> str:
@@ -57,7 +58,7 @@ class SourceText:
         """
         wanted = None if columns is None else frozenset(columns)
         if wanted not in self._texts:
-            read = copied(self._read)
+            read = copied(self.written)
             _query(read, wanted, {}, 0)
             self._texts[wanted] = canonical(read)
         return self._texts[wanted]

@@ -7,10 +7,9 @@ a stream reads ``state``, batch reads the query that would write it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import groupby
 from typing import Any
 
 from ...util.quoting import quote, shown_time
@@ -166,7 +165,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     """Returns the items of windows: those over streams, then those over the results of others. With `replaces`, the
     step that lists the windows that have a result is cached, as it is read again."""
     items: list[Item] = []
-    for level, listed in groupby(made.window_steps, key=lambda each: each.spec.level):
+    for listed in _inputs_first(made.window_steps):
         windows = [(each, each.parts()) for each in listed]
         lookups = lookup_keys.required_lookups([each.spec.rows for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.spec.streams)
@@ -180,7 +179,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
                 each.window.time_zone,
                 by_clock=READS_CLOCK in each.spec.rows,
                 alone=made.flow.windows is not None
-                and not (level or lookups)
+                and not (each.spec.reads or lookups)
                 and all(reads[view] == 1 for view in each.spec.streams),
             )
             for each, _ in windows
@@ -197,6 +196,16 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     return items
 
 
+def _inputs_first(windows: Sequence[WindowSteps]) -> Iterator[list[WindowSteps]]:
+    """Yields the windows over streams, then those over results of these, and so on."""
+    done, left = set[str](), list(windows)
+    while left:
+        ready = [each for each in left if done.issuperset(each.spec.reads)]
+        yield ready
+        done |= {each.spec.name for each in ready}
+        left = [each for each in left if each.spec.name not in done]
+
+
 def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     """Returns by how many microseconds the watermark is held back. It is 1 for sessions: a row at the very end of a
     session is in it, and isn't late when the watermark is exactly there.
@@ -205,7 +214,7 @@ def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     ends with their `window_time`, a microsecond earlier, would be closed by then.
     """
     merging = [spec for spec in specs if spec.window.merges]
-    return int(bool(merging) and all(spec.level == 0 for spec in merging))
+    return int(bool(merging) and not any(spec.reads for spec in merging))
 
 
 def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
@@ -261,7 +270,7 @@ def times(plan: Plan) -> str | None:
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
         for spec in windows.specs
-        if spec.level == 0
+        if not spec.reads
     )
     return _with_steps(plan, steps, f"select {columns}")
 

@@ -103,7 +103,6 @@ class Generator(Wiring):
             if operator.name in compared:
                 self.steps_before_rows += self.steps[first:]
                 del self.steps[first:]
-        self.window_steps.sort(key=lambda each: each.spec.level)
 
     def _replayed_and_below(self) -> set[str]:
         """Returns the names of the operators whose state is read as if it were new (`replayed`), and of those below them.

@@ -27,9 +27,9 @@ from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import with_texts
-from ..sql.dialect import DIALECT, parse, parse_once, sql
+from ..sql.dialect import DIALECT, parse_once, sql
 from ..sql.names import digest, windows_renamed
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..state_signature import (
     AggregateState,
     BufferState,
@@ -83,9 +83,9 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
 
 def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState:
     """Returns the definition of a window operator."""
-    spec, specs = operator.spec, plan.dataflow.windowed
-    below, steps = _outputs_below(specs, spec), operator.window_steps()
-    lower = [each.name for each in specs if each.level < spec.level]
+    spec = operator.spec
+    read = [each.spec for each in operator.inputs if isinstance(each, WindowOperator)]
+    below, steps = _outputs_below(read, spec), operator.window_steps()
     buffer = None
     if isinstance(spec, WindowBufferSpec):
         ranking = spec.top
@@ -95,22 +95,21 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
             else TopState(ranking.function, tuple(ranking.partition), ranking.order, ranking.rows)
         )
         buffer = BufferState(f"{spec.name}_row", top, spec.plain or None)
-    is_over_others = any(re.search(rf"\b{each.name}\b", spec.source) for each in specs)
     return WindowOperatorState(
         name=spec.name,
         streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
         source=spec.source,
         # None if it names other window operators: comparing these takes the text.
-        source_digest=None if is_over_others else digest(with_sorted_conjuncts(spec.source)),
+        source_digest=None if read else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
-        aggregates=_aggregates(steps, lower) if isinstance(steps, Partials) else None,
+        aggregates=_aggregates(steps, [*below]) if isinstance(steps, Partials) else None,
         buffer=buffer,
         below=below,
         reads={
             each.name: {key.name: key.identity for key in each.keys}
             | {metric.name: metric.identity for metric in each.metrics}
-            for each in specs
-            if each.name in below and isinstance(each, WindowAggregateSpec)
+            for each in read
+            if isinstance(each, WindowAggregateSpec)
         },
     )
 
@@ -193,16 +192,16 @@ def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 
 
-def _outputs_below(specs: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
-    """Returns name → how its results are computed, for the window operators that another one reads. If that one aggregates,
-    this is listed by column, so that other columns can be added and removed."""
-    others = [each for each in specs if each.level < spec.level]
-    by_name = bool(others) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
+def _outputs_below(read: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
+    """Returns name → how its results are computed, for the window operators `read` by another one. If that one
+    aggregates, this is listed by column, so that other columns can be added and removed."""
+    by_name = bool(read) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
     found = {}
-    for each in others:
-        if re.search(rf"\b{each.name}\b", spec.rows):
-            text = each.output if isinstance(each, WindowAggregateSpec) else each.source
-            found[each.name] = (_columns(text) if by_name else None) or WindowOutput(text)
+    for each in read:
+        if isinstance(each, WindowAggregateSpec):
+            found[each.name] = (_columns(each.output) if by_name else None) or WindowOutput(sql(each.output))
+        else:
+            found[each.name] = WindowOutput(each.source)
     return found
 
 
@@ -215,21 +214,21 @@ def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
         if not isinstance(over, exp.Select | exp.Count):
             return True
     # Read from the source as written: the expanded form of a window has a generated NATURAL JOIN.
-    query = parse_once(spec.source)
+    query = spec.written
     named = any(alias.args.get("columns") for alias in every(query, exp.TableAlias))
     natural = any(join.args.get("method") for join in every(query, exp.Join))
     distinct = any(select.args.get("distinct") for select in every(query, exp.Select))
     return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 
-def _columns(text: str) -> WindowOutput | None:
+def _columns(output: exp.Select) -> WindowOutput | None:
     """Returns the output of a SELECT by column; None if its columns aren't listed by name."""
-    query = parse(text)
-    if not isinstance(query, exp.Select) or query.is_star or query.args.get("distinct") or explodes(query):
+    if output.is_star or output.args.get("distinct") or explodes(output):
         return None
-    columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in query.expressions}
-    query.set("expressions", [exp.Star()])
-    return WindowOutput(text, columns, rows=sql(query))
+    columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in output.expressions}
+    rows = copied(output)
+    rows.set("expressions", [exp.Star()])
+    return WindowOutput(sql(output), columns, rows=sql(rows))
 
 
 def _aggregates(partials: Partials, below: Sequence[str] = ()) -> AggregateState:

@@ -39,10 +39,9 @@ def is_generated(name: str) -> bool:
     return name.startswith("__")
 
 
-def select_of(text: str) -> exp.Select:
-    """Returns the outermost SELECT of a text."""
-    made = parse(text)
-    select = made if isinstance(made, exp.Select) else made.find(exp.Select)
+def outermost_select(query: exp.Query) -> exp.Select:
+    """Returns the outermost SELECT of a query; of a set operation the first one."""
+    select = query.find(exp.Select)
     assert select is not None
     return select
 
@@ -285,7 +284,7 @@ def per_suffix(within: Sequence[str]) -> str:
 
 def written_spec(spec: _Spec) -> _Spec:
     """Returns a spec with its keys and aggregates as their author wrote them, without the alias of its rows."""
-    read = joined(select_of(spec.written))
+    read = joined(outermost_select(spec.written))
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
     return replace(
         spec,

@@ -11,7 +11,7 @@ from ..frontend import hints
 from ..normalize.conditions import INPUT
 from ..normalize.rankings import ranks
 from ..sql.clauses import joined
-from ..sql.dialect import function_name, parse
+from ..sql.dialect import function_name
 from ..sql.nodes import every
 from .author_text import (
     clauses,
@@ -53,6 +53,7 @@ ANY_QUERY = (
 class Summary:
     """Describes queries.
 
+    >>> from ..sql.dialect import parse
     >>> text = "select * from (select *, rank() over (partition by k order by v) as r from __input_0) where r <= 2"
     >>> Summary().describe(parse(text))
     ('TopN', 'first 2 places by v per k, ties included; WHERE r <= 2')
@@ -135,6 +136,7 @@ def _reads_input(node: exp.Expr) -> bool:
 def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the streams and tables that a query reads, without an operator's inputs and relations in `inputs`.
 
+    >>> from ..sql.dialect import parse
     >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
     ('lake.dims',)
     """
@@ -144,13 +146,15 @@ def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shown(table) for table in read if table.name not in inputs))
 
 
-def rows_suffix(query: str, inputs: Collection[str] = ()) -> str:
+def rows_suffix(query: exp.Query, inputs: Collection[str] = ()) -> str:
     """Returns the rows that an aggregation or a window reads, as a suffix of its description.
 
-    >>> rows_suffix("select * from __input_0 where a > 1"), rows_suffix("select a + 1 as b from __input_0")
-    (' WHERE a > 1', ' of a + 1 AS b')
+    >>> from ..sql.dialect import parse
+    >>> texts = "select * from __input_0 where a > 1", "select a + 1 as b from __input_0"
+    >>> [rows_suffix(parse(text)) for text in texts]
+    [' WHERE a > 1', ' of a + 1 AS b']
     """
-    _, text = Summary(inputs=inputs).describe(parse(query))
+    _, text = Summary(inputs=inputs).describe(query)
     return f"{'' if text.startswith('WHERE') else ' of'} {text}" if text else ""
 
 
@@ -163,6 +167,7 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
         time: column of the event time below it.
         windows: whether the ranking is within windows.
 
+    >>> from ..sql.dialect import parse
     >>> select = parse("select k, row_number() over (partition by k order by ts) as rn from orders")
     >>> ranking(select, 1, time="ts"), ranking(select, 3, time="ts")
     (('Deduplicate', 'keep first by ts per k'), ('TopN', 'first 3 by ts per k'))

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..sql import intervals
-from ..sql.dialect import parse
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
 from .explanation import Context, Explanation
@@ -64,7 +63,7 @@ class WindowOperator(Operator):
         final = (
             f"window_end, final when the watermark reaches it{f' + {intervals.format(last)}' if last else ''}"
         )
-        more = {"event_time": final, "reads": tables(parse(self.spec.written), self._read), **more}
+        more = {"event_time": final, "reads": tables(self.spec.written, self._read), **more}
         more["notes"] = (*more.get("notes", ()), *window_bounds(self.spec.window))
         return super().explanation(context, description, *args, **more)
 

@@ -242,7 +242,7 @@ def _aggregate(
         distinct_sets=builder.distinct_sets,
         signed=signed,
         enumerated=enumerated,
-        written=sql(hints.user_tree(template)),
+        written=builder.text.written,
     )
     grows_with = _growth(planner, select, keys)
     group = planner.add(

@@ -309,7 +309,7 @@ def _over_in_time(
             growth=growth,
             until=until,
             running=values,
-            written=sql(template) if values else "",
+            written=template if values else None,
         )
     )
     return planner.record_dropped_rows(found, select) if waits else found

@@ -30,7 +30,7 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
         raise QueryError(
             "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
         )
-    if emission.changes and any(spec.level for spec in plan.specs):
+    if emission.changes and any(spec.reads for spec in plan.specs):
         raise QueryError(
             "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
             "window into a separate model."

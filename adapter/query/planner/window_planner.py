@@ -11,7 +11,6 @@ result     rows of closed windows, from a window operator
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -66,8 +65,6 @@ class WindowedInfo:
     kind: str
     """`STATIC`, `ROWS`, `WINDOWED` or `RESULT`, as described at the top of this module."""
     window_columns: Columns = field(default_factory=dict)
-    level: int = 0
-    """Number of window operators whose commits precede its rows."""
     unique: identity.Unique = None
     """Origins of its columns that identify a row."""
 
@@ -130,15 +127,16 @@ class WindowPlanner:
             event_clock.check_output(query)
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
-        written = sql(hints.as_written(exp.Subquery(this=copied(query))).this)
+        written = hints.as_written(exp.Subquery(this=copied(query))).this
         output = self.rewrites.output(query)
         kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
         self.streams_read = self.streams.read(kept_whole)
         self._check_times(self.streams_read)
+        read = self._windows_read(output)
         return WindowResults(
             name="windows",
-            inputs=tuple(each for each in self._operators() if _is_read(each.name, output)),
-            sql=output,
+            inputs=tuple(each for each in self._operators() if each.name in read),
+            query=output,
             label="windows",
             carried=info.window_columns,
             unique=info.unique,
@@ -146,23 +144,18 @@ class WindowPlanner:
             certain=query.find(exp.Join) is None and not identity.multiplies_rows(query),
             grouped_rows=tuple(filter(None, self.grouped)),
             closed=info.kind == RESULT,
-            written=written if written != output else "",
+            written=written,
         )
 
     def _operators(self) -> tuple[WindowOperator, ...]:
-        """Returns an operator for each spec, over those of lower levels whose results it reads."""
+        """Returns an operator for each spec, over those whose results it reads."""
         found: dict[str, WindowOperator] = {}
         for spec in self.specs.values():
-            below = tuple(
-                each
-                for name, each in found.items()
-                if each.spec.level < spec.level and _is_read(name, spec.rows)
-            )
             read = tuple(each.relation for each in self.streams_read if each.view in spec.streams)
             fields: dict[str, Any] = {
                 "name": spec.name,
                 "label": str(spec.window),
-                "inputs": below,
+                "inputs": tuple(found[name] for name in spec.reads),
                 "spec": spec,
                 "streams": read,
                 "at_once": self.at_once,
@@ -228,14 +221,14 @@ class WindowPlanner:
 
     def _visit_select(self, select: exp.Select) -> WindowedInfo:
         if result := hints.result_of(select):
-            return WindowedInfo(RESULT, dict(result.window_columns), result.level, result.unique)
+            return WindowedInfo(RESULT, dict(result.window_columns), result.unique)
         if window := hints.window_of(select):
             below = self._visit(hints.input_of(select))
             if below.kind == WINDOWED:
                 raise QueryError(
                     f"{window} is over rows that already have windows; aggregate, rank or join them first."
                 )
-            return WindowedInfo(WINDOWED, _WINDOW_COLUMNS, below.level)
+            return WindowedInfo(WINDOWED, _WINDOW_COLUMNS)
         sources = self._sources(select)
         refuse_streams_in_expressions(select)
         kinds = [source.kind for source in sources]
@@ -259,7 +252,6 @@ class WindowPlanner:
                 f"'{row}' is a stream without windows, joined with windows; give it a windowing table function too, or "
                 "read it as a table."
             )
-        level = max(self._levels.pop(id(source.node), 0) for source in sources)
         self._record_rankings(select)
         top = None
         if kinds.count(WINDOWED) == 1 and RESULT not in kinds:
@@ -267,11 +259,11 @@ class WindowPlanner:
             reason = self._row_level_reason(select)
             if reason is None:
                 check_row_level(select, sources)
-                return WindowedInfo(WINDOWED, output_columns(select, sources), level)
+                return WindowedInfo(WINDOWED, output_columns(select, sources))
             if select.args.get("group"):
                 check_joins(sources)
                 try:
-                    return self._aggregate(select, sources, windowed, level)
+                    return self._aggregate(select, sources, windowed)
                 except NotMergeable as found:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
@@ -291,11 +283,10 @@ class WindowPlanner:
         check(select, sources, outputs)
         break_ties(select)
         decide_extremes(select)
-        level = max(self._levels.pop(id(source.node), 0) for source in sources)
         unique = identity.of_select(select, sources, outputs)
         if unique is not None and WINDOW_END in unique and self._is_zoned():
             unique |= {WINDOW_START}
-        return WindowedInfo(RESULT, outputs, level, unique)
+        return WindowedInfo(RESULT, outputs, unique)
 
     def _is_zoned(self) -> bool:
         """Whether windows are aligned to a time zone: where its clock is put forward, several may end at
@@ -316,9 +307,7 @@ class WindowPlanner:
                 )
             return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:
-            return WindowedInfo(
-                WINDOWED, _common_window_columns(node, sides), max(side.level for side in sides)
-            )
+            return WindowedInfo(WINDOWED, _common_window_columns(node, sides))
         if not kinds <= {WINDOWED, RESULT}:
             raise NotWithinWindows(
                 f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
@@ -332,14 +321,12 @@ class WindowPlanner:
             raise QueryError(
                 f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
             )
-        return WindowedInfo(RESULT, columns, max(side.level for side in sides))
+        return WindowedInfo(RESULT, columns)
 
     def _sources(self, select: exp.Select) -> list[FromRelation]:
         found = []
-        self._levels: dict[int, int] = getattr(self, "_levels", {})
         for node, join in joined(select):
             info = self._visit(node)
-            self._levels[id(node)] = info.level
             found.append(
                 FromRelation(
                     alias=node.alias_or_name,
@@ -380,7 +367,7 @@ class WindowPlanner:
                 raise QueryError(on_change.refusal(window))
 
     def _aggregate(
-        self, select: exp.Select, sources: Sequence[FromRelation], windowed: FromRelation, level: int
+        self, select: exp.Select, sources: Sequence[FromRelation], windowed: FromRelation
     ) -> WindowedInfo:
         over = next(hints.windows_under(windowed.node))
         window = hints.window_of(over)
@@ -388,7 +375,8 @@ class WindowPlanner:
         if len(list(hints.windows_under(windowed.node))) > 1:
             raise NotMergeable("a UNION of windows")
         self._check_passed_rows(windowed.node, window)
-        if level:
+        reads = self._windows_read(select)
+        if reads:
             # The rows are results of other windows, emitted when these close.
             event_clock.check_output(select)
         check_rows(select, window, sources, ())
@@ -411,8 +399,8 @@ class WindowPlanner:
             self.rewrites.split(select, name, builder)
             spec = WindowAggregateSpec(
                 name=name,
-                level=level,
                 window=window,
+                reads=reads,
                 streams=self._streams_under(select),
                 rows=builder.rows(),
                 source=builder.source,
@@ -424,7 +412,7 @@ class WindowPlanner:
                 session_keys=builder.session_keys,
                 time_carries=self._window_column_as_time(over, window),
                 enumerated=enumerated,
-                written=sql(hints.user_tree(select)),
+                written=builder.text.written,
             )
             self.specs[key] = spec
         outputs |= {column: f"{spec.name}.{key}" for column, key in builder.key_columns.items()}
@@ -434,9 +422,9 @@ class WindowPlanner:
         if window.merges or window.time_zone:
             # Windows whose ends a clock skips all end when it is put forward.
             unique.add(WINDOW_START)
-        result = hints.WindowResult(spec.name, level + 1, tuple(outputs.items()), frozenset(unique))
+        result = hints.WindowResult(spec.name, tuple(outputs.items()), frozenset(unique))
         select.replace(hints.window_result(result))
-        return WindowedInfo(RESULT, outputs, level + 1, result.unique)
+        return WindowedInfo(RESULT, outputs, result.unique)
 
     def _check_passed_rows(self, node: exp.Expr, window: Window) -> None:
         """Runs `check_rows` for each query between a windowing table function and the GROUP BY that reads it."""
@@ -493,8 +481,9 @@ class WindowPlanner:
             assert window is not None
             key = f"{canonical(select)} {top}"
             spec = self.specs.get(key)
-            level = self._visit(hints.input_of(select)).level
-            if level:
+            self._visit(hints.input_of(select))
+            reads = self._windows_read(hints.input_of(select))
+            if reads:
                 event_clock.check_output(hints.input_of(select))
             if spec is None:
                 below = expansion.without_windows(sql(hints.input_of(select)), "below")
@@ -503,21 +492,22 @@ class WindowPlanner:
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
                     top = replace(top, buckets=self.rewrites.topn_buckets)
                     self.rewrites.split_ranking(name)
+                text = SourceText(hints.input_of(select))
                 spec = WindowBufferSpec(
                     name=name,
-                    level=level,
                     window=window,
+                    reads=reads,
                     streams=self._streams_under(select),
                     rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
-                    source=hints.user_text(hints.input_of(select)),
-                    plain=SourceText(hints.input_of(select)).reads(None),
+                    source=canonical(text.written),
+                    plain=text.reads(None),
                     reason=reason,
                     top=None if window.merges else top,
                     time_carries=self._window_column_as_time(select, window),
-                    written=sql(hints.user_tree(hints.input_of(select))),
+                    written=text.written,
                 )
                 self.specs[key] = spec
-            result = hints.WindowResult(spec.name, level + 1, tuple(_WINDOW_COLUMNS.items()), None)
+            result = hints.WindowResult(spec.name, tuple(_WINDOW_COLUMNS.items()), None)
             select.replace(hints.window_result(result))
 
     def _window_column_as_time(self, select: exp.Select, window: Window) -> str | None:
@@ -560,6 +550,11 @@ class WindowPlanner:
 
     def _new_name(self) -> str:
         return f"{self.streams.spec}_{self.others + len(self.specs) + 1}"
+
+    def _windows_read(self, query: exp.Expr) -> tuple[str, ...]:
+        """Returns the names of the window operators whose results a query reads."""
+        tables = {table.name for table in every(query, exp.Table)}
+        return tuple(spec.name for spec in self.specs.values() if spec.name in tables)
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in every(node, exp.Table) if hints.is_stream(table))
@@ -622,8 +617,3 @@ def _common_window_columns(node: exp.SetOperation, sides: Sequence[WindowedInfo]
         for name, kind in first.window_columns.items()
         if second.window_columns.get(beside.get(name, "")) == kind
     }
-
-
-def _is_read(operator: str, text: str) -> bool:
-    """Whether a text reads the results of a window operator."""
-    return re.search(rf"\b{operator}\b", text) is not None

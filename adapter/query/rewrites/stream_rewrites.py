@@ -178,19 +178,18 @@ class Rewrites:
                 f"{operator} ranks the rows of {self.topn_buckets} buckets, and the first of these",
             )
 
-    def output(self, query: exp.Expr) -> str:
-        """Returns the text of the query above the window operators, with its rankings split if that is requested."""
-        text = sql(query)
-        if self.topn_buckets is None or not isinstance(query, exp.Query):
-            return text
+    def output(self, query: exp.Query) -> exp.Query:
+        """Returns the query above the window operators, with its rankings split if that is requested."""
+        if self.topn_buckets is None:
+            return query
         try:
             made = split_topn.split_topn(query.copy(), self.topn_buckets)
         except QueryError as problem:
             self._problems[SPLIT_TOPN] = problem
-            return text
+            return query
         self.split_ranking("the query over the windows")
-        # The text begins with WITH, and other text is put before it.
-        return f"select * from (\n{sql(made)}\n)"
+        # Its text begins with WITH, and other text is put before it.
+        return exp.select("*").from_(exp.Subquery(this=made))
 
     def check(self, in_operators: bool = False) -> None:
         """Raises unless all requested rewrites had an effect.

@@ -191,6 +191,17 @@ def test_a_first_row_just_far_enough_from_the_edge_ends_the_search() -> None:
     assert "timestamp'1970-01-01T02:30:00Z' and" in made.sql
 
 
+def test_windows_below_sessions_are_read_as_far_as_each_of_them_reaches() -> None:
+    hours, minutes = (counted(window("tumble", size)) for size in ("1 hour", "5 minutes"))
+    above = window("session", "10 minutes", relation="a", time="window_start", partition_by=["k"])
+    text = f"with a as ({hours} union all {minutes}) {counted(above)}"
+    answers = Answers((None, None))
+    Overwriting(text, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
+    # The hour from 3:00 is touched, so results that begin until 4:40 are searched: hours end until 5:00 then, 5-minute
+    # windows until 4:40.
+    assert "`ts` < timestamp'1970-01-01T05:00:00Z'" in answers.asked[0]
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.sql.dialect import sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, queries_of, windows_of
 
@@ -98,7 +99,7 @@ def test_an_aggregate_that_is_used_twice_is_kept_once() -> None:
         )
     )
     assert [metric.name for metric in spec.metrics] == ["sum_x", "count_all"]
-    assert spec.output.endswith("WHERE `count_all` > 1 AND (`count_all`) < 10")
+    assert sql(spec.output).endswith("WHERE `count_all` > 1 AND (`count_all`) < 10")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> No
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
     plan = plan_of(text)
-    assert [spec.level for spec in plan.dataflow.windowed] == [0, 1]
+    assert [spec.reads for spec in plan.dataflow.windowed] == [(), ("stage_1",)]
     fed = [type(item).__name__ for item in generate.program(plan).cascade]
     assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 

@@ -12,7 +12,6 @@ from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import GroupAggregateSpec
 from ...program import Rows, Step, now
 from ...sql import intervals
-from ...sql.dialect import parse
 from ...sql.names import digest
 from ..author_text import expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
@@ -71,10 +70,9 @@ class GroupAggregate(ExpiringOperator):
         removed."""
         (rows_below,) = below
         spec = self.spec
-        select = parse(spec.written)
-        if not isinstance(select, exp.Select):
+        if not isinstance(spec.written, exp.Select):
             raise UnknownLineage(self.name)
-        read = read_input(select, {input_name(0): rows_below})
+        read = read_input(spec.written, {input_name(0): rows_below})
         definition = [
             sorted((key.name, read.expression_digest(expression(key.sql))) for key in spec.keys),
             spec.grouping_sets,
@@ -153,7 +151,7 @@ class GroupAggregate(ExpiringOperator):
             metrics=kept_metrics(
                 spec.metrics, groups.state_columns(), "partial aggregate per key", values_of
             ),
-            reads=tables(parse(spec.written)),
+            reads=tables(spec.written),
         )
 
     @property

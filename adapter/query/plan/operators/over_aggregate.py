@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from ....util.quoting import quote
 from ...program import STEP, Rows, StatePart, Step, now
 from ...sql import intervals
 from ...sql.intervals import HOUR
-from ..author_text import over_clauses_text, select_of, until_text
+from ..author_text import over_clauses_text, until_text
 from ..explanation import BOUNDED, WHEN_EMITTED, Context, Explanation
 from ..frame_extent import FrameExtent
 from ..operator import Operator, QueryOperator, Until, Wiring, with_inputs
@@ -51,8 +53,8 @@ class OverAggregate(QueryOperator):
     """Watermark until which a partition may get rows, from a key with event time; empty if unknown."""
     running: tuple[RunningValue, ...] = ()
     """Running aggregates, stored in the last row of a partition; empty if all rows of frames are stored."""
-    written: str = ""
-    """The query with the author's aggregates, if `sql` has `running` values instead."""
+    written: exp.Select | None = None
+    """The query with the author's aggregates, if `query` has `running` values instead."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the input's rows, in order of time, all rows of a time together."""
@@ -79,7 +81,7 @@ class OverAggregate(QueryOperator):
         waits = (
             (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
         )
-        calls = over_clauses_text(select_of(self.written or self.sql))
+        calls = over_clauses_text(self.written or self.query)
         return self.explanation(context, calls, state=state, notes=waits)
 
     def _stored_rows(self) -> str:

@@ -10,8 +10,8 @@ from sqlglot import exp
 from ...aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ...aggregates.model import WindowAggregateSpec
 from ...frontend.source_text import with_sorted_conjuncts, without_names
-from ...sql.dialect import parse
 from ...sql.names import digest, windows_renamed
+from ...sql.nodes import copied, every
 from ...windows.emission import FINAL, Emission
 from ...windows.expansion import WINDOW_COLUMNS
 from ..author_text import (
@@ -19,7 +19,6 @@ from ..author_text import (
     expressions_of,
     grouping_of,
     lifted_expressions,
-    select_of,
     with_author_expressions,
     written_spec,
 )
@@ -57,8 +56,15 @@ class WindowAggregate(WindowOperator):
             "metrics": sorted(
                 (each.name, each.identity, with_sorted_conjuncts(each.rows)) for each in spec.metrics
             ),
-            "output": without_names(parse(spec.output.replace(f"{spec.name}_windows", "__windows"))),
+            "output": self._output_of("__windows"),
         }
+
+    def _output_of(self, windows: str) -> str:
+        """Returns text of the select list and HAVING, with another name for the relation of finished windows."""
+        output = copied(self.spec.output)
+        for table in every(output, exp.Table):
+            table.set("this", exp.to_identifier(windows))
+        return without_names(output)
 
     def closed_windows(self, rows: str, means: Mapping[str, str]) -> Lineage:
         """Returns the lineage of the closed windows.
@@ -116,7 +122,7 @@ class WindowAggregate(WindowOperator):
     @property
     def _output(self) -> exp.Select:
         """Its select list and HAVING in the author's words."""
-        return with_author_expressions(select_of(self.spec.output), expressions_of(written_spec(self.spec)))
+        return with_author_expressions(self.spec.output, expressions_of(written_spec(self.spec)))
 
     @property
     def expressions(self) -> Mapping[str, str]:

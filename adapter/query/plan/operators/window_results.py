@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
 from ....util.quoting import quote
 from ...frontend.source_text import without_names
-from ...sql.dialect import parse
+from ...sql.dialect import sql
 from ...sql.names import digest, windows_renamed
-from ...sql.nodes import every
+from ...sql.nodes import copied, every
 from ...windows.windows import Window
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
@@ -37,8 +38,8 @@ class WindowResults(Operator):
 
     shown_as = ANY_QUERY
 
-    sql: str
-    """Reads windows by their names, and streams by their views."""
+    query: exp.Query
+    """Reads windows by their names, and streams by their views. Callers must not change it."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """Output column → its origin: a window column, or a group key as ``operator.key``."""
     unique: frozenset[str] | None = None
@@ -51,12 +52,17 @@ class WindowResults(Operator):
     """Whether `unique` is certain, as nothing in the query can multiply a row."""
     closed: bool = True
     """Whether the windows in its output have closed and have one result, so that all rows of a window arrive together."""
-    written: str = ""
-    """`sql` as written in the model, if it differs; for display."""
+    written: exp.Query
+    """`query` as its author wrote it, for `explain`. Callers must not change it."""
     is_result: bool = True
     """Whether its rows are the model's result, so that no operator asks for its `relation`."""
     is_repeatable: bool = True
     """Whether the same input always gives the same rows, also below the windows."""
+
+    @cached_property
+    def sql(self) -> str:
+        """The text of the query."""
+        return sql(self.query)
 
     @property
     def lookup_sql(self) -> str:
@@ -124,7 +130,7 @@ class WindowResults(Operator):
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of windows over streams. The aggregates of a window have separate origins, so that others
         can be added and removed."""
-        windows, output = self.windows, parse(self.sql)
+        windows, output = self.windows, copied(self.query)
         if not windows:
             return opaque("rows", without_names(output), *(each.means for each in below))
         try:
@@ -149,13 +155,13 @@ class WindowResults(Operator):
 
     def explain(self, context: Context) -> Explanation | None:
         """Returns its joins, groups and rankings; None if it only returns columns of a window's results."""
-        query, below = parse(self.written or self.sql), [each.name for each in self.inputs]
-        read = tables(query, below)
+        below = [each.name for each in self.inputs]
+        read = tables(self.written, below)
         times = [each.spec.window.time_col for each in self.windows]
         streams = [name for name in read if name in context.relations]
         name, text = Summary(
             inputs=[*below, *streams], time=times[0] if times else "", windows=True
-        ).describe(query)
+        ).describe(self.written)
         if not text:
             return None
         found = self.explanation(context, text, WITHIN_WINDOWS.get(name, name), reads=read)
@@ -191,9 +197,7 @@ def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[spec.name], means)
             with suppress(UnknownLineage):
-                found[spec.name] = of_query(
-                    parse(each.spec.output), {**unknown, f"{spec.name}_windows": closed}
-                )
+                found[spec.name] = of_query(each.spec.output, {**unknown, f"{spec.name}_windows": closed})
         is_known = found[spec.name] is not UNKNOWN
         means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)
     return rows, found

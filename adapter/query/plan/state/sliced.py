@@ -17,6 +17,7 @@ from ...aggregates.aggregate_builder import EVENT_TIME, GROUPING_ID, SLICE_END, 
 from ...aggregates.model import FIRST, SEEN, DistinctSet, WindowAggregateSpec
 from ...aggregates.partials import Partials, known_rows
 from ...program import EXPIRES_AT, Asking, StatePart, Step
+from ...sql.dialect import sql
 from ...windows.emission import Emission
 from .window_steps import WindowSteps
 from .window_trigger import WindowTrigger, window_columns
@@ -346,7 +347,7 @@ class SlicedWindows(Partials, WindowSteps):
         ]
         return [
             Step(self.windows_step, f"select {', '.join(columns)}\nfrom (\n{windows}\n)"),
-            Step(name, self.spec.output),
+            Step(name, sql(self.spec.output)),
         ]
 
     def _start(self) -> str:

@@ -75,7 +75,7 @@ class WindowSteps(ABC):
 
         >>> from ...windows.emission import FINAL
         >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
-        >>> read = {"level": 0, "window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": ""}
+        >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": "", "written": None}
         >>> spec = WindowBufferSpec(name="stage_1", **read, reason="")
         >>> print(BufferedWindows(spec, FINAL).open_windows().sql)
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
