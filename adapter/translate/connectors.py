@@ -12,7 +12,7 @@ from .errors import Note, Untranslatable
 from .files import SourceTable
 from .flink_parser import ddl_name
 from .intervals import duration
-from .script import CreateTable
+from .script import Column, CreateTable
 
 _FORMATS = ("json", "csv", "parquet", "orc", "avro")
 _CSV = {
@@ -37,6 +37,8 @@ _OBSOLETE = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
 SINKS = ("print", "blackhole")
 """Connectors that can only be written."""
+_METADATA = ("topic", "partition", "offset", "timestamp")
+"""Flink's metadata of Kafka's messages that Spark has under the same name."""
 _GENERATORS = ("datagen", "faker", "nexmark")
 _SECRET = re.compile(r"security|sasl|ssl|password|username|secret|token")
 _STARTING_OFFSETS = {"earliest-offset": "earliest", "latest-offset": "latest"}
@@ -87,9 +89,15 @@ def current_options(options: Mapping[str, str]) -> dict[str, str]:
 def needs_parsing(table: CreateTable) -> bool:
     """Returns whether a model has to parse a table's columns from Kafka's messages, because a source can't."""
     connector = table.options.get("connector", "")
-    if any(each.metadata for each in table.columns):
-        return "kafka" in connector
+    if any(each.metadata for each in table.columns) and "kafka" in connector:
+        return True
     return connector == "kafka" and table.options.get("format") == "csv"
+
+
+def unknown_metadata(table: CreateTable) -> list[Column]:
+    """Returns the metadata columns that a source doesn't have."""
+    known = _METADATA if "kafka" in table.options.get("connector", "") else ()
+    return [each for each in table.columns if each.metadata is not None and each.metadata not in known]
 
 
 def parsed_value(table: CreateTable) -> exp.Expr:
@@ -186,11 +194,19 @@ class _Connector:
 
     def _errors(self, format: str) -> dict[str, str]:
         """Returns the setting `on_error`: Flink stops at a record that it can't read, unless its format ignores errors."""
-        ignored = self._pop(f"{format}.ignore-parse-errors", "false")
-        for name in ("timestamp-format.standard", "fail-on-missing-field", "encode.decimal-as-plain-number"):
+        is_ignored = self._pop(f"{format}.ignore-parse-errors").lower() == "true"
+        if self._left.get(f"{format}.fail-on-missing-field", "").lower() != "true":
+            self._pop(f"{format}.fail-on-missing-field")
+        for name in ("timestamp-format.standard", "encode.decimal-as-plain-number"):
             self._pop(f"{format}.{name}")
-        on_error = "warn" if ignored.lower() == "true" else "fail"
-        return {"on_error": on_error} if format in ("json", "csv") else {}
+        if format not in ("json", "csv"):
+            return {}
+        if is_ignored:
+            self._note(
+                f"{self._table.name}: a record that can't be read at all is a row of NULLs, and Flink leaves it out. Filter "
+                "such rows."
+            )
+        return {"on_error": "warn" if is_ignored else "fail"}
 
     def _kafka_settings(self) -> dict[str, Any]:
         table, options = self._table, dict[str, str]()

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from ..query.sql.dialect import DIALECT
 from ..query.windows.windows import KINDS
 from .errors import Untranslatable
-from .functions import LENGTH, RENAMED
+from .functions import LENGTH, RENAMED, json_value
 
 WINDOW = "window"
 """Key of a table's `meta` with its `WindowCall`, if it is a windowing TVF."""
@@ -222,7 +222,9 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             raise Untranslatable(
                 "JSON_VALUE has no ON EMPTY, ON ERROR and wrappers in Spark: use get_json_object.", line
             )
-        found = exp.Anonymous(this="get_json_object", expressions=items)
+        if len(items) != 2:
+            self.raise_error("Expecting a path")
+        found = json_value(items)
         return found if kind is None else exp.cast(found, kind, dialect=DIALECT)
 
     # -- FROM ----------------------------------------------------------------------------------------
@@ -269,6 +271,8 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             if self._next and self._next.token_type == TokenType.FARROW:
                 name = self._curr.text.upper()
                 self._advance(2)
+            if name in found or name not in names:
+                raise Untranslatable(f"{kind.upper()}(…) has another argument than {', '.join(names)}.", line)
             if self.words("TABLE"):
                 found[name] = self._parse_table_parts()
                 if self._match(TokenType.PARTITION_BY):

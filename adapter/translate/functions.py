@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
-from ..query.sql.dialect import DIALECT
+from ..query.sql.dialect import DIALECT, function_name
 from ..query.sql.nodes import every
 from ..query.sql.spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 from .errors import Note, Untranslatable, line_of
@@ -23,6 +24,9 @@ LENGTH = "length"
 """Key of a type's `meta` with n of VARCHAR(n), the length to which Flink's CAST cuts a text."""
 _SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_FIELDS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOW", "DOY", "HOUR", "MINUTE")
+"""Fields of a time that EXTRACT gives in Spark as in Flink."""
+_CLOCKS = ("current_timestamp", "now")
 
 
 def call(name: str, *arguments: Any) -> exp.Expr:
@@ -63,9 +67,31 @@ def _sha(bits: int) -> Callable[[Args], exp.Expr]:
     return lambda a: call("sha2", a[0], bits)
 
 
+def json_value(a: Args) -> exp.Expr:
+    """Returns the value at a path of a JSON text. Spark's paths have no modes; both of Flink's give NULL for none."""
+    if a[1].is_string:
+        a[1] = exp.Literal.string(re.sub(r"^\s*(?:lax|strict)\s+", "", a[1].name, flags=re.IGNORECASE))
+    return call("get_json_object", *a)
+
+
+def _listagg(a: Args) -> exp.Expr:
+    value = a[0]
+    if isinstance(value, exp.Distinct):
+        value, *a[1:] = [exp.Distinct(expressions=value.expressions[:1]), *value.expressions[1:]]
+    return call("listagg", value, a[1] if a[1:] else ",")
+
+
+def _array_sort(a: Args) -> exp.Expr:
+    if len(a) > 2:
+        raise Untranslatable("ARRAY_SORT() with a place for NULL: write array_sort(array, comparator).", a[0])
+    return call("sort_array", *a)
+
+
 RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
     "ARRAY_CONCAT": lambda a: call("concat", *a),
     "ARRAY_REVERSE": lambda a: call("reverse", *a),
+    # Spark's array_sort() has NULL at the end.
+    "ARRAY_SORT": _array_sort,
     "COLLECT": lambda a: call("collect_list", *a),
     "CONVERT_TZ": lambda a: call(
         "date_format",
@@ -73,13 +99,12 @@ RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
         "yyyy-MM-dd HH:mm:ss",
     ),
     "CURRENT_ROW_TIMESTAMP": lambda a: call("current_timestamp"),
-    "CURRENT_WATERMARK": lambda a: call("current_timestamp"),
     "ELEMENT": lambda a: call("try_element_at", a[0], 1),
     "FROM_BASE64": lambda a: exp.cast(call("unbase64", *a), "string", dialect=DIALECT),
     "GREATEST": _null_if_any_is("greatest"),
-    "JSON_EXISTS": lambda a: exp.Paren(this=exp.Not(this=_is_null(call("get_json_object", *a[:2])))),
+    "JSON_EXISTS": lambda a: exp.Paren(this=exp.Not(this=_is_null(json_value(a)))),
     "LEAST": _null_if_any_is("least"),
-    "LISTAGG": lambda a: call("listagg", a[0], a[1] if a[1:] else ","),
+    "LISTAGG": _listagg,
     "LOCALTIMESTAMP": lambda a: call("current_timestamp"),
     "RAND_INTEGER": lambda a: exp.cast(call("floor", exp.Mul(this=call("rand"), expression=a[-1])), "int"),
     "REGEXP": lambda a: exp.RegexpLike(this=a[0], expression=a[1]),
@@ -128,6 +153,8 @@ class ColumnTypes:
         kind = type(node)
         if kind in _TYPE_OF_OPERAND:
             return self.of(node.this, seen)
+        if kind is exp.Distinct:
+            return self.of(node.expressions[0], seen)
         if kind is exp.Avg:
             return "int" if self.of(node.this, seen) == "int" else None
         if kind in _FIXED:
@@ -192,7 +219,9 @@ class Functions:
             exp.Bracket: self._translate_element,
             exp.Floor: _translate_rounding,
             exp.Ceil: _translate_rounding,
+            exp.Extract: _translate_extract,
             exp.SimilarTo: _translate_similar,
+            exp.JSON: _refuse_is_json,
             **dict.fromkeys((exp.Avg, exp.Filter, exp.Window), self._translate_average),
             **dict.fromkeys((exp.First, exp.FirstValue, exp.Last, exp.LastValue), self._translate_first),
         }
@@ -201,6 +230,15 @@ class Functions:
             translated = rules.get(type(node), lambda node: node)(node)
             if translated is not node:
                 node.replace(translated)
+        for clause in every(tree, exp.Where, exp.Having, exp.Join):
+            condition = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
+            for called in every(condition, exp.Func) if condition is not None else ():
+                if function_name(called) in _CLOCKS:
+                    self._note(
+                        clause,
+                        "a filter by the current time: now is the watermark here, and without a window a row leaves the "
+                        "result when it no longer passes. In Flink now is the clock, and a row that has passed stays.",
+                    )
 
     def _note(self, node: exp.Expr, text: str) -> None:
         self.notes.append(Note(line_of(node) or 0, text))
@@ -215,16 +253,19 @@ class Functions:
                 "expression or a macro of dbt's.",
                 node,
             )
-        if name == "current_watermark" and node.find_ancestor(exp.Where, exp.Join, exp.Having):
+        if name == "current_watermark":
             raise Untranslatable(
-                "A filter by CURRENT_WATERMARK(): windows drop late rows themselves, and `dbt-stream status` counts them. "
-                "Leave it out. Late rows can't be queried.",
+                "CURRENT_WATERMARK() is no value of a row here: windows drop late rows themselves, and `dbt-stream status` "
+                "shows the watermark and counts them. Leave it out. Late rows can't be queried.",
                 node,
             )
         if (made := RENAMED.get(name.upper())) is not None:
             if name == "collect":
                 self._note(node, "COLLECT() gives a MULTISET, and here collect_list() an ARRAY.")
-            return made(node.expressions)
+            try:
+                return made(node.expressions)
+            except IndexError:
+                raise Untranslatable(f"{name.upper()}() has too few arguments.", node) from None
         if name == "proctime":
             raise Untranslatable(PROCESSING_TIME.format("PROCTIME()"), node)
         if name not in _SPARKS:
@@ -266,9 +307,16 @@ class Functions:
         while isinstance(inner, exp.Filter | exp.Window):
             inner = inner.this
         is_inside = isinstance(node.parent, exp.Filter | exp.Window) and node.arg_key == "this"
-        if is_inside or not isinstance(inner, exp.Avg) or self.types.of(inner.this) != "int":
-            return node
-        return exp.cast(node.copy(), "bigint")
+        kind = self.types.of(inner.this) if isinstance(inner, exp.Avg) and not is_inside else ""
+        if kind == "int":
+            return exp.cast(node.copy(), "bigint")
+        if kind is None:
+            self._note(
+                inner,
+                f"'{inner.sql(dialect=DIALECT)}': if it is of integers, Flink drops the remainder and Spark doesn't. Cast "
+                "it to BIGINT then.",
+            )
+        return node
 
     def _translate_first(self, node: exp.Expr) -> exp.Expr:
         if not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
@@ -305,8 +353,26 @@ def _translate_local_time(node: exp.Column) -> exp.Expr:
     return call("current_timestamp") if is_call else node
 
 
+def _translate_extract(node: exp.Extract) -> exp.Expr:
+    """Translates EXTRACT. The seconds have a fraction in Spark."""
+    field = node.this.name.upper()
+    if field == "SECOND":
+        return call("second", node.expression)
+    if field not in _FIELDS:
+        raise Untranslatable(f"EXTRACT({field} FROM …) has no counterpart in Spark.", node)
+    return node
+
+
+def _refuse_is_json(node: exp.JSON) -> exp.Expr:
+    raise Untranslatable(
+        "IS JSON has no counterpart in Spark: write try_parse_json(…) IS NOT NULL.", node.parent
+    )
+
+
 def _translate_similar(node: exp.SimilarTo) -> exp.Expr:
     pattern = node.expression
+    if isinstance(node.parent, exp.Escape):
+        raise Untranslatable("SIMILAR TO with ESCAPE: write RLIKE with a regular expression.", node)
     expression = regular_expression(pattern.name) if pattern.is_string else None
     if expression is None:
         raise Untranslatable("SIMILAR TO with this pattern: write RLIKE with a regular expression.", node)

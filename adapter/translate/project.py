@@ -25,6 +25,7 @@ from .script import (
     Statement,
     View,
     is_processing_time,
+    processing_time_note,
     relation_name,
     statements,
 )
@@ -36,7 +37,7 @@ _MINI_BATCH = (
     "table.exec.mini-batch.allow-latency",
     "table.exec.mini-batch.size",
 )
-_WITHOUT_ROWS = "SHOW USE DESCRIBE DESC EXPLAIN DROP RESET ADD REMOVE LOAD UNLOAD ANALYZE CREATE QUIT".split()
+_WITHOUT_ROWS = "SHOW USE DESCRIBE DESC EXPLAIN DROP ADD REMOVE LOAD UNLOAD ANALYZE CREATE QUIT".split()
 _READ_SETTINGS = (_TTL, _IDLE, *_MINI_BATCH)
 
 
@@ -67,13 +68,20 @@ class _Translator:
     seeds: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     inserts: dict[str, list[tuple[Insert, Statement]]] = field(default_factory=dict)
+    unread: dict[str, list[Statement]] = field(default_factory=dict)
+    """The statements that can't be read, by the table or view that they would fill or make."""
     sources: dict[str, None] = field(default_factory=dict)
     looked_up: set[str] = field(default_factory=set)
+
+    @property
+    def has_use(self) -> bool:
+        """Whether names of tables may lack the database, which a USE names."""
+        others = (each.what for each in self.script)
+        return any(isinstance(each, Other) and each.words.upper().startswith("USE") for each in others)
 
     def translation(self) -> Translation:
         self._read()
         queries = 0
-        done: set[str] = set()
         for statement in self.script:
             what = statement.what
             if isinstance(what, Setting):
@@ -83,10 +91,7 @@ class _Translator:
             elif isinstance(what, exp.Query):
                 queries += 1
                 self._model(f"query_{queries}", statement, lambda query=what: query)
-            elif isinstance(what, CreateTable) and what.query is not None:
-                self._model(what.name, statement, lambda query=what.query: query)
-            elif isinstance(what, Insert) and what.name not in done and what.name in self.inserts:
-                done.add(what.name)
+            elif isinstance(what, Insert | CreateTable) and self._fills_first(what.name, statement):
                 self._add_sink(what.name)
             elif isinstance(what, Function):
                 self._note(
@@ -102,6 +107,10 @@ class _Translator:
         files.disable_readers(self.models)
         texts = files.texts(self.name, self.models, sources, seeds)
         return Translation(texts, sorted(set(self.notes)))
+
+    def _fills_first(self, name: str, statement: Statement) -> bool:
+        """Returns whether a statement is the first one that fills a table."""
+        return name in self.inserts and self.inserts[name][0][1] is statement
 
     def _refuse_names_that_differ_in_case(self) -> None:
         """Disables models that would be one table in Spark, which ignores the case of names."""
@@ -132,27 +141,39 @@ class _Translator:
     def _read(self) -> None:
         """Collects the tables, the functions and the names of columns."""
         self.types, self.own, self.processing_times = ColumnTypes(), {}, set()
+        created: set[str] = set()
         for statement in self.script:
             what = statement.what
+            if isinstance(what, CreateTable | View):
+                if what.name in created:
+                    self._note(
+                        statement.line,
+                        f"{what.name} is created twice; this definition is used, also in statements before it.",
+                    )
+                created.add(what.name)
             if isinstance(what, CreateTable):
                 what.line, what.options = statement.line, connectors.current_options(what.options)
                 self._add_columns_of_like(what)
-                if what.name in self.tables:
-                    self._note(statement.line, f"{what.name} is created twice; this definition is used.")
                 self.tables[what.name] = what
+                if what.query is not None:
+                    self._add_insert(Insert(what.name, (), {}, what.query), statement)
+                if what.left_out:
+                    self._note(
+                        statement.line,
+                        f"{' '.join(what.left_out)} of {what.name} has no counterpart and is left out.",
+                    )
                 for column in what.columns:
                     if column.is_processing_time:
                         self.processing_times.add(column.name)
-                        self._note(
-                            statement.line,
-                            f"the column {column.name} has the processing time, and is left out.",
-                        )
+                        self._note(statement.line, processing_time_note(column.name))
                     elif column.type:
                         self.types.declare(column.name, column.type)
             elif isinstance(what, Function):
                 self.own[what.name.lower()] = statement.line
             elif isinstance(what, Insert):
                 self._add_insert(what, statement)
+            elif isinstance(what, Other) and what.sink and what.problem is not None:
+                self.unread.setdefault(relation_name([what.sink]), []).append(statement)
             query = what if isinstance(what, exp.Query) else getattr(what, "query", None)
             if query is not None:
                 self.types.add(query)
@@ -186,11 +207,13 @@ class _Translator:
 
     def _add_insert(self, insert: Insert, statement: Statement) -> None:
         table = self.tables.get(insert.name)
+        if insert.overwrites:
+            self._note(statement.line, f"INSERT OVERWRITE {insert.name} adds its rows, as INSERT INTO does.")
         try:
             rows = sinks.values_of(insert, table)
         except Untranslatable as problem:
             self._note(problem.line or statement.line, str(problem))
-            rows = ""
+            return
         if rows is None:
             self.inserts.setdefault(insert.name, []).append((insert, statement))
         elif insert.name in self.seeds:
@@ -206,6 +229,10 @@ class _Translator:
             self.seeds[insert.name] = rows
 
     def _add_setting(self, setting: Setting, line: int) -> None:
+        if setting.value is None:
+            for name in [setting.name] if setting.name else [*self.settings]:
+                self.settings.pop(name, None)
+            return
         self.settings[setting.name] = setting.value
         if setting.name not in _READ_SETTINGS:
             more = ""
@@ -224,8 +251,12 @@ class _Translator:
             self._note(statement.line, f"{what.words} … {means}.")
             return
         self._note(statement.line, what.problem)
-        if what.sink is not None and what.words.upper().split()[1:2] != ["TABLE"]:
-            name = relation_name([what.sink]) if what.sink else f"query_{number}"
+        name = relation_name([what.sink]) if what.sink else f"query_{number}"
+        if (
+            what.sink is not None
+            and name not in self.inserts
+            and what.words.upper().split()[1:2] != ["TABLE"]
+        ):
             self.models[name] = files.disabled(name, statement, [Note(statement.line, what.problem)])
             self.relations[name] = NamedRelation(name, f"ref('{name}')")
 
@@ -237,7 +268,9 @@ class _Translator:
         if name not in self.relations:
             last = relation_name(written.split(".")[-1:])
             known = [
-                each for each in (*self.tables, *self.relations) if each == last or each.endswith(f"_{last}")
+                each
+                for each in (*self.tables, *self.relations)
+                if each == last or (self.has_use and each.endswith(f"_{last}"))
             ]
             if name not in self.tables and len(set(known)) == 1:
                 name = known[0]
@@ -251,6 +284,13 @@ class _Translator:
 
     def _relation(self, name: str, read_at: int) -> NamedRelation:
         table = self._table(name)
+        is_filled = name in self.inserts or name in self.seeds
+        for column in () if is_filled else connectors.unknown_metadata(table):
+            table.columns.remove(column)
+            self._note(
+                table.line,
+                f"{name} has no metadata column {column.metadata} here, so its column {column.name} is left out.",
+            )
         if name not in self.tables and name not in self.inserts:
             self._note(
                 read_at,
@@ -267,7 +307,7 @@ class _Translator:
             key=table.key,
             connector=table.options.get("connector", ""),
         )
-        if name in self.inserts or name in self.seeds or table.query is not None:
+        if is_filled:
             found.call, found.connector = f"ref('{name}')", ""
         elif any(each.is_computed for each in table.columns) or connectors.needs_parsing(table):
             found.call = f"ref('{name}')"
@@ -362,7 +402,7 @@ class _Translator:
             )
             del self.seeds[name]
         connector = table.options.get("connector")
-        if not table.columns:
+        if name not in self.tables:
             self._note(
                 given[0][1].line, f"the script doesn't create {name}, so its columns are named by the query."
             )
@@ -385,7 +425,11 @@ class _Translator:
                 found = exp.select("*", *computed).from_(found.subquery(_quoted(name), copy=False))
             return found
 
-        self._model(name, given[0][1], query, [each for _, each in given])
+        unread = self.unread.get(name, ())
+        self._model(name, given[0][1], query, [*(each for _, each in given), *unread])
+        for statement in unread:
+            assert isinstance(statement.what, Other)
+            self._refuse(self.models[name], str(statement.what.problem), statement.line)
 
     def _model(
         self, name: str, statement: Statement, query: Any, all_of: list[Statement] | None = None
@@ -402,6 +446,8 @@ class _Translator:
         table = self.tables.get(name)
         time = table.watermark[0] if table is not None and table.watermark else None
         config: dict[str, Any] = {"event_time": time} if time else {}
+        if table is not None and table.partition_by:
+            config["partition_by"] = table.partition_by
         for each in statement_texts:
             config |= self._check_hints(each)
         if idle := self.settings.get(_IDLE):

@@ -18,7 +18,7 @@ from .errors import Note, Untranslatable, line_of
 from .flink_parser import WINDOW, WindowCall, ddl_name
 from .functions import PROCESSING_TIME, ColumnTypes, Functions
 from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
-from .script import is_processing_time
+from .script import is_processing_time, processing_time_note
 
 _PLACEHOLDER = "__relation_{}__"
 _MACRO = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("STEP", "SIZE"), "session": ("GAP",)}
@@ -89,8 +89,10 @@ class Writer:
                 continue
             # Macros are subqueries, which have no name of their own.
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(read.name, quoted=True))
-            place = exp.to_identifier(_PLACEHOLDER.format(len(macros)), quoted=True)
-            table.replace(exp.Table(this=place, alias=alias, joins=table.args.get("joins")))
+            table.set("this", exp.to_identifier(_PLACEHOLDER.format(len(macros)), quoted=True))
+            for name in ("db", "catalog", "version"):
+                table.set(name, None)
+            table.set("alias", alias)
             macros.append(macro)
         self._drop_processing_times(query)
         self._write_unnest(query)
@@ -187,8 +189,9 @@ class Writer:
                 if is_processing_time(inner) or (
                     name in self.processing_times and item.alias_or_name == name
                 ):
-                    continue
-                kept.append(item)
+                    self.notes.append(Note(line_of(item) or 0, processing_time_note(item.alias_or_name)))
+                else:
+                    kept.append(item)
             select.set("expressions", kept)
         for column in every(query, exp.Column):
             if column.name.startswith("$"):
@@ -199,7 +202,7 @@ class Writer:
                 raise Untranslatable(PROCESSING_TIME.format(f"'{column.name}'"), column)
 
     def _write_unnest(self, query: exp.Query) -> None:
-        """Writes CROSS JOIN UNNEST(…) as LATERAL VIEW."""
+        """Writes CROSS JOIN UNNEST(…) as LATERAL VIEW, which follows all joins."""
         for join in list(every(query, exp.Join)):
             found, select = join.this, join.find_ancestor(exp.Select)
             if not isinstance(found, exp.Unnest) or select is None:
@@ -208,6 +211,22 @@ class Writer:
                 raise Untranslatable(
                     "UNNEST … WITH ORDINALITY isn't translated; write LATERAL VIEW posexplode(…).", found
                 )
+            if len(found.expressions) > 1:
+                raise Untranslatable(
+                    "UNNEST of several arrays: write LATERAL VIEW inline(arrays_zip(…)).", found
+                )
+            if any(each.side in ("RIGHT", "FULL") for each in select.args["joins"]):
+                raise Untranslatable(
+                    "UNNEST next to a RIGHT or FULL JOIN: put the UNNEST into a view.", found
+                )
+            on = join.args.get("on")
+            if on is not None and on != exp.true():
+                if join.side:
+                    raise Untranslatable(
+                        "LEFT JOIN UNNEST(…) ON with a condition: filter the array in a view below, and write ON TRUE.",
+                        on,
+                    )
+                select.where(on, copy=False)
             value = found.expressions[0]
             columns = found.args["alias"].columns if found.args.get("alias") else []
             # Several columns are the fields of an array's rows, or the keys and values of a map.
@@ -383,24 +402,41 @@ def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
 
 
 def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:
-    """Returns the table and the key of a view of the last row of each key; None if a view is something else."""
-    if not isinstance(query, exp.Select) or (where := query.args.get("where")) is None:
+    """Returns the table and the key of a view of the last row of each key, with the columns as they are in the table; None
+    if a view is something else."""
+    inner = _only_relation(query, "where")
+    ranked = inner.this if isinstance(inner, exp.Subquery) else None
+    table = _only_relation(ranked)
+    if ranked is None or not isinstance(table, exp.Table) or window_of(table) or table.alias_column_names:
         return None
-    items = from_items(query)
-    inner = items[0].this if len(items) == 1 and isinstance(items[0], exp.Subquery) else None
-    below = from_items(inner) if isinstance(inner, exp.Select) else []
-    table = below[0] if len(below) == 1 else None
-    if not isinstance(inner, exp.Select) or not isinstance(table, exp.Table):
+    numbers = [each for each in ranked.expressions if isinstance(each.unalias().this, exp.RowNumber)]
+    others = [each for each in (*query.expressions, *ranked.expressions) if each not in numbers]
+    where = query.args.get("where")
+    if len(numbers) != 1 or where is None or not all(map(_is_as_below, others)):
         return None
-    overs = [each for each in every(inner, exp.Window) if isinstance(each.this, exp.RowNumber)]
-    if len(overs) != 1 or window_of(table) or inner.args.get("where"):
-        return None
-    order = overs[0].args.get("order")
-    relation = resolve(dotted(table))
+    over, bound, relation = numbers[0].unalias(), where.this, resolve(dotted(table))
+    order, keys = over.args.get("order"), over.args.get("partition_by") or ()
     if order is None or len(order.expressions) != 1:
         return None
-    first, bound = order.expressions[0], where.this
+    first = order.expressions[0]
     is_first = isinstance(bound, exp.EQ | exp.LTE) and bound.expression.name == "1"
+    is_first = is_first and bound.this.name == numbers[0].alias
     is_last = first.args.get("desc") and first.this.name == relation.event_time
-    keys = [each.name for each in overs[0].args.get("partition_by") or ()]
-    return (relation, keys) if is_first and is_last and columns_of(query, resolve, {}) else None
+    are_columns = all(isinstance(each, exp.Column) for each in (first.this, *keys))
+    if not (is_first and is_last and are_columns and columns_of(query, resolve, {})):
+        return None
+    return relation, [each.name for each in keys]
+
+
+def _only_relation(query: exp.Expr | None, *clauses: str) -> exp.Expr | None:
+    """Returns the relation of a SELECT that has one, and no clauses but these; None if a query is something else."""
+    if not isinstance(query, exp.Select) or len(items := from_items(query)) != 1:
+        return None
+    given = {name for name, value in query.args.items() if value}
+    return items[0] if given <= {"expressions", "from_", *clauses} else None
+
+
+def _is_as_below(item: exp.Expr) -> bool:
+    """Returns whether an item of a select list is a star, or a column under its own name."""
+    column = item.unalias()
+    return item.is_star or (isinstance(column, exp.Column) and column.name == item.alias_or_name)

@@ -25,6 +25,8 @@ class Column:
     computed: exp.Expr | None = None
     metadata: str | None = None
     """The connector's name of a metadata column."""
+    is_virtual: bool = False
+    """Whether it is a metadata column that INSERT doesn't write."""
 
     @property
     def is_processing_time(self) -> bool:
@@ -42,6 +44,11 @@ def is_processing_time(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME"
 
 
+def processing_time_note(column: str) -> str:
+    """Returns the note on a column with the processing time."""
+    return f"the column {column} has the processing time, and is left out."
+
+
 @dataclass
 class CreateTable:
     """A CREATE TABLE."""
@@ -55,6 +62,9 @@ class CreateTable:
     like: str | None = None
     excluding: frozenset[str] = frozenset()
     """What it doesn't take over from the table in LIKE, as in EXCLUDING OPTIONS."""
+    partition_by: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """The words of clauses that have no counterpart."""
     query: exp.Query | None = None
     line: int = 0
 
@@ -81,14 +91,17 @@ class Insert:
     columns: Sequence[str]
     partition: dict[str, exp.Expr]
     query: exp.Query
+    overwrites: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A SET."""
+    """A SET or a RESET."""
 
     name: str
-    value: str
+    """Empty for a RESET of all."""
+    value: str | None
+    """None for a RESET."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +214,11 @@ class _Statements(Parser):
     def statement(self) -> Any:
         """Parses a statement."""
         if self.words("SET"):
-            return self._parse_setting()
+            name, _, value = self._parse_rest().partition("=")
+            return Setting(name, value)
+        if self.words("RESET"):
+            return Setting(self._parse_rest(), None)
         if self.words("INSERT"):
-            self.words("INTO") or self.words("OVERWRITE")
             return self._parse_insert()
         if self._curr.text.upper() in ("SELECT", "WITH", "VALUES", "("):
             return self._query()
@@ -219,8 +234,7 @@ class _Statements(Parser):
 
     def _parse_other(self, before: str = "") -> Other:
         words = before + " ".join(each.text for each in self._tokens[self._index : self._index + 2])
-        while self._curr:
-            self._advance()
+        self._parse_rest()
         return Other(words.strip())
 
     def _query(self, *others: type[exp.Expr]) -> exp.Query:
@@ -229,13 +243,13 @@ class _Statements(Parser):
             self.raise_error("Expecting a query")
         return found
 
-    def _parse_setting(self) -> Setting:
+    def _parse_rest(self) -> str:
+        """Skips the rest of a statement, and returns it without spaces."""
         parts: list[str] = []
         while self._curr:
             parts.append(self._curr.text)
             self._advance()
-        name, _, value = "".join(parts).partition("=")
-        return Setting(name, value)
+        return "".join(parts)
 
     def path(self) -> str:
         """Returns the name of a table, without the names of Flink's default catalog and database."""
@@ -251,13 +265,14 @@ class _Statements(Parser):
         return [each.name for each in self._parse_wrapped_csv(self.name)]
 
     def _parse_insert(self) -> Insert:
+        overwrites = not self.words("INTO") and self.words("OVERWRITE")
         self.words("TABLE")
         name, partition = self.path(), {}
         if self.words("PARTITION"):
             for each in self._parse_wrapped_csv(self._parse_assignment):
                 if isinstance(each, exp.EQ):
                     partition[each.this.name] = each.expression
-        return Insert(name, self._names(), partition, self._query(exp.Values))
+        return Insert(name, self._names(), partition, self._query(exp.Values), overwrites)
 
     def _parse_view(self) -> View:
         name = self.path()
@@ -268,8 +283,7 @@ class _Statements(Parser):
 
     def _function(self) -> Function:
         name = self.path()
-        while self._curr:
-            self._advance()
+        self._parse_rest()
         return Function(name)
 
     def _skip_comment(self) -> None:
@@ -286,9 +300,12 @@ class _Statements(Parser):
             elif self._match(TokenType.LIKE):
                 found.like = self.path()
                 found.excluding = self._parse_excluding()
-            elif self._is_next("("):
-                self._skip_parentheses()
+            elif self._match(TokenType.PARTITION_BY):
+                found.partition_by = self._names()
+            elif self._match(TokenType.COMMENT):
+                self._advance()
             else:
+                found.left_out.append(self._curr.text)
                 self._advance()
         if self._prev.token_type == TokenType.ALIAS:
             found.query = self._query()
@@ -318,14 +335,6 @@ class _Statements(Parser):
             self._advance()
             self._match(TokenType.COMMA)
 
-    def _skip_parentheses(self) -> None:
-        depth = 0
-        while self._curr:
-            depth += {"(": 1, ")": -1}.get(self._curr.text, 0)
-            self._advance()
-            if not depth:
-                return
-
     def _part(self, table: CreateTable) -> bool:
         """Parses a column, the watermark or the key of a table."""
         if self.words("WATERMARK", "FOR"):
@@ -344,7 +353,7 @@ class _Statements(Parser):
             table.columns.append(Column(name, None, computed=self._parse_disjunction()))
             self._skip_comment()
             return True
-        kind, metadata = self.flink_type(), None
+        kind, metadata, is_virtual = self.flink_type(), None, False
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
             if self.words("METADATA"):
                 metadata = name
@@ -353,9 +362,11 @@ class _Statements(Parser):
                     self._advance()
             elif self._match(TokenType.PRIMARY_KEY):
                 table.key = (name,)
+            elif self.words("VIRTUAL"):
+                is_virtual = True
             else:
                 self._advance()
-        table.columns.append(Column(name, kind, metadata=metadata))
+        table.columns.append(Column(name, kind, metadata=metadata, is_virtual=is_virtual))
         return True
 
 

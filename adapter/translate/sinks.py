@@ -25,7 +25,13 @@ def inserted(
 ) -> exp.Query:
     """Returns the query of an INSERT with the names and types of the table's columns."""
     query = insert.query
-    columns = [each for each in table.columns if each.computed is None]
+    columns = [each for each in table.columns if each.computed is None and not each.is_virtual]
+    if columns and query is table.query:
+        raise Untranslatable(
+            f"{table.name} has columns in addition to those of its query: write CREATE TABLE with all of them, and INSERT "
+            "INTO.",
+            line,
+        )
     by_name = {each.name: each for each in columns}
     partition = [name for name in by_name if name in insert.partition]
     names = [*(insert.columns or [name for name in by_name if name not in partition]), *partition]
@@ -146,8 +152,10 @@ def _text(value: exp.Expr) -> str:
         return _text(value.this)
     if isinstance(value, exp.Boolean):
         return str(value.this).lower()
-    if isinstance(value, exp.Literal):
+    if isinstance(value, exp.Literal) and value.this:
         return str(value.this)
+    if isinstance(value, exp.Literal):
+        raise Untranslatable("VALUES has an empty text, which is NULL in the file of a seed.", value.parent)
     raise Untranslatable(
         "VALUES has an expression, and the file of a seed has only values. Write the expression's value.",
         value,

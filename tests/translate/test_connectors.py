@@ -183,6 +183,14 @@ SELECT more, id FROM b;""",
             "'connector' = 'upsert-kafka', 'topic' = 'a', 'value.format' = 'json'",
             "doesn't delete the row of its key",
         ),
+        (
+            "'connector' = 'filesystem', 'path' = 'a', 'format' = 'json', 'json.fail-on-missing-field' = 'true'",
+            "json.fail-on-missing-field of t have no counterpart",
+        ),
+        (
+            "'connector' = 'filesystem', 'path' = 'a', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true'",
+            "t: a record that can't be read at all is a row of NULLs",
+        ),
     ],
 )
 def test_what_has_no_counterpart_is_said(options: str, said: str) -> None:
@@ -196,3 +204,23 @@ def test_a_number_of_retries_may_be_a_variable() -> None:
         "x",
     )
     assert config(made)["meta"]["lookup"]["retries"] == "{{ env_var('RETRIES') }}"
+
+
+@pytest.mark.parametrize(
+    ("options", "metadata", "said"),
+    [
+        (
+            "'connector' = 'filesystem', 'path' = 'a', 'format' = 'json'",
+            "file.path",
+            "t has no metadata column file.path here",
+        ),
+        (
+            "'connector' = 'kafka', 'topic' = 'a', 'format' = 'json'",
+            "headers",
+            "t has no metadata column headers here",
+        ),
+    ],
+)
+def test_metadata_that_is_not_there_is_said(options: str, metadata: str, said: str) -> None:
+    made = translated(options, f"id INT, m STRING METADATA FROM '{metadata}'")
+    assert any(said in note.text and note.line == 1 for note in made.notes)

@@ -44,6 +44,13 @@ WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = 'x', 'format'
         ("s SIMILAR TO '5[0-9]_.%'", "s RLIKE '(?s)^(?:5[0-9].[.].*)$'"),
         ("s NOT SIMILAR TO 'a|b'", "NOT s RLIKE '(?s)^(?:a|b)$'"),
         ("'a\\b'", "'a\\\\b'"),
+        ("EXTRACT(SECOND FROM ts)", "SECOND(ts)"),
+        ("EXTRACT(DOW FROM ts)", "EXTRACT(DOW FROM ts)"),
+        ("JSON_VALUE(s, 'lax $.a')", "GET_JSON_OBJECT(s, '$.a')"),
+        ("JSON_QUERY(s, 'strict $.a')", "GET_JSON_OBJECT(s, '$.a')"),
+        ("NOT JSON_EXISTS(s, 'lax $.a')", "NOT (\n    NOT GET_JSON_OBJECT(s, '$.a') IS NULL\n  )"),
+        ("ARRAY_SORT(a)", "SORT_ARRAY(a)"),
+        ("ARRAY_SORT(a, FALSE)", "SORT_ARRAY(a, FALSE)"),
     ],
 )
 def test_functions(flink: str, spark: str) -> None:
@@ -57,9 +64,13 @@ def test_functions(flink: str, spark: str) -> None:
     ("flink", "spark", "said"),
     [
         ("LISTAGG(s)", "LISTAGG(s, ',')", ""),
+        ("LISTAGG(DISTINCT s)", "LISTAGG(DISTINCT s, ',')", ""),
+        ("LISTAGG(DISTINCT s, ';')", "LISTAGG(DISTINCT s, ';')", ""),
         ("AVG(n)", "CAST(AVG(n) AS BIGINT)", ""),
         ("AVG(n) FILTER (WHERE d > 1)", "CAST(AVG(n) FILTER(WHERE d > 1) AS BIGINT)", ""),
+        ("AVG(DISTINCT n)", "CAST(AVG(DISTINCT n) AS BIGINT)", ""),
         ("AVG(d)", "AVG(d)", ""),
+        ("AVG(y)", "AVG(y)", "'AVG(y)': if it is of integers"),
         ("COLLECT(s)", "COLLECT_LIST(s)", "COLLECT() gives a MULTISET"),
         ("LAST_VALUE(s)", "LAST_VALUE(s)", "max_by(value, time)"),
         ("SUM(x / y)", "SUM(x / y)", "'x / y': if both are integers"),
@@ -72,3 +83,30 @@ def test_aggregates(flink: str, spark: str, said: str) -> None:
     )
     assert f"  {spark} AS v\n" in made.files["models/query_1.sql"]
     assert (said in str(made.notes[0])) if said else not made.notes
+
+
+@pytest.mark.parametrize(
+    ("flink", "said"),
+    [
+        ("CURRENT_WATERMARK(ts)", "no value of a row"),
+        ("EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH FROM …) has no counterpart"),
+        ("ARRAY_SORT(a, TRUE, FALSE)", "ARRAY_SORT() with a place for NULL"),
+        ("s SIMILAR TO 'a!%' ESCAPE '!'", "SIMILAR TO with ESCAPE"),
+        ("s IS JSON", "IS JSON"),
+        ("SPLIT_INDEX(s)", "SPLIT_INDEX() has too few arguments"),
+        ("SHA256()", "SHA256() has too few arguments"),
+        ("JSON_EXISTS(s)", "JSON_EXISTS() has too few arguments"),
+        ("JSON_VALUE(s)", "Expecting a path"),
+    ],
+)
+def test_what_spark_reads_otherwise_is_refused(flink: str, said: str) -> None:
+    made = translate(f"{TABLE} SELECT {flink} AS v FROM t;", "x")
+    text = made.files["models/query_1.sql"]
+    assert text.startswith("{{ config(enabled=false) }}") and said in text
+
+
+@pytest.mark.parametrize("clock", ["CURRENT_TIMESTAMP", "NOW()", "LOCALTIMESTAMP", "CURRENT_ROW_TIMESTAMP()"])
+def test_a_filter_by_the_clock_is_said(clock: str) -> None:
+    made = translate(f"{TABLE} SELECT n FROM t WHERE ts > {clock} - INTERVAL '1' HOUR;", "x")
+    assert [note.line for note in made.notes if "filter by the current time" in note.text] == [2]
+    assert not translate(f"{TABLE} SELECT {clock} AS seen_at FROM t;", "x").notes

@@ -479,3 +479,158 @@ def test_a_folder_that_cannot_be_written_is_a_message(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert f"Error: {tmp_path / 'file'}" in done.output
     assert "Not a directory" in done.output
+
+
+LOG = "CREATE TABLE log (currency STRING, rate DOUBLE, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'datagen');"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "SELECT currency, rate / 100 AS rate, at FROM ({}) WHERE rn = 1",
+        "SELECT currency, rate AS at, at AS rate FROM ({}) WHERE rn = 1",
+        "SELECT currency, rate, at FROM ({}) WHERE rate = 1",
+        "SELECT DISTINCT currency, rate, at FROM ({}) WHERE rn = 1",
+        "SELECT currency, rate, at FROM ({} GROUP BY currency, rate, at) WHERE rn = 1",
+        "SELECT currency, rate, at FROM (SELECT currency, -rate AS rate, at, ROW_NUMBER() OVER (PARTITION BY currency ORDER BY at "
+        "DESC) AS rn FROM log) WHERE rn = 1",
+        "SELECT currency, rate, at FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY UPPER(currency) ORDER BY at DESC) AS rn FROM "
+        "log) WHERE rn = 1",
+    ],
+)
+def test_a_view_with_other_values_than_its_table_has_no_versions(view: str) -> None:
+    inner = "SELECT *, ROW_NUMBER() OVER (PARTITION BY currency ORDER BY at DESC) AS rn FROM log"
+    made = translate(
+        f"""{ORDERS}{LOG} CREATE VIEW last_rates AS {view.format(inner)};
+SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.currency = o.currency;""",
+        "shop",
+    )
+    assert "The versions of last_rates aren't known" in model(made, "query_1")
+
+
+TAGS = """CREATE TABLE t (id INT, tags ARRAY<STRING>, more ARRAY<INT>, p AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');"""
+
+
+@pytest.mark.parametrize(
+    ("query", "has"),
+    [
+        ("SELECT id, tag FROM t JOIN UNNEST(tags) AS u (tag) ON TRUE", "LATERAL VIEW EXPLODE(tags) u AS tag"),
+        (
+            "SELECT id, tag FROM t JOIN UNNEST(tags) AS u (tag) ON tag <> 'x' WHERE id > 1",
+            "LATERAL VIEW EXPLODE(tags) u AS tag WHERE id > 1 AND tag <> 'x'",
+        ),
+        (
+            "SELECT id, tag FROM t LEFT JOIN UNNEST(tags) AS u (tag) ON TRUE",
+            "LATERAL VIEW OUTER EXPLODE(tags) u AS tag",
+        ),
+        ("SELECT id, tag FROM t LEFT JOIN UNNEST(tags) AS u (tag) ON tag <> 'x'", "ON with a condition"),
+        ("SELECT id, tag FROM t CROSS JOIN UNNEST(tags, more) AS u (tag, n)", "UNNEST of several arrays"),
+        (
+            "SELECT t.id, tag FROM t RIGHT JOIN (SELECT * FROM t) AS s ON s.id = t.id CROSS JOIN UNNEST(s.tags) AS u (tag)",
+            "UNNEST next to a RIGHT or FULL JOIN",
+        ),
+        ("SELECT id FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(SESSION(TABLE t, DESCRIPTOR(ts), DESCRIPTOR(id), INTERVAL '1' HOUR)) GROUP BY "
+            "window_start, window_end",
+            "SESSION(…) has another argument than DATA, TIMECOL, GAP",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(DATA => TABLE t, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' HOUR, EMIT "
+            "=> 1)) GROUP BY window_start, window_end",
+            "TUMBLE(…) has another argument than DATA, TIMECOL, SIZE, OFFSET",
+        ),
+    ],
+)
+def test_no_part_of_from_is_dropped(query: str, has: str) -> None:
+    assert has in body(model(translate(f"{TAGS} {query};", "shop"), "query_1"))
+
+
+def test_a_processing_time_that_is_left_out_is_said() -> None:
+    made = translate(
+        f"{TAGS} CREATE TABLE seen (id INT, seen_at TIMESTAMP(3)) WITH ('connector' = 'print');\n"
+        "INSERT INTO seen SELECT id, PROCTIME() FROM t;",
+        "shop",
+    )
+    assert body(model(made, "seen")).endswith("SELECT id FROM {{ stream(source('flink', 't')) }} AS `t`")
+    assert "line 3: the column seen_at has the processing time, and is left out." in map(str, made.notes)
+
+
+def test_clauses_of_a_table_without_a_counterpart() -> None:
+    made = translate(
+        f"""{TAGS}
+CREATE TABLE s (id INT, `day` DATE, `topic` STRING METADATA VIRTUAL) COMMENT 'a table'
+DISTRIBUTED BY HASH(id) INTO 4 BUCKETS PARTITIONED BY (`day`, id) WITH ('connector' = 'print');
+INSERT OVERWRITE s SELECT id, CAST(ts AS DATE) FROM t;""",
+        "shop",
+    )
+    assert "partition_by=['day', 'id']" in model(made, "s") and "topic" not in model(made, "s")
+    said = "\n".join(map(str, made.notes))
+    assert (
+        "line 3: DISTRIBUTED BY HASH ( id ) INTO 4 BUCKETS of s has no counterpart and is left out." in said
+    )
+    assert "line 5: INSERT OVERWRITE s adds its rows, as INSERT INTO does." in said
+
+
+def test_a_table_as_a_query_is_filled_by_inserts_too() -> None:
+    made = translate(
+        f"""{TAGS}
+CREATE TABLE a (twice AS id * 2, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'kafka') AS SELECT id FROM t;
+INSERT INTO a SELECT id + 1 FROM t;
+CREATE TABLE b (id INT, extra INT) WITH ('connector' = 'print') AS SELECT id FROM t;""",
+        "shop",
+    )
+    assert "UNION ALL" in model(made, "a") and "id * 2 AS `twice`" in body(model(made, "a"))
+    assert "the connector kafka isn't written" in "\n".join(map(str, made.notes))
+    assert "b has columns in addition to those of its query" in model(made, "b")
+
+
+def test_a_name_that_is_created_again_is_said() -> None:
+    made = translate(
+        f"{TAGS} CREATE VIEW v AS SELECT id FROM t; INSERT INTO a SELECT id FROM v; DROP VIEW v;\n"
+        "CREATE VIEW v AS SELECT -id AS id FROM t;",
+        "shop",
+    )
+    assert "line 3: v is created twice; this definition is used, also in statements before it." in map(
+        str, made.notes
+    )
+
+
+def test_a_setting_is_reset() -> None:
+    count = "SELECT id, COUNT(*) AS n FROM t GROUP BY id;"
+    made = translate(
+        f"{TAGS} SET 'table.exec.state.ttl' = '1 d'; {count} RESET 'table.exec.state.ttl'; {count} "
+        f"SET 'table.exec.state.ttl' = '2 d'; {count} RESET; {count}",
+        "shop",
+    )
+    lasts = ["state_ttl='1 day'", "constant_domains=['id']", "state_ttl='2 days'", "constant_domains=['id']"]
+    assert all(each in model(made, f"query_{number}") for number, each in enumerate(lasts, 1))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_insert_that_cannot_be_read_disables_its_table(is_first: bool) -> None:
+    statements = ["INSERT INTO s SELECT id FROM t;", "INSERT INTO s SELECT id FROM t WHERE;"]
+    made = translate(f"{TAGS} {''.join(statements[:: -1 if is_first else 1])}", "shop")
+    assert "enabled=false" in model(made, "s") and "can't be read" in model(made, "s")
+
+
+def test_values_that_a_seed_cannot_hold_make_no_seed() -> None:
+    made = translate(
+        "CREATE TABLE c (id INT, name STRING) WITH ('connector' = 'filesystem', 'path' = 'c', 'format' = 'json');\n"
+        "INSERT INTO c VALUES (1, UPPER('a'));\nINSERT INTO c VALUES (1, '');\nSELECT id FROM c;",
+        "shop",
+    )
+    assert not any(path.startswith("seeds") for path in made.files)
+    assert [(note.line, note.text.partition(",")[0]) for note in made.notes] == [
+        (2, "VALUES has an expression"),
+        (3, "VALUES has an empty text"),
+    ]
+
+
+def test_a_table_of_a_similar_name_is_another_table() -> None:
+    script = "CREATE TABLE {}orders (id INT) WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');{} SELECT id FROM orders;"
+    assert "source('flink', 'orders')" in model(translate(script.format("my_", ""), "shop"), "query_1")
+    assert "source('flink', 'shop_orders')" in model(
+        translate(script.format("shop.", " USE shop;"), "shop"), "query_1"
+    )
