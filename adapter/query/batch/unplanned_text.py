@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..errors import QueryError
 from ..frontend.streams import Known
 from ..normalize.model_text import stream_relations
-from ..plan.batch_text import batch_text
+from ..plan.plain_batch_text import plain_batch_text
 from ..plan.untimed_rows import DroppedRows
 from ..planner.plan_query import plan
 from ..sql.functions import QueryRunner
@@ -23,7 +23,7 @@ def text_in_batch(text: str, ask: QueryRunner | None = None, known: Mapping[str,
     Raises:
         QueryError: as plain SQL it would return rows that a stream leaves out.
     """
-    return batch_text(text, ask, known or {}, _dropped_rows(text, ask, known or {}))
+    return plain_batch_text(text, ask, known or {}, _dropped_rows(text, ask, known or {}))
 
 
 def _dropped_rows(text: str, ask: QueryRunner | None, known: Mapping[str, Known]) -> tuple[DroppedRows, ...]:

@@ -29,12 +29,12 @@ from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
 from ..normalize.rules import NormalizedQuery, normalize
 from ..plan import untimed_rows
-from ..plan.batch_text import batch_text
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
 from ..plan.operators.window_close import WindowClose
 from ..plan.operators.window_results import WindowResults
+from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
 from ..program import MiniBatch
 from ..rewrites.stream_rewrites import Rewrites
@@ -244,7 +244,9 @@ def _plan_with_separate_names(
             asked = own_names.asked_as_written(ask, taken)
             found = made(text, tree, own_names.marked(known), domains, ask=asked)
     dropped = tuple(each.as_written() for each in found.dropped)
-    return replace(found, taken=taken, dropped=dropped, batch=partial(batch_text, text, ask, known, dropped))
+    return replace(
+        found, taken=taken, dropped=dropped, batch=partial(plain_batch_text, text, ask, known, dropped)
+    )
 
 
 def _without_names_in_other_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:

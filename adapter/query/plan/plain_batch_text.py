@@ -1,7 +1,7 @@
 """Writes a model's text for batch, if it doesn't stay within windows: plain SQL with the rows of the stream.
 
 >>> text = "select k, v, row_number() over (partition by k order by v) as place from t qualify place = 1"
->>> print(batch_text(text, None, {}, ()))
+>>> print(plain_batch_text(text, None, {}, ()))
 SELECT k, v, place FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, STRUCT(k, v)) AS place FROM t) AS _t \
 WHERE place = 1
 """
@@ -27,7 +27,7 @@ from ..sql.tie_breaking import break_ties, decide_extremes
 from . import untimed_rows
 
 
-def batch_text(
+def plain_batch_text(
     text: str,
     ask: QueryRunner | None,
     known: Mapping[str, Known],
@@ -65,7 +65,7 @@ def _rewritten(
     known: Mapping[str, Known],
     dropped: Collection[untimed_rows.DroppedRows],
 ) -> exp.Query:
-    """Returns a rewritten copy of a tree; see `batch_text`."""
+    """Returns a rewritten copy of a tree; see `plain_batch_text`."""
     unbracketed = copied(tree)
     brackets.remove(unbracketed)
     rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(unbracketed)))
