@@ -202,7 +202,9 @@ class RunningStream:
         self.busy: tuple[str, float] | None = None
         """The micro-batch being processed, and its start in seconds of the monotonic clock."""
         self._turn = threading.Lock()
-        """Held during a micro-batch, and while open windows are read."""
+        """Held during a micro-batch, while open windows are read, and to set `_is_restarting`."""
+        self._is_restarting = False
+        """Whether the query is about to be stopped and started again, so that it must not process a micro-batch."""
         with sentences(model), ExitStack() as stack:
             stack.enter_context(locked(spark, model))
             if is_asked_to_stop is None:
@@ -354,9 +356,13 @@ class RunningStream:
             if self._is_asked_to_stop():
                 query.stop()
                 return True
-            if self._has_first_rows():
-                # This query would never read these rows: see `reading_options`.
+            if self._has_first_rows() and self._turn.acquire(timeout=_STOP_CHECK / 2):
+                # This query would never read these rows: see `reading_options`. It isn't stopped in a micro-batch: one whose
+                # state is committed would be ingested again.
+                self._is_restarting = True
+                self._turn.release()
                 query.stop()
+                self._is_restarting = False
                 query = self.query = self._start(self._session, self._started, self._inputs)
             self._note_windows_in_between()
         return False
@@ -378,9 +384,10 @@ class RunningStream:
                 self._resources.close()
 
     def take(self, batch: DataFrame, number: int) -> bool:
-        """Processes a micro-batch. Returns whether that succeeded; `wait` raises the exception otherwise."""
+        """Processes a micro-batch. Returns whether that succeeded: otherwise `wait` raises the exception, or the query is
+        about to be started again."""
         with self._turn:
-            return self._process(batch, number)
+            return not self._is_restarting and self._process(batch, number)
 
     def _process(self, batch: DataFrame, number: int) -> bool:
         self.busy = (f"micro-batch {number}", time.monotonic())

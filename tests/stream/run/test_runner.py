@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,3 +83,51 @@ def test_an_initial_load_of_which_pieces_are_ingested_is_not_planned_again(
         stream._run_initial_load(NO_SPARK, stream.model, ())
     assert not isinstance(raised.value, TransientError)
     assert begun == []
+
+
+def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state may be committed and its position not noted yet: the next query would ingest its rows again."""
+    stream = RunningStream.__new__(RunningStream)
+    blank: Any = SimpleNamespace(refresh=lambda: None, is_blank=False)
+    stream._blank, stream._turn, stream._is_restarting = (blank,), threading.Lock(), False
+    stream._is_asked_to_stop = lambda: False
+    taken: list[object] = []
+
+    def process(batch: object, number: int) -> bool:
+        taken.append(number)
+        return True
+
+    monkeypatch.setattr(stream, "_process", process)
+    monkeypatch.setattr(stream, "_note_windows_in_between", lambda: None)
+    monkeypatch.setattr(runner, "_STOP_CHECK", 0.01)
+
+    class Restarted(Query):
+        """One that is in a micro-batch when it is looked at first."""
+
+        looks = 0
+
+        def awaitTermination(self, seconds: float) -> bool:
+            self.looks += 1
+            if self.looks == 2:
+                stream._turn.release()
+            return False
+
+        def stop(self) -> None:
+            assert self.looks == 2 and not stream._turn.locked()
+            assert not stream.take(NO_SPARK, 1), "one that begins meanwhile is left to the next query"
+            self.ended = True
+
+    class Next(Query):
+        """The one that is started then."""
+
+        def awaitTermination(self, seconds: float) -> bool:
+            return True
+
+    query = Restarted()
+    monkeypatch.setattr(stream, "_start", lambda *given: Next())
+    stream._session = stream._started = NO_SPARK
+    stream._inputs = ()
+    stream._turn.acquire()
+    assert not stream._has_stopped(query, math.inf)
+    assert query.ended and taken == []
+    assert stream.take(NO_SPARK, 1) and taken == [1]
