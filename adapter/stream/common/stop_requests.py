@@ -37,9 +37,10 @@ class StopRequests:
         self._watched: list[StopRequest] = []
         self._thread: threading.Thread | None = None
 
-    def watch(self, model: StreamModel) -> StopRequest:
-        """Starts to watch for a request for a model. Deletes a request that already exists."""
-        model.storage.delete(model.stop_request)
+    def watch(self, model: StreamModel, keep: bool = False) -> StopRequest:
+        """Starts to watch for a request for a model. Deletes a request that already exists, unless `keep`."""
+        if not keep:
+            model.storage.delete(model.stop_request)
         request = StopRequest(model.stop_request)
         with self._lock:
             self._watched.append(request)

@@ -88,16 +88,17 @@ def run_stream(
             entirely or not at all.
     """
     before: StreamResult | None = None
-    restarts = Restarts()
+    restarts, is_restart = Restarts(), False
     while True:
         try:
-            with RunningStream(spark, model, program) as stream:
+            with RunningStream(spark, model, program, is_restart=is_restart) as stream:
                 result = replace(stream.wait(), windows=stream.note_windows())
                 return before.followed_by(result) if before else result
         except SchemaChanged as problem:
             if replan is None:
                 raise
             restarts.check(problem)
+            is_restart = True
             logger.info(problem.restarts)
             if problem.result is not None:
                 before = before.followed_by(problem.result) if before else problem.result
@@ -176,6 +177,7 @@ class RunningStream:
         model: the model, whose table exists.
         is_asked_to_stop: returns, without waiting, whether the run should end. Default: whether there is a stop request
             in the model's storage.
+        is_restart: whether it continues a run, so that a stop request from before counts.
     """
 
     _noted: tuple[int, int] | None = None
@@ -189,6 +191,7 @@ class RunningStream:
         model: StreamModel,
         program: Program,
         is_asked_to_stop: Callable[[], bool] | None = None,
+        is_restart: bool = False,
     ) -> None:
         self.model = model
         self._problem: Exception | None = None
@@ -209,7 +212,7 @@ class RunningStream:
             stack.enter_context(locked(spark, model))
             if is_asked_to_stop is None:
                 requests = stop_requests(model.storage)
-                request = requests.watch(model)
+                request = requests.watch(model, keep=is_restart)
                 stack.callback(requests.forget, request)
             self._is_asked_to_stop = is_asked_to_stop or (lambda: request.is_asked)
             self._session = session = working_session(spark)

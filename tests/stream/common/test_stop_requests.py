@@ -33,6 +33,11 @@ def test_a_request_to_stop_is_noticed_once_for_its_model(model: StreamModel) -> 
         time.sleep(0.02)
     assert not other.is_asked
     looks.forget(request)
+    again = looks.watch(model, keep=True)
+    while not again.is_asked:
+        assert time.monotonic() < deadline, "a run that starts again is the one that it is meant for"
+        time.sleep(0.02)
+    looks.forget(again)
     assert not looks.watch(model).is_asked, "what ended the run before doesn't end this one"
 
 

@@ -14,8 +14,10 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
+from dbt.adapters.spark_streaming.stream.progress.result import StreamResult
 from dbt.adapters.spark_streaming.stream.run import runner
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
+from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
 
 NO_SPARK: Any = None
 
@@ -131,3 +133,31 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
     assert not stream._has_stopped(query, math.inf)
     assert query.ended and taken == []
     assert stream.take(NO_SPARK, 1) and taken == [1]
+
+
+def test_a_request_to_stop_counts_for_a_run_that_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come while the model is planned with its sources' new columns, when no query looks for it."""
+    kept: list[bool] = []
+
+    class Stream:
+        def __init__(self, *given: object, is_restart: bool = False) -> None:
+            kept.append(is_restart)
+            if len(kept) < 3:
+                raise SchemaChanged("m", "raw.orders", [f"c{len(kept)}"])
+
+        def __enter__(self) -> Stream:
+            return self
+
+        def __exit__(self, *problem: object) -> None:
+            pass
+
+        def wait(self) -> StreamResult:
+            return StreamResult(1)
+
+        def note_windows(self) -> None:
+            pass
+
+    monkeypatch.setattr(runner, "RunningStream", Stream)
+    planned: Any = (None, None)
+    assert runner.run_stream(NO_SPARK, *planned, replan=lambda: planned).batches == 1
+    assert kept == [False, True, True]
