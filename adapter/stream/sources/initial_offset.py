@@ -33,6 +33,7 @@ from ..storage.checkpoint import (
     read_whole,
     whole_file,
 )
+from .changed_files import FILES
 from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning, table_from_beginning
 
 if TYPE_CHECKING:
@@ -164,8 +165,9 @@ def _bootstrap_file(model: StreamModel) -> str:
 
 
 def begin_again(model: StreamModel) -> None:
-    """Discards the planned first micro-batch. Keeps the order of the sources and the id of the query."""
-    for each in ("offsets", "commits", "sources"):
+    """Discards the planned first micro-batch, and the times at which its files were changed. Keeps the order of the sources
+    and the id of the query."""
+    for each in ("offsets", "commits", "sources", FILES):
         model.storage.delete(f"{model.checkpoint}/{each}")
 
 

@@ -18,6 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources import changed_files
 from dbt.adapters.spark_streaming.stream.sources.changed_files import ReadFiles, warn_of_gone
+from dbt.adapters.spark_streaming.stream.sources.initial_offset import begin_again
 
 NO_SPARK: Any = None
 EARLIER = 1_700_000_000_123
@@ -182,3 +183,15 @@ def test_a_table_that_is_built_again_lacks_files_that_are_gone(folder: Folder) -
         f"Model m: 1 of 2 files that it has read of its source raw.orders is gone, as file://{folder.folder}/b c.json: the "
         "table that is built now lacks their rows."
     ]
+
+
+def test_a_stream_that_begins_again_has_read_no_file(folder: Folder) -> None:
+    """What was changed before the first micro-batch was discarded says nothing of the one that is planned then."""
+    folder.put("a.json")
+    folder.plan("a.json")
+    folder.put("a.json", EARLIER + 1)
+    folder.begin(batch=-1)
+    begin_again(folder.model)
+    folder.put("a.json", EARLIER + 2)
+    folder.plan("a.json")
+    folder.begin()
