@@ -251,8 +251,7 @@ def _copy(
     state, out = original.position(STATE), original.position(TABLE)
     sink = sink_of(spark, model, program.upsert)
     made = StateTable(spark, model)
-    # A killed clone may have left an empty state.
-    made.drop(spark)
+    made.drop_unwritten(spark)
     copied = _in_columns_of(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
     if state is not None:

@@ -539,9 +539,9 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     found = replace(found, target=sink.position())
     context = RunContext(model, program, state, sink, Lookups(model))
     found = _evolve(session, context, found)
-    if program.keeps_state and state.exists and found.state is None:
-        # The state was created and never written. Its columns may be those of an earlier query.
-        state.drop(session)
+    if program.keeps_state and found.state is None:
+        # If the state was created and never written, its columns may be those of an earlier query.
+        state.drop_unwritten(session)
     return _finished(session, context, found)
 
 

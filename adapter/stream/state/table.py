@@ -367,7 +367,13 @@ class StateTable:
             (instant(last, closing[part][1]) for part, last in found if last is not None), default=None
         )
 
-    def drop(self, spark: SparkSession) -> None:
+    def drop_unwritten(self, spark: SparkSession) -> None:
+        """Drops the table if there is one, which a killed process has left before its first rows. Raises if another run has
+        written it meanwhile."""
+        if self._table is None:
+            return
+        self._table.known = None
+        commit.check(self._model, self._table, by_anyone=True)
         with around("state.drop", self._model.name):
             drop(spark, self._model, STATE)
         self._table = self._columns = self._known_mapping = None
