@@ -8,6 +8,7 @@ the next process that creates a savepoint of the model, and by `dbt-stream clean
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,11 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
             )
         session = working_session(spark)
         leftovers(session, model, remove=True)
+        if name in savepoints.names(model):
+            raise StreamError(
+                f"Model {model.name}: another process is making a savepoint '{name}' of it, or was killed meanwhile. Choose "
+                f"another name, or delete that one with `dbt-stream state savepoint {model.name} --delete {name}`."
+            )
         return _make_savepoint(session, model, name, None, present_tables(session, model))
 
 
@@ -82,7 +88,7 @@ def save_before(
     if old and old[-1].cause == cause != RESTORE and _is_of(old[-1], now):
         return old[-1]  # an attempt that failed has taken it; another one would displace the oldest
     taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
-    name = savepoints.next_name([*(each.name for each in found), *taken], cause)
+    name = savepoints.next_name([*savepoints.names(model), *taken], cause)
     made = _make_savepoint(spark, model, name, cause, now)
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
@@ -105,15 +111,18 @@ def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
         savepoints.forget(model, name)
-    leftovers(spark, model, remove=True)
+    leftovers(spark, model, remove=True, deleted=[name])
 
 
-def leftovers(spark: SparkSession, model: StreamModel, remove: bool) -> list[str]:
+def leftovers(
+    spark: SparkSession, model: StreamModel, remove: bool, deleted: Collection[str] = ()
+) -> list[str]:
     """Returns leftovers of a model's incomplete and deleted savepoints, and removes them if `remove`: their folders, and the
-    branches listed in these. Other branches and files are not touched. The caller holds the model's lock."""
+    branches listed in these. Other branches and files are not touched. The caller holds the model's lock. `deleted`: see
+    `savepoints.incomplete`."""
     check_settled(model)
     found: list[str] = []
-    for name in savepoints.incomplete(model):
+    for name in savepoints.incomplete(model, deleted):
         noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
         for table in tables_of(spark, model).values() if noted else ():
             if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):
@@ -138,7 +147,7 @@ def forget_all(spark: SparkSession, model: StreamModel) -> None:
     with around("savepoints.delete", model.name):
         for name in names:
             savepoints.forget(model, name)
-        leftovers(spark, model, remove=True)
+        leftovers(spark, model, remove=True, deleted=names)
         savepoints.delete_files(model.storage, model.savepoints)
 
 
@@ -212,7 +221,7 @@ def _make_savepoint(
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):
         savepoints.forget(model, name)
-        leftovers(spark, model, remove=True)
+        leftovers(spark, model, remove=True, deleted=[name])
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."

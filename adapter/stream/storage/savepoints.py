@@ -8,8 +8,10 @@ Before they are created, ``branches.json`` lists them, to distinguish them from 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,8 @@ BRANCH = "savepoint_"
 """Prefix of the branches that retain snapshots."""
 MIGRATION, EDIT, RESTORE = "migration", "edit", "restore"
 """Operations before which a savepoint is taken automatically."""
+_UNDER_WAY = 3_600_000
+"""Milliseconds after which a savepoint that isn't complete was left by a killed process."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _AUTOMATIC = re.compile(rf"before-(?:{MIGRATION}|{EDIT}|{RESTORE})-(\d+)", re.IGNORECASE)
 _FILE, _CHECKPOINT, _BRANCHES = "savepoint.json", "checkpoint", "branches.json"
@@ -126,14 +130,14 @@ def retaining_sources(storage: Storage, path: str) -> list[str]:
     return [name for name in names if storage.exists(f"{path}/{name}/{_FILE}")]
 
 
-def own_files(storage: Storage, path: str) -> dict[str, list[str]]:
-    """Returns the files that this package wrote in the folder of a model, by the name of the savepoint, complete or not.
-    The name is empty for files of a restore."""
-    found: dict[str, list[str]] = {}
+def own_files(storage: Storage, path: str) -> dict[str, dict[str, int]]:
+    """Returns the files that this package wrote in the folder of a model, by the name of the savepoint, complete or not,
+    each with its modification time in milliseconds since 1970. The name is empty for files of a restore."""
+    found: dict[str, dict[str, int]] = {}
     below = f"/{'/'.join(path.split('/')[-2:])}/"  # remote storage may write the root in another way
-    for file in sorted(storage.files(path)):
+    for file, modified in sorted(storage.files(path).items()):
         if own := _OWN.fullmatch(file.partition(below)[2]):
-            found.setdefault(own[1] or "", []).append(file)
+            found.setdefault(own[1] or "", {})[file] = modified
     return found
 
 
@@ -142,9 +146,15 @@ def names(model: StreamModel) -> list[str]:
     return [name for name in own_files(model.storage, model.savepoints) if name]
 
 
-def incomplete(model: StreamModel) -> list[str]:
-    """Returns the incomplete and deleted savepoints of a model."""
-    return [name for name in names(model) if not is_complete(model, name)]
+def incomplete(model: StreamModel, deleted: Collection[str] = ()) -> list[str]:
+    """Returns the incomplete and deleted savepoints of a model. On remote storage another process may be making one, which
+    no lock excludes: those of the last hour are included only if they are in `deleted`."""
+    before = math.inf if model.storage.is_local else time.time() * 1000 - _UNDER_WAY
+    return [
+        name
+        for name, files in own_files(model.storage, model.savepoints).items()
+        if name and not is_complete(model, name) and (name in deleted or max(files.values()) < before)
+    ]
 
 
 def find(model: StreamModel, name: str) -> Savepoint:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,3 +141,51 @@ def test_attempts_at_one_migration_share_a_savepoint(
     savepoints.write(model, saved("before-migration-1", "restore"))
     saving.save_before(NO_SPARK, model, "restore")
     assert made == [f"before-{cause}-2" for cause in ("edit", *["migration"] * 3, "restore")]
+
+
+class Remote(Storage):
+    """A storage root that other machines write, too."""
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+
+def test_a_savepoint_that_another_machine_is_making_is_no_leftover(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy of the checkpoint would be gone when it is complete."""
+    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "working_session", lambda spark: spark)
+    model = replace(model, storage=Remote(model.storage.root, lambda: None))
+    file = f"{model.savepoints}/half/checkpoint/metadata"
+    assert leftovers(NO_SPARK, model, remove=True) == []
+    with pytest.raises(StreamError) as raised:
+        saving.save(NO_SPARK, model, "half")
+    assert raised.value.msg == (
+        "Model m: another process is making a savepoint 'half' of it, or was killed meanwhile. Choose another name, or "
+        "delete that one with `dbt-stream state savepoint m --delete half`."
+    )
+    assert model.storage.exists(file)
+    saving.delete(NO_SPARK, model, "half")
+    assert model.storage.list(model.savepoints) == []
+    model.storage.write_text(file, "{}")
+    os.utime(file, (time.time() - 7200, time.time() - 7200))
+    assert leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
+    assert model.storage.list(model.savepoints) == []
+    model.storage.write_text(file, "{}")
+    forget_all(NO_SPARK, model)
+    assert not model.storage.exists(model.savepoints)
+
+
+def test_an_automatic_savepoint_has_another_name_than_one_that_is_being_made(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = replace(model, storage=Remote(model.storage.root, lambda: None))
+    model.storage.write_text(f"{model.savepoints}/before-edit-4/checkpoint/metadata", "{}")
+    monkeypatch.setattr(saving, "present_tables", lambda *given: None)
+    monkeypatch.setattr(saving, "_branches", lambda *given: {"savepoint_mine": "db.m"})
+    made: list[str] = []
+    monkeypatch.setattr(saving, "_make_savepoint", lambda spark, model, name, *given: made.append(name))
+    saving.save_before(NO_SPARK, model, "edit")
+    assert made == ["before-edit-5"]
