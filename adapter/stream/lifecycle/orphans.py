@@ -75,9 +75,8 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
 
 def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
     """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
-    found = [
-        file for each in (storage.progress, storage.locks) for file in _partial(storage, each, before, remove)
-    ]
+    folders = (storage.progress, storage.locks, storage.tables, storage.cleaned, storage.deployments)
+    found = [file for each in folders for file in _partial(storage, each, before, remove)]
     probes = [storage.path(name) for name in storage.list(storage.root) if _PARTIAL.search(name)]
     return found + [each for each in probes for _ in _partial(storage, each, before, remove)]
 

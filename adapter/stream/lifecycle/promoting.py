@@ -87,12 +87,13 @@ def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
                     f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no "
                     f"table can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."
                 )
-            if load(session, model.target) is None:
+            table = load(session, model.target)
+            if table is None:
                 raise StreamError(
                     f"Model {model.name}: it has no table yet that a new version could take over from. `dbt run --select "
                     f"{model.name}` builds it."
                 )
-            found = deployments.begin(model)
+            found = deployments.begin(model, table.uuid)
             with around("deploy.stage", model.name):
                 owner.claim(session, model)
                 deployments.write(model.storage, found)
@@ -299,7 +300,7 @@ def _swap(
             raise foreign_error(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, gets))
     # A killed process may have left copies for another swap.
-    model.storage.delete(_copies(found, model.storage))
+    model.storage.delete(deployments.copies(model.storage, found.target))
     with around("deploy.copy", model.name):
         for side, each in zip(_sides(to), (model, takes), strict=True):
             _copy(model.storage, _files(each), _copied_files(found, model.storage, side))
@@ -347,7 +348,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     done = replace(found, phase=swap.to, promoted=promoted, swap=None)
     with around("deploy.end", model.name):
         deployments.write(storage, done)
-    storage.delete(_copies(found, storage))
+    storage.delete(deployments.copies(storage, found.target))
     tables = tables_of(spark, model)
     return SwapResult(done, readers_beyond(storage, tables[TABLE], tables[CHANGELOG]))
 
@@ -368,10 +369,6 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     table = find(spark, new)
     if table is not None and _uuid(table) == uuid:
         hand_over(table, kind, to.target)
-
-
-def _copies(found: Deployment, storage: Storage) -> str:
-    return f"{deployments.folder(storage, found.target)}/copies"
 
 
 def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
@@ -395,5 +392,5 @@ def _files(model: StreamModel) -> tuple[str, str, str]:
 
 
 def _copied_files(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
-    to = f"{_copies(found, storage)}/{side}"
+    to = f"{deployments.copies(storage, found.target)}/{side}"
     return f"{to}/checkpoint", f"{to}/savepoints", f"{to}/progress.json"

@@ -1,8 +1,9 @@
 """Metadata of blue/green deployments under the storage root: small files, read without Spark.
 
 The new version of a model is the same model under the name ``<model>__deploy_<id>``, with its own table, state, changelog
-and checkpoint. After its promotion it has the model's name, and the old version is ``<model>__previous_<id>``. Each
-deployment has another id, because a table keeps its folder when it is renamed, and two tables must not share one.
+and checkpoint. After its promotion it has the model's name, and the old version is ``<model>__previous_<id>``. The id
+depends on the table that is to be replaced. So the next deployment has another one, because a table keeps its folder when it
+is renamed, and two tables must not share one; and two processes that begin a deployment at once begin the same one.
 
 ``deployments/<model>/deployment.json`` describes the deployment. While tables are being renamed it also has the swap, from
 before the first rename until after the last, and next to it are copies of the checkpoints and savepoints.
@@ -10,9 +11,9 @@ before the first rename until after the last, and next to it are copies of the c
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -83,9 +84,10 @@ class Deployment:
         return self.previous if self.phase == PROMOTED else self.new
 
 
-def begin(model: StreamModel) -> Deployment:
-    """Returns a new deployment of a model, without writing its file."""
-    return Deployment(uuid.uuid4().hex[:8], model.name, model.target, int(time.time() * 1000))
+def begin(model: StreamModel, uuid: str) -> Deployment:
+    """Returns a new deployment of a model, without writing its file. `uuid`: that of the model's table."""
+    number = hashlib.sha256(uuid.encode()).hexdigest()[:8]
+    return Deployment(number, model.name, model.target, int(time.time() * 1000))
 
 
 def version(model: StreamModel, table: str) -> StreamModel:
@@ -122,10 +124,18 @@ def write(storage: Storage, deployment: Deployment) -> None:
     storage.write_text(f"{folder(storage, deployment.target)}/{_FILE}", text)
 
 
+def copies(storage: Storage, table: str) -> str:
+    """Returns the folder with the copies of checkpoints and savepoints for a swap."""
+    return f"{folder(storage, table)}/copies"
+
+
 def forget(storage: Storage, deployment: Deployment) -> None:
-    """Deletes the files of a deployment."""
-    storage.delete(f"{folder(storage, deployment.target)}/{_FILE}")
-    storage.delete(folder(storage, deployment.target))
+    """Deletes the files of a deployment, and its folder if nothing else is there."""
+    place = folder(storage, deployment.target)
+    for each in (f"{place}/{_FILE}", copies(storage, deployment.target)):
+        storage.delete(each)
+    if not storage.files(place):
+        storage.delete(place)
 
 
 def interrupted_swap(model: StreamModel) -> str | None:

@@ -17,7 +17,7 @@ HOUR = 3_600_000
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     made = Storage(str(tmp_path), lambda: None)
-    for folder in (made.progress, made.locks):
+    for folder in (made.progress, made.locks, made.tables, made.cleaned, f"{made.deployments}/db.m"):
         for name in ("m.json", HALF):
             made.write_text(f"{folder}/{name}", "{}")
             os.utime(f"{folder}/{name}", (10 * 3600, 10 * 3600))
@@ -25,7 +25,14 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def test_halves_of_files_are_found_and_whole_ones_are_not(storage: Storage) -> None:
-    halves = [f"{storage.progress}/{HALF}", f"{storage.locks}/{HALF}"]
+    folders = (
+        storage.progress,
+        storage.locks,
+        storage.tables,
+        storage.cleaned,
+        f"{storage.deployments}/db.m",
+    )
+    halves = [f"{folder}/{HALF}" for folder in folders]
     assert orphans_of_storage(storage, before=11 * HOUR, remove=False) == halves
     assert all(map(storage.exists, halves)), "they are only looked for"
     assert orphans_of_storage(storage, before=11 * HOUR, remove=True) == halves

@@ -22,7 +22,7 @@ def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
 ) -> None:
     """Without its file nothing names the previous version, to which it may have to go back."""
     model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
-    staged = deployments.begin(model)
+    staged = deployments.begin(model, "u")
     promoted = replace(staged, phase=PROMOTED, promoted=1)
     deployments.write(model.storage, staged)
     monkeypatch.setattr(promoting.owner, "check", lambda spark, model: None)
@@ -43,7 +43,7 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
         dict.fromkeys(("state", "changelog", "table")),
         dict.fromkeys(("state", "changelog", "table")),
     )
-    found = replace(deployments.begin(model), swap=swap)
+    found = replace(deployments.begin(model, "u"), swap=swap)
     versions = [model, *(deployments.version(model, name) for name in (found.new, found.previous))]
     foreign = [f"{each.savepoints}/{name}" for each in versions for name in ("good/.DS_Store", "README")]
     for each in versions:

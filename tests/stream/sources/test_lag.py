@@ -25,7 +25,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 @pytest.fixture
 def staged(model: StreamModel) -> Deployment:
-    made = deployments.begin(model)
+    made = deployments.begin(model, "u")
     deployments.write(model.storage, made)
     return made
 

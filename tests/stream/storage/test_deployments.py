@@ -28,7 +28,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 @pytest.fixture
 def staged(model: StreamModel) -> Deployment:
-    made = deployments.begin(model)
+    made = deployments.begin(model, "u")
     deployments.write(model.storage, made)
     return made
 
@@ -98,3 +98,21 @@ def test_readers_are_told_of_a_model_that_was_promoted_once(model: StreamModel, 
     for table in (model.target, model.changes):
         assert deployments.of_table(storage, table) == promoted
     assert deployments.of_table(storage, "lake.db.other") is None
+
+
+def test_files_of_others_stay_when_a_deployment_ends(model: StreamModel, staged: Deployment) -> None:
+    storage, place = model.storage, deployments.folder(model.storage, model.target)
+    storage.write_text(f"{deployments.copies(storage, model.target)}/new/checkpoint/metadata", "{}")
+    storage.write_text(f"{place}/notes.txt", "of a user")
+    deployments.forget(storage, staged)
+    assert storage.list(place) == ["notes.txt"]
+    storage.delete(f"{place}/notes.txt")
+    deployments.forget(storage, staged)
+    assert storage.list(storage.deployments) == []
+
+
+def test_two_processes_that_begin_at_once_begin_the_same_deployment(model: StreamModel) -> None:
+    """The file of one would be overwritten else, and nothing would name its tables."""
+    one, other = (deployments.begin(model, "uuid of the table") for _ in range(2))
+    assert (one.new, one.previous) == (other.new, other.previous)
+    assert deployments.begin(model, "uuid of the next one").id != one.id
