@@ -128,7 +128,7 @@ def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
         kind
         for kind in past
         if kind not in (APPEND, REPLACE, EXPIRED)
-        and source.option(f"streaming-skip-{kind}-snapshots") != "true"
+        and not source.option_is(f"streaming-skip-{kind}-snapshots", "true")
     ]
 
 
