@@ -84,11 +84,12 @@ def check_free(model: StreamModel) -> None:
 
 
 def _wait(model: StreamModel, channel: object) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline, is_taken = time.monotonic() + _PATIENCE, False
     while channel.tryLock() is None:  # type: ignore[attr-defined]
         holder = _holder(model)
-        if holder is None or alive(holder) or time.monotonic() > deadline:
+        if (is_taken and (holder is None or alive(holder))) or time.monotonic() > deadline:
             raise _locked_error(model, holder)
+        is_taken = True  # unless it was only `is_held` of another process, which takes it for a moment
         time.sleep(0.1)
 
 

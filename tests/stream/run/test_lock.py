@@ -14,6 +14,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.run import lock
 from dbt.adapters.spark_streaming.stream.run.lock import check_free, is_held
 
 HOLDS = """
@@ -69,3 +70,25 @@ def test_remote_storage_has_no_locks() -> None:
     model = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, ())
     assert is_held(model) is None
     check_free(model)
+
+
+@pytest.mark.parametrize(("looks", "is_refused"), [(0, False), (1, False), (2, True)])
+def test_a_process_that_looks_whether_a_model_runs_does_not_keep_it_from_starting(
+    model: StreamModel, looks: int, is_refused: bool
+) -> None:
+    """Such a look takes the lock for a moment. The file names the last run's process, which may start this one, too."""
+    Path(model.lock).parent.mkdir(parents=True)
+    Path(model.lock).write_text(json.dumps({"pid": os.getpid()}))
+    answers = [None] * looks + [object()]
+
+    class Channel:
+        """Java's channel of the file."""
+
+        def tryLock(self) -> object:
+            return answers.pop(0)
+
+    if not is_refused:
+        lock._wait(model, Channel())
+        return
+    with pytest.raises(StreamError, match="another run of it is in progress"):
+        lock._wait(model, Channel())
