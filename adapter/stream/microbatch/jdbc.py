@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
@@ -41,16 +41,6 @@ def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) 
         # Derby, SQL Server and others don't support (a, b) in ((?, ?)).
         condition = " or ".join([f"({' and '.join(f'{name} = ?' for name in key)})"] * keys)
     return f"select {', '.join(columns)} from {table} where {condition}"
-
-
-def chunks(keys: Sequence[tuple[Any, ...]], size: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Splits keys into chunks.
-
-    >>> [len(piece) for piece in chunks([(n,) for n in range(7)], 3)]
-    [3, 3, 1]
-    """
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
 
 
 def kind(type_: DataType) -> str | None:
@@ -115,14 +105,12 @@ class Table:
     def connection(self) -> Iterator[Any]:
         """Opens a connection to the database as Spark does, with its drivers and authentication."""
         made = self._dialect.createConnectionFactory(self._options).apply(-1)
-        try:
+        with closing(made):
             init = self._options.sessionInitStatement()
             if init.isDefined():
-                with _closing(made.createStatement()) as statement:
+                with closing(made.createStatement()) as statement:
                     statement.execute(init.get())
             yield made
-        finally:
-            made.close()
 
     def ask(
         self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
@@ -134,11 +122,11 @@ class Table:
         key_fields = [fields[name] for name in key]
         columns, named = ([quote(each.name) for each in some] for some in (self.schema.fields, key_fields))
         text = question(self._text, columns, named, len(keys))
-        with _closing(connection.prepareStatement(text + more)) as statement:
+        with closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
             self._binding.bind(statement, [kind(field.dataType) for field in key_fields], keys)
-            with _closing(statement.executeQuery()) as answer:
+            with closing(statement.executeQuery()) as answer:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
@@ -222,11 +210,3 @@ def bound_as(column: str, type_: DataType) -> str:
         "date": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
     }
     return shapes.get(kind(type_) or "", "{}").format(value)
-
-
-@contextmanager
-def _closing(resource: Any) -> Iterator[Any]:
-    try:
-        yield resource
-    finally:
-        resource.close()

@@ -29,7 +29,7 @@ from ..common.periodic import Periodic
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
-from .jdbc import Table, bound_as, chunks, is_of_values, kind
+from .jdbc import Table, bound_as, is_of_values, kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +146,8 @@ class _LookupTable:
         """Requests the rows of the keys, in as many requests as needed."""
         found = self.table.empty_rows()
         if keys:
-            waiting = list(chunks(keys, self.source.chunk_size))
+            size = self.source.chunk_size
+            waiting = [keys[start : start + size] for start in range(0, len(keys), size)]
 
             def ask() -> None:
                 with self.table.connection() as connection:
