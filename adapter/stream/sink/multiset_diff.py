@@ -103,21 +103,18 @@ def comparable_column(column: Column, kind: DataType) -> Column:
 
 def _has_floats(kind: DataType) -> bool:
     """Returns whether values of a type contain floating-point numbers."""
-    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
-
-    if isinstance(kind, ArrayType):
-        return _has_floats(kind.elementType)
-    if isinstance(kind, StructType):
-        return any(_has_floats(each.dataType) for each in kind.fields)
-    return isinstance(kind, DoubleType | FloatType)
+    return _contains(kind, "float", "double")
 
 
 def _has_text(kind: DataType) -> bool:
     """Returns whether values of a type are compared as text."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    return _contains(kind, "map", "variant")
 
-    if isinstance(kind, MapType) or kind.typeName() == "variant":
-        return True
-    if isinstance(kind, ArrayType):
-        return _has_text(kind.elementType)
-    return isinstance(kind, StructType) and any(_has_text(each.dataType) for each in kind.fields)
+
+def _contains(kind: DataType, *names: str) -> bool:
+    """Returns whether a type, or one in its arrays and structs, has one of these names."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    inner = [kind.elementType] if isinstance(kind, ArrayType) else []
+    inner += [each.dataType for each in kind.fields] if isinstance(kind, StructType) else []
+    return kind.typeName() in names or any(_contains(each, *names) for each in inner)
