@@ -191,13 +191,7 @@ def _check(
     """Raises unless the model can continue from the original. Returns the order of its sources in the checkpoint, and the
     effect of the next run on the state, if the query differs."""
     source, what = original.model, original.what
-    found = StoredProgress(
-        checkpoint=original.checkpoint,
-        has_target=True,
-        target_written=True,
-        target=original.position(TABLE),
-        state=original.position(STATE),
-    )
+    found = StoredProgress(original.checkpoint, original.position(TABLE), original.position(STATE))
     if unfinished(found):
         raise StreamError(
             f"Model {model.name}: {what} has an unfinished epoch, because a run was interrupted. `dbt run --select "

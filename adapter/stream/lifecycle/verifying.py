@@ -173,8 +173,7 @@ def _is_interrupted(
     checkpoint: Checkpoint, target: Position | None, state: Position | None, position: Position | None
 ) -> bool:
     assert checkpoint.done is not None
-    found = StoredProgress(checkpoint, True, True, target, state)
-    if unfinished(found) or any(
+    if unfinished(StoredProgress(checkpoint, target, state)) or any(
         each is not None and each.batch > checkpoint.done for each in (target, state)
     ):
         return True

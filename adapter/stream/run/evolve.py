@@ -141,7 +141,7 @@ def _lacks_last_output(context: RunContext, position: Position) -> bool:
     """Returns whether the table lacks the output of the state's last epoch."""
     model, sink = context.model, context.sink
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    return unfinished(StoredProgress(checkpoint, sink.exists, sink.written, sink.position(), state=position))
+    return unfinished(StoredProgress(checkpoint, sink.position(), position))
 
 
 def _usable_savepoint(

@@ -32,13 +32,13 @@ class StoredProgress:
     """The checkpoint and tables that a run finds when it starts."""
 
     checkpoint: Checkpoint | None
-    has_target: bool
-    target_written: bool
-    """Whether the table has a snapshot."""
     target: Position | None
     """The last epoch in the table."""
     state: Position | None = None
     """The last epoch in the state."""
+    has_target: bool = True
+    target_written: bool = True
+    """Whether the table has a snapshot."""
     signature: Signature | None = None
     changes: Position | None = None
     """The last epoch in the changelog."""
