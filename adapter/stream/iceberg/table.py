@@ -154,16 +154,18 @@ class IcebergTable:
     def past_operations(self) -> Iterator[str]:
         """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first. The
         last one is `EXPIRED` if the parent of the oldest snapshot has expired."""
-        oldest = None
-        for snapshot in self.snapshots():
-            yield str(snapshot.operation())
-            oldest = snapshot
+        yield from (str(snapshot.operation()) for snapshot in self.snapshots())
+        oldest = self._oldest_snapshot()
         if oldest is not None and oldest.parentId() is not None:
             yield EXPIRED
 
     def snapshots(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
         return self._back_from(self.java.currentSnapshot())
+
+    def _oldest_snapshot(self) -> Any:
+        """Returns Iceberg's object of the current snapshot's oldest ancestor that exists, or None."""
+        return java_class(self.spark, "org.apache.iceberg.util.SnapshotUtil").oldestAncestor(self.java)
 
     def ancestors_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
@@ -202,9 +204,7 @@ class IcebergTable:
     @property
     def has_lost_rows(self) -> bool:
         """Whether snapshots that added rows have expired, so that the existing snapshots don't add up to all rows."""
-        oldest = None
-        for snapshot in self.snapshots():
-            oldest = snapshot
+        oldest = self._oldest_snapshot()
         if oldest is None or oldest.parentId() is None:
             return False
         summary = oldest.summary()
@@ -356,13 +356,15 @@ class IcebergTable:
         These are the ones whose ids aren't in `known` and that have no default value. If several have one name and
         different types, the type is empty.
         """
+        from pyspark.sql.types import _parse_datatype_json_string
+
         types = java_class(self.spark, _TYPES)
         index = java_class(self.spark, "org.apache.iceberg.types.TypeUtil")
         found: dict[str, str] = {}
         for field in index.indexById(self.java.schema().asStruct()).values():
             if int(field.fieldId()) in known or field.initialDefault() is not None:
                 continue
-            kind = type_text(_spark_type(types.convert(field.type()).json()))
+            kind = type_text(_parse_datatype_json_string(types.convert(field.type()).json()))
             if found.setdefault(str(field.name()), kind) != kind:
                 found[str(field.name())] = ""
         return found
@@ -645,14 +647,6 @@ def _spark_schema(spark: SparkSession, schema: Any) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(java_class(spark, _TYPES).convert(schema).json()))
-
-
-def _spark_type(kind: str) -> Any:
-    """Returns a Spark type from its JSON."""
-    from pyspark.sql.types import StructType
-
-    named = {"name": "it", "type": json.loads(kind), "nullable": True, "metadata": {}}
-    return StructType.fromJson({"type": "struct", "fields": [named]}).fields[0].dataType
 
 
 def columns_in_spark(spark: SparkSession, table: Any) -> StructType:
