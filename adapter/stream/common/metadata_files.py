@@ -1,9 +1,10 @@
-"""Reads metadata files: JSON with the version of their format."""
+"""Reads and writes metadata files: JSON with the version of their format."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import StreamError
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 
 _Content = TypeVar("_Content")
 
+FORMAT = 1
+"""Version of the format of all metadata files."""
+
 
 def read_metadata(
     storage: Storage,
     place: str,
-    version: int,
     make: Callable[[dict[str, Any]], _Content],
     what: str,
     made: str,
@@ -26,7 +29,6 @@ def read_metadata(
     """Returns the content of a metadata file, or None if there is no such file.
 
     Args:
-        version: the supported version of the format.
         make: builds the result from the file's JSON object.
         what: the object that the file describes, for a message.
         made: beginning of a sentence that says who wrote the file.
@@ -41,10 +43,15 @@ def read_metadata(
     try:
         content: dict[str, Any] = json.loads(text)
         found = int(content.pop("format"))
-        if found == version:
+        if found == FORMAT:
             return make(content)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise StreamError(f"{place} can't be read, so nothing is known of {what}. {to_do}") from problem
     raise StreamError(
-        f"{made} by a newer dbt-spark-streaming (its format is {found}, this one knows {version}). Update the package."
+        f"{made} by a newer dbt-spark-streaming (its format is {found}, this one knows {FORMAT}). Update the package."
     )
+
+
+def write_metadata(storage: Storage, place: str, content: Any) -> None:
+    """Writes a dataclass as a metadata file."""
+    storage.write_text(place, json.dumps({"format": FORMAT, **asdict(content)}, indent=1))

@@ -7,17 +7,16 @@ file of a model, and deleted after the last.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ...util.redaction import without_secrets
 from ..common.errors import StreamError
 from ..common.identifiers import parts
-from ..common.metadata_files import read_metadata
+from ..common.metadata_files import read_metadata, write_metadata
 from ..common.model import StreamModel
 from ..storage.savepoints import own_files
 from .table import find
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from ...environment.storage import Storage
 
-FORMAT = 1
 _IDENTIFYING = ("type", "catalog-impl", "uri", "warehouse", "prefix", "ref", "glue.id", "client.region")
 """Options that identify a catalog."""
 _METASTORE = ("hive.metastore.uris", "javax.jdo.option.ConnectionURL")
@@ -100,7 +98,6 @@ def read(storage: Storage, key: str) -> Owner | None:
     return read_metadata(
         storage,
         place,
-        FORMAT,
         lambda content: Owner(**content),
         what=f"the table that the files of {key} belong to",
         made=f"The note {place} was written",
@@ -115,8 +112,7 @@ def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> N
         uuid = None if table is None else table.uuid
     now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
     if read(model.storage, model.key) != now:
-        text = json.dumps({"format": FORMAT, **asdict(now)}, indent=1)
-        model.storage.write_text(_path_of(model.storage, model.key), text)
+        write_metadata(model.storage, _path_of(model.storage, model.key), now)
 
 
 def forget(model: StreamModel) -> None:

@@ -15,20 +15,18 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import CHANGES
 from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts, with_suffix
-from ..common.metadata_files import read_metadata
+from ..common.metadata_files import read_metadata, write_metadata
 from ..common.model import NEW, PREVIOUS, STATE, StreamModel, file_key
 
 if TYPE_CHECKING:
     from ...environment.storage import Storage
 
-FORMAT = 1
-"""Version of the format of ``deployment.json``."""
 STAGED, PROMOTED = "staged", "promoted"
 """Phases: the new version has its own name, or has the model's name."""
 _FILE = "deployment.json"
@@ -105,7 +103,6 @@ def read(storage: Storage, table: str) -> Deployment | None:
     return read_metadata(
         storage,
         f"{folder(storage, table)}/{_FILE}",
-        FORMAT,
         _parse,
         what=f"the deployment of {table}",
         made=f"The deployment of {table} was begun",
@@ -120,8 +117,7 @@ def _parse(content: dict[str, Any]) -> Deployment:
 
 def write(storage: Storage, deployment: Deployment) -> None:
     """Writes the file of a deployment."""
-    text = json.dumps({"format": FORMAT, **asdict(deployment)}, indent=1)
-    storage.write_text(f"{folder(storage, deployment.target)}/{_FILE}", text)
+    write_metadata(storage, f"{folder(storage, deployment.target)}/{_FILE}", deployment)
 
 
 def copies(storage: Storage, table: str) -> str:

@@ -12,11 +12,11 @@ import math
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import StreamError
-from ..common.metadata_files import read_metadata
+from ..common.metadata_files import read_metadata, write_metadata
 from ..common.model import RESTORING, StreamModel
 from .checkpoint import METADATA, NOTES, copy_checkpoint
 from .deployments import check_settled
@@ -24,8 +24,6 @@ from .deployments import check_settled
 if TYPE_CHECKING:
     from ...environment.storage import Storage
 
-FORMAT = 1
-"""Version of the format of ``savepoint.json``."""
 STATE, CHANGELOG, TABLE = "state", "changelog", "table"
 BRANCH = "savepoint_"
 """Prefix of the branches that retain snapshots."""
@@ -179,8 +177,7 @@ def next_name(taken: Iterable[str], cause: str) -> str:
 
 def write(model: StreamModel, savepoint: Savepoint) -> None:
     """Writes the file of a savepoint, which completes it."""
-    text = json.dumps({"format": FORMAT, **asdict(savepoint)}, indent=1)
-    model.storage.write_text(f"{folder(model, savepoint.name)}/{_FILE}", text)
+    write_metadata(model.storage, f"{folder(model, savepoint.name)}/{_FILE}", savepoint)
 
 
 def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
@@ -233,7 +230,6 @@ def read(storage: Storage, path: str, name: str) -> Savepoint | None:
     return read_metadata(
         storage,
         f"{path}/{name}/{_FILE}",
-        FORMAT,
         _parse,
         what=f"the savepoint {name}",
         made=f"The savepoint {name} in {path} was made",
