@@ -25,8 +25,8 @@ _BREAKS = "breaks its contract: "
 _RAISED = re.compile(
     rf"(Model [^\n]{{1,300}}?: its query gives a row that {_BREAKS}.*?)\s*SQLSTATE: P0001", re.DOTALL
 )
-_SHOWN = 500
-"""Maximum characters of a row in a message."""
+_ROW = "left(to_json(struct(*), map('ignoreNullFields', 'false')), 500)"
+"""SQL for a row in a message, of at most so many characters."""
 
 
 def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
@@ -35,7 +35,6 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     if not model.constraints:
         return rows
     first, *others = map(quoted, names)
-    row = _row_text("struct(*)")
     cases = []
     for each in model.constraints:
         begin = f"Model {model.name}: its query gives a row that {_BREAKS}{each.says}. The row is "
@@ -43,7 +42,7 @@ def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
             ". Nothing of this micro-batch is in the table or the state. Leave such rows out in the query, correct "
             "them in their source, or change the contract; the next run continues."
         )
-        cases.append(f"when {each.broken} then raise_error(concat({literal(begin)}, {row}, {literal(end)}))")
+        cases.append(f"when {each.broken} then raise_error(concat({literal(begin)}, {_ROW}, {literal(end)}))")
     checks = f"case {' '.join(cases)} else {first} end as {first}"
     return f"select {', '.join([checks, *others])}\nfrom (\n{rows}\n)"
 
@@ -63,7 +62,7 @@ def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str
         return
     more = "".join(f", cast(null as {kind}) as {quoted(name)}" for name, kind in comes.items())
     for each in model.constraints:
-        select = f"select {_row_text('struct(*)')} from (select *{more} from {model.target}) where {each.broken} limit 1"
+        select = f"select {_ROW} from (select *{more} from {model.target}) where {each.broken} limit 1"
         if found := sql(spark, select).collect():
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has a row that {_BREAKS}{each.says}. The row is "
@@ -76,7 +75,3 @@ def _digest(constraints: Sequence[Constraint]) -> str:
     """Returns a digest of the constraints; empty if there are none."""
     listed = sorted(each.broken for each in constraints)
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16] if listed else ""
-
-
-def _row_text(row: str) -> str:
-    return f"left(to_json({row}, map('ignoreNullFields', 'false')), {_SHOWN})"

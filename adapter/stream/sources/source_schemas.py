@@ -136,16 +136,13 @@ class ReadTables:
                 check_columns(self._model, self._model.sources[place].relation, found, self.fields[place])
 
 
-def check_fields(
-    spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None
-) -> None:
+def check_fields(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
     """Raises if a column that a state was computed from has been dropped and added again, or its table was rebuilt or
     restored. The message says what to run."""
-    path = checkpoint or model.checkpoint
-    noted = noted_schemas(model.storage, path)
+    noted = noted_schemas(model.storage, model.checkpoint)
     if not noted:
         return  # it reads no tables
-    for place, (name, snapshot) in enumerate(snapshots_read(model.storage, path)):
+    for place, (name, snapshot) in enumerate(snapshots_read(model.storage, model.checkpoint)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
         table = None if source is None or place not in noted else load(spark, source.location)
         if source is None or table is None:
