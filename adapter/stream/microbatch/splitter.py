@@ -29,7 +29,7 @@ from ..iceberg.table import IcebergTable
 from ..progress.position import SplitPoint
 from ..sources.initial_offset import bootstrapped_from
 from ..sources.readers import time_of
-from ..storage.checkpoint import last_snapshot, read_offsets
+from ..storage.checkpoint import last_snapshot, read_offsets, topic_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,12 +108,9 @@ class BatchSplitter:
                 f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
                 f"the rest. To rebuild it: {self._model.rebuild}."
             )
-        if not can_split:
-            yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
-            return
-        tries = self._failed_attempts(number)
+        tries = self._failed_attempts(number) if can_split else 0
         most = max(1, self._rows_that_fit(batch) >> tries)
-        is_large = since is not None or self._expected(batch, number, ordered) > most
+        is_large = can_split and (since is not None or self._expected(batch, number, ordered) > most)
         with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
                 yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
@@ -278,8 +275,4 @@ def _messages(offset: str | None) -> int:
     >>> _messages('{"bids":{"0":23,"1":19}}'), _messages(None), _messages("-")
     (42, 0, 0)
     """
-    try:
-        topics = json.loads(offset or "{}")
-    except ValueError:
-        return 0
-    return sum(read for partitions in topics.values() for read in partitions.values())
+    return sum(sum(partitions.values()) for partitions in (topic_offsets(offset) or {}).values())

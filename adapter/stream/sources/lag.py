@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...util.text import counted
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, feed_of
 from ..iceberg.table import load
-from ..storage.checkpoint import files_until, last_snapshot, place_in_log, read_checkpoint, read_offsets
+from ..storage.checkpoint import (
+    files_until,
+    last_snapshot,
+    place_in_log,
+    read_checkpoint,
+    read_offsets,
+    topic_offsets,
+)
 from ..storage.deployments import PROMOTED, of_table
 from ..storage.source_order import noted_sources
 from .as_of import fully_read
@@ -107,8 +113,8 @@ def _lags_of_source(
                 "far they are is unknown."
             )
         yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
-    elif isinstance(topics := _json(had.offset), dict) and all(map(_is_partitions, topics.values())):
-        read = _json(has.offset) or {}
+    elif (topics := topic_offsets(had.offset)) is not None:
+        read = topic_offsets(has.offset) or {}
         count = sum(
             max(0, to - read.get(topic, {}).get(partition, 0))
             for topic, partitions in topics.items()
@@ -140,14 +146,3 @@ def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset
     if any(each.id == had for each in table.lineage_of(has)):
         return partly
     return partly + table.appended(has, had) - table.appended(has, has)
-
-
-def _json(offset: str) -> Any:
-    try:
-        return json.loads(offset)
-    except ValueError:
-        return None
-
-
-def _is_partitions(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, int) for each in value.values())

@@ -19,7 +19,7 @@ from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..iceberg.table import APPEND, REPLACE, IcebergTable
-from ..storage.checkpoint import files_until, last_snapshot, read_offsets
+from ..storage.checkpoint import files_until, last_snapshot, read_offsets, topic_offsets
 from ..storage.source_order import in_first_order
 from .as_of import fully_read, source_table
 from .initial_offset import bootstrapped_from
@@ -192,7 +192,7 @@ def _of_kafka(
         raise StreamError(
             f"Model {model.name}: its checkpoint {model.checkpoint} doesn't say from where it has read {source.relation}."
         )
-    end, begin = json.loads(offset), json.loads(began[began.index("{") :])
+    end, begin = topic_offsets(offset) or {}, topic_offsets(began[began.index("{") :]) or {}
     # A later partition is read from its beginning.
     first = {topic: {each: begin.get(topic, {}).get(each, 0) for each in end[topic]} for topic in end}
     return _Read(source, stream, messages=_Messages(first, end))

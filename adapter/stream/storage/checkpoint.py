@@ -217,6 +217,23 @@ def last_snapshot(offset: str) -> int | None:
     return snapshot if snapshot is not None and snapshot >= 0 else None
 
 
+def topic_offsets(offset: str | None) -> dict[str, dict[str, int]] | None:
+    """Returns topic → partition → offset from the offset of a Kafka source, or None if nothing was read or it is of another
+    source.
+
+    >>> topic_offsets('{"bids":{"0":23,"1":19}}')
+    {'bids': {'0': 23, '1': 19}}
+    >>> topic_offsets('{"version":1,"snapshot_id":17}'), topic_offsets("-"), topic_offsets(None)
+    (None, None, None)
+    """
+    try:
+        found = json.loads(offset or "-")
+    except ValueError:
+        return None
+    is_of_kafka = isinstance(found, dict) and all(isinstance(each, dict) for each in found.values())
+    return found if is_of_kafka else None
+
+
 def _number(offset: str, name: str) -> int | None:
     """Returns a number in a source's offset, or None if it has none of that name."""
     try:
