@@ -2,7 +2,8 @@
 
 No data file is read or written, so the cost doesn't depend on the size of the state. The order of writing is: the copy of
 the checkpoint, the branches, the metadata file that completes the savepoint. Leftovers of a killed process are removed by
-the next process that creates a savepoint of the model, and by `dbt-stream clean`.
+the next process that creates a savepoint of the model (on remote storage, once they are old enough to be of no process that
+still runs), and by `dbt-stream clean`.
 """
 
 from __future__ import annotations
