@@ -27,7 +27,7 @@ def make_demo(folder: Path) -> str:
         orders = runpy.run_path(str(folder / "orders.py"))
         orders["write_history"](_HOURS, orders["now_in_minutes"]())
     except OSError as problem:
-        raise ProjectError(f"{folder} can't be written: {problem.strerror}.") from problem
+        raise ProjectError(f"{folder} can't be written: {problem.strerror or problem}.") from problem
     enter = "" if folder.resolve() == Path.cwd() else f"  cd {folder}\n"
     python = Path(sys.executable).name
     return f"""{folder} is a dbt project with {_HOURS} hours of orders of a web shop, and three models of them. Next:

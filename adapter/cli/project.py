@@ -405,8 +405,10 @@ def project_errors() -> Iterator[None]:
             raise ProjectError(str(problem)) from problem
         if isinstance(problem, spark_exceptions()):
             raise ProjectError(readable(problem)) from cause_of(problem)
-        if isinstance(problem, OSError) and problem.filename is not None:
-            raise ProjectError(f"{problem.filename}: {problem.strerror}.") from problem
+        # click ends a command whose output nobody reads any more.
+        if isinstance(problem, OSError) and problem.strerror and not isinstance(problem, BrokenPipeError):
+            where = "" if problem.filename is None else f"{problem.filename}: "
+            raise ProjectError(f"{where}{problem.strerror}.") from problem
         raise
 
 

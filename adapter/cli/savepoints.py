@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from ..stream.lifecycle import restoring
 from ..stream.run import saving
 from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
 from .planned import planned
 from .project import DbtProject, owned_model
-from .terminal import terminal
+from .terminal import terminal, text_table
 
 
 def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
@@ -58,12 +55,12 @@ def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
     if not found:
         terminal().print(f"{name} has no savepoints.")
         return
-    table = Table("savepoint", "made (UTC)", "taken", "micro-batch", "watermark", box=SIMPLE_HEAD)
+    rows = []
     for each in found:
         before = each["taken_before"]
         taken = f"before a {before}, kept until {each['kept_until']}" if before else "on request"
-        table.add_row(each["name"], each["made"], taken, str(each["batch"]), each["watermark"] or "none yet")
-    terminal().print(table)
+        rows.append((each["name"], each["made"], taken, str(each["batch"]), each["watermark"] or "none yet"))
+    terminal().print(text_table(("savepoint", "made (UTC)", "taken", "micro-batch", "watermark"), rows))
 
 
 def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:

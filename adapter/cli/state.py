@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
+import yaml
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from ..project import stream_node
 from ..project.model_names import label
@@ -25,7 +23,7 @@ from ..util.text import counted
 from .planned import planned
 from .project import DbtProject, ProjectError
 from .status import bytes_text
-from .terminal import terminal
+from .terminal import terminal, text_table
 
 
 def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
@@ -112,18 +110,15 @@ def print_diff(found: Mapping[str, Any]) -> None:
     console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
     if found["reason"]:
         console.print(found["reason"], markup=False)
-    table = Table("", "becomes", box=SIMPLE_HEAD)
-    for key, fate in (
-        ("kept", "kept"),
-        ("new", f"computed from {found['history']}" if found["history"] else "new, from the next row on"),
-        ("removed", "removed"),
-        ("made_anew", "rebuilt from the state, in a separate step"),
-        ("shortened", "kept, and shortened"),
-    ):
-        for text in found[key]:
-            table.add_row(text, fate)
-    if table.row_count:
-        console.print(table)
+    fates = {
+        "kept": "kept",
+        "new": f"computed from {found['history']}" if found["history"] else "new, from the next row on",
+        "removed": "removed",
+        "made_anew": "rebuilt from the state, in a separate step",
+        "shortened": "kept, and shortened",
+    }
+    if rows := [(text, fate) for key, fate in fates.items() for text in found[key]]:
+        console.print(text_table(("", "becomes"), rows))
     for sentence in _changes(found):
         console.print(sentence, markup=False)
     if found["undo"]:
@@ -169,32 +164,32 @@ def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
         f"micro-batch {found['batch']}, watermark {watermark}; written {found['seconds_since_written']:,.0f} s ago, "
         f"{counted(found['snapshots'], 'snapshot')}",
     ]
-    parts = Table(box=SIMPLE_HEAD)
-    for name in ("part", "rows", "bytes", "files"):
-        parts.add_column(name, justify="left" if name == "part" else "right", no_wrap=True)
-    for part in found["parts"]:
-        parts.add_row(part["name"], f"{part['rows']:,}", bytes_text(part["bytes"]), f"{part['files']:,}")
+    numbers = ("rows", "bytes", "files")
+    parts = text_table(
+        ("part", *numbers), [(part["name"], *_size_texts(part)) for part in found["parts"]], numbers=numbers
+    )
     if len(found["parts"]) > 1:
         parts.add_section()
-        parts.add_row("all", f"{found['rows']:,}", bytes_text(found["bytes"]), f"{found['files']:,}")
-    columns = Table("column", "type", "holds", box=SIMPLE_HEAD)
-    for column in found["columns"]:
-        columns.add_row(column["name"], column["type"], column["what"])
-    items += [parts, columns]
+        parts.add_row("all", *_size_texts(found))
+    for column in parts.columns:
+        column.no_wrap = True
+    columns = [(each["name"], each["type"], each["what"]) for each in found["columns"]]
+    items += [parts, text_table(("column", "type", "holds"), columns)]
     for part, rows in found["sample"].items():
         names = list(dict.fromkeys(name for row in rows for name in row))
-        table = Table(*names, box=SIMPLE_HEAD, title=part, title_justify="left")
-        for row in rows:
-            table.add_row(*(str(row.get(name, "")) for name in names))
-        items.append(table)
+        items.append(text_table(names, [[str(row.get(name, "")) for name in names] for row in rows], part))
     return items
+
+
+def _size_texts(size: Mapping[str, Any]) -> tuple[str, str, str]:
+    return f"{size['rows']:,}", bytes_text(size["bytes"]), f"{size['files']:,}"
 
 
 def bootstrap(project: DbtProject, name: str, table: str) -> str:
     """Rebuilds a model from the rows of a table; later runs continue at its source's current offset."""
     model = label(project.streaming_model(name))
     variables = {**project.parsed_variables(), "bootstrap": {model: table}}
-    replace(project, variables=json.dumps(variables)).run([name], "--full-refresh")
+    replace(project, variables=yaml.safe_dump(variables)).run([name], "--full-refresh")
     return f"{name}: begun with the rows of {table}; it continues from where its source is."
 
 

@@ -22,7 +22,7 @@ from ..stream.progress.unreadable_rows import in_progress
 from ..stream.progress.watermark import from_text
 from ..util.text import counted
 from .project import DbtProject, Selection
-from .terminal import terminal
+from .terminal import terminal, text_table
 
 
 def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
@@ -202,17 +202,14 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
         rows, size = last[f"rows_{what}"], last[f"bytes_{what}"]
         return f"{rows:,}\n{bytes_text(size)}" if rows or size else "0"
 
-    table = Table(title=model, title_justify="left", box=SIMPLE_HEAD)
-    for name in ("operator", "holds", "rows", "read", "hits", "misses", "written", "deleted"):
-        table.add_column(name, justify="left" if name in ("operator", "holds") else "right")
-    for part in parts:
+    def row(part: Mapping[str, Any]) -> tuple[str, ...]:
         last = part["last"]
         size = (
             f"{part['rows']:,}\n{bytes_text(part['bytes'])}, {counted(part['files'], 'file')}"
             if part["part"]
             else ""
         )
-        table.add_row(
+        return (
             part["operator"] or "",
             (part.get("holds") or "") if part["part"] else "several operators at once",
             size,
@@ -221,7 +218,9 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
             done("written", last),
             done("deleted", last),
         )
-    return table
+
+    numbers = ("rows", "read", "hits", "misses", "written", "deleted")
+    return text_table(("operator", "holds", *numbers), map(row, parts), model, numbers)
 
 
 def _duration(seconds: float) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from ..project import stream_node, streaming
@@ -19,7 +17,7 @@ from ..stream.progress.watermark import to_text
 from ..util.text import agreeing, counted
 from .planned import Query, planned_with_query
 from .project import DbtProject
-from .terminal import terminal
+from .terminal import terminal, text_table
 
 
 def verify(project: DbtProject, name: str) -> dict[str, Any]:
@@ -116,9 +114,5 @@ def _rows_of(count: int) -> str:
 
 
 def _table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
-    for name in rows[0]:
-        table.add_column(escape(name))
-    for row in rows:
-        table.add_row(*("NULL" if value is None else escape(str(value)) for value in row.values()))
-    return table
+    texts = (["NULL" if value is None else str(value) for value in row.values()] for row in rows)
+    return text_table(rows[0], texts, title)

@@ -37,6 +37,18 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["mine.txt"]
 
 
+def test_a_folder_that_cannot_be_written_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise shutil.Error([("a", "b", "[Errno 28] No space left on device")])
+
+    monkeypatch.setattr(shutil, "copytree", fail)
+    done = CliRunner().invoke(main, ["demo", str(tmp_path / "shop")])
+    assert done.exit_code == 2
+    assert "shop can't be written: " in done.output and "No space left on device" in done.output
+
+
 def test_what_pip_compiled_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = tmp_path / "packaged"
     shutil.copytree(Path(dbt.include.spark_streaming.__path__[0]) / "demo", packaged / "demo")

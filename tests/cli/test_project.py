@@ -17,6 +17,23 @@ from dbt.adapters.spark_streaming.cli.project import (
 )
 
 
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device."),
+        (PermissionError(13, "Permission denied", "/a"), "/a: Permission denied."),
+    ],
+)
+def test_an_error_of_the_system_is_a_message(problem: OSError, said: str) -> None:
+    with pytest.raises(ProjectError, match=f"^{said}$"), project_errors():
+        raise problem
+
+
+def test_a_pipe_that_is_closed_is_for_click() -> None:
+    with pytest.raises(BrokenPipeError), project_errors():
+        raise BrokenPipeError(32, "Broken pipe")
+
+
 def test_an_error_of_sparks_is_a_sentence() -> None:
     """A catalog that is away ended `dbt-stream reset` with a trace."""
     with pytest.raises(ProjectError, match=r"^Failed to connect: jdbc:sqlite:/lake\.db$"), project_errors():
