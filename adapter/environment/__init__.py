@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
-from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.sources.stream_source import declared_earlier
-from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from ..sources.stream_source import declared_earlier
+from ..util.redaction import cause_of, without_secrets
+from .file_sources import DeclaredSources
+from .storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+    from ..credentials import SparkStreamingCredentials
 
 __all__ = ["Environment", "Storage", "close_environments", "get_environment"]
 
@@ -153,10 +153,10 @@ def unstarted_environment(
 
 def _make_environment(credentials: SparkStreamingCredentials) -> Environment:
     if credentials.method == "connect":
-        from dbt.adapters.spark_streaming.environment.connect import ConnectEnvironment
+        from .connect import ConnectEnvironment
 
         return ConnectEnvironment(credentials)
-    from dbt.adapters.spark_streaming.environment.session import SessionEnvironment
+    from .session import SessionEnvironment
 
     return SessionEnvironment(credentials)
 

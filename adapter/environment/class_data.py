@@ -16,7 +16,7 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from dbt.adapters.spark_streaming.environment.java import Java
+from .java import Java
 
 logger = AdapterLogger("Spark")
 

@@ -9,14 +9,15 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
-from dbt.adapters.spark_streaming.environment.session import iceberg_version
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
-from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+
+from ..util.redaction import cause_of, without_secrets
+from .session import iceberg_version
+from .spark_errors import readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+    from ..credentials import SparkStreamingCredentials
 
 logger = AdapterLogger("Spark")
 

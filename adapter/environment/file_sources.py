@@ -13,26 +13,21 @@ from urllib.parse import unquote
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.orc_types import ORC, other_type
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
-from dbt.adapters.spark_streaming.sources.file_options import (
+from ..sources.file_options import (
     is_pattern,
     matched_twice,
     named_like_a_pattern,
     twice_text,
     with_checked_header,
 )
-from dbt.adapters.spark_streaming.sources.messages import advice, in_batch
-from dbt.adapters.spark_streaming.sources.stream_source import (
-    KAFKA,
-    DeclaredSource,
-    all_sources,
-    sources_in,
-)
-from dbt.adapters.spark_streaming.sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
-from dbt.adapters.spark_streaming.util.quoting import literal, quote
-from dbt.adapters.spark_streaming.util.redaction import cause_of, has_secrets, without_secrets
-from dbt.adapters.spark_streaming.util.types import type_text
+from ..sources.messages import advice, in_batch
+from ..sources.stream_source import KAFKA, DeclaredSource, all_sources, sources_in
+from ..sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
+from ..util.quoting import literal, quote
+from ..util.redaction import cause_of, has_secrets, without_secrets
+from ..util.types import type_text
+from .orc_types import ORC, other_type
+from .spark_errors import readable
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
 _MISSING = re.compile(

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.jvm_end import describe_end, kernel_kills
-from dbt.adapters.spark_streaming.util.redaction import without_secrets
+from ..util.redaction import without_secrets
+from .jvm_end import describe_end, kernel_kills
 
 logger = AdapterLogger("Spark")
 

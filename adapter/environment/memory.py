@@ -32,7 +32,7 @@ def out_of_memory(text: str) -> str | None:
     if "PythonException" in text:
         return None  # a Python function in the query lost a connection
     if _JVM_GONE.search(text):
-        from ..environment.java import how_the_jvm_ended, jvm_answers
+        from .java import how_the_jvm_ended, jvm_answers
 
         if (ended := how_the_jvm_ended()) is not None:
             return ended

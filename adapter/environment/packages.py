@@ -14,14 +14,8 @@ from pathlib import Path
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.java import (
-    Java,
-    Jvm,
-    proxy_flags,
-    truststore_flags,
-    write_truststore,
-)
-from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
+from ..sources.connectors import ICEBERG_VERSION
+from .java import Java, Jvm, proxy_flags, truststore_flags, write_truststore
 
 logger = AdapterLogger("Spark")
 

@@ -14,9 +14,14 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
-from dbt.adapters.spark_streaming.environment.class_data import ClassData, LoadedClasses
-from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
-from dbt.adapters.spark_streaming.environment.java import (
+
+from ..sources import connectors
+from ..sources.connectors import ICEBERG_VERSION
+from ..util.redaction import cause_of, without_secrets
+from ..util.sizes import size
+from .class_data import ClassData, LoadedClasses
+from .file_sources import DeclaredSources
+from .java import (
     COMPILER,
     Java,
     Jvm,
@@ -26,24 +31,13 @@ from dbt.adapters.spark_streaming.environment.java import (
     truststore_flags,
     write_truststore,
 )
-from dbt.adapters.spark_streaming.environment.packages import (
-    ICEBERG,
-    LOCAL_FILES,
-    LOCAL_FILES_CLASS,
-    SQLITE,
-    default_cache,
-    jars,
-)
-from dbt.adapters.spark_streaming.sources import connectors
-from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
-from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
-from dbt.adapters.spark_streaming.util.sizes import size
+from .packages import ICEBERG, LOCAL_FILES, LOCAL_FILES_CLASS, SQLITE, default_cache, jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
-    from dbt.adapters.spark_streaming.environment.storage import Storage
+    from ..credentials import SparkStreamingCredentials
+    from .storage import Storage
 
 logger = AdapterLogger("Spark")
 
