@@ -171,7 +171,7 @@ def run(
 @main.command()
 @click.option(
     "--timeout",
-    type=float,
+    type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=60,
     show_default=True,

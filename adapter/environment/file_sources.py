@@ -15,6 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..sources.file_options import (
     is_pattern,
+    is_true,
     matched_twice,
     named_like_a_pattern,
     twice_text,
@@ -345,9 +346,8 @@ def _exists(session: Any, source: DeclaredSource) -> bool:
         return False
     # Other patterns match paths of one depth, each once.
     if "{" in path:
-        options = {key.lower(): value.lower() for key, value in source.options.items()}
         matches = [(str(each.getPath()), bool(each.isDirectory())) for each in found]
-        twice = matched_twice(matches, options.get("recursivefilelookup") == "true")
+        twice = matched_twice(matches, is_true(source.options, "recursiveFileLookup"))
         if twice is not None:
             raise DbtRuntimeError(f"Source {source.name}: {without_secrets(twice_text(twice, path))}")
     return len(found) > 0

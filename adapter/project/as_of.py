@@ -12,6 +12,7 @@ from ..query.errors import EVENT_TIME_IN_YAML, QueryError
 from ..query.frontend.streams import Known
 from ..query.sql.dialect import DIALECT
 from ..util.quoting import is_path, quote_path, shown_time
+from ..util.settings import is_columns
 
 _FIXTURE = "__dbt__cte__"
 """Prefix of the name of the CTE with the rows that a dbt unit test gives for a relation."""
@@ -69,7 +70,7 @@ def declared(relation: str, graph: Any) -> str:
     return relation
 
 
-def _version_key(relation: str, key: object, known: Known) -> tuple[str, ...]:
+def _version_key(relation: str, key: Any, known: Known) -> tuple[str, ...]:
     if key is None:
         if not known.key:
             raise QueryError(
@@ -77,10 +78,9 @@ def _version_key(relation: str, key: object, known: Known) -> tuple[str, ...]:
                 "as_of(…, key=['…'])."
             )
         return known.key
-    names = [key] if isinstance(key, str) else key
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(each, str) for each in names):
+    if not is_columns(key):
         raise QueryError(f"as_of() over {relation}: key is {key!r}; write a column or a list of columns.")
-    return tuple(names)
+    return (key,) if isinstance(key, str) else tuple(key)
 
 
 def _qualified_time(relation: str, time: object) -> str:

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from ..stream.common.model import StreamModel
     from ..stream.progress.result import StreamResult
 
-FLUSH = "flush"
 _REQUIRED = {
     "window_aggregate": "a GROUP BY over a windowing table function",
     "cumulate": "a GROUP BY over cumulate() or dynamic_cumulate()",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from ..util.quoting import literal
-from .file_options import by_lower_name
+from .file_options import by_lower_name, is_true
 
 PROBE = "timestamp_ntz"
 """The type of columns that are read in order to get the text of each record."""
@@ -29,8 +29,7 @@ def may_run_on(options: Mapping[str, str]) -> bool:
     >>> may_run_on({"MultiLine": "true"}), may_run_on({"multiLine": "true", "quote": ""}), may_run_on({})
     (True, False, False)
     """
-    values = by_lower_name(options)
-    return values.get("multiline", "false").lower() == "true" and values.get("quote", '"') not in _UNQUOTED
+    return is_true(options, "multiLine") and by_lower_name(options).get("quote", '"') not in _UNQUOTED
 
 
 def runs_on(text: str, options: Mapping[str, str]) -> str:

@@ -109,17 +109,7 @@ class ExactValues:
         Args:
             texts: SQL for its checked values as `texts` gives them.
         """
-        return ", ".join(
-            f"{literal(name)}, "
-            + (
-                self._corrected(
-                    kind, self._checked_types[name], f"{record}.{quoted(name)}", f"{texts}.{quoted(name)}"
-                )
-                if name in self._checked_types
-                else f"{record}.{quoted(name)}"
-            )
-            for name, kind in self._kinds.items()
-        )
+        return self._corrected_fields(self._kinds, self._checked_types, record, texts, 0)
 
     def texts(self, text: str) -> str:
         """Returns SQL for the checked values of a record as texts."""
@@ -147,8 +137,7 @@ class ExactValues:
 
     def are_misread(self, record: str, texts: str) -> str:
         """Returns SQL for whether any value has another meaning than its text."""
-        found = [self.is_misread(name, record, texts) for name in self._checked_types]
-        return " or ".join(each for each in found if each != "false") or "false"
+        return _any(self.is_misread(name, record, texts) for name in self._checked_types)
 
     def with_nested_text(self, name: str, value: str, text: str) -> str:
         """Returns SQL for a column, with the original text for a STRING that is an object or an array in the record.
@@ -184,16 +173,33 @@ class ExactValues:
                 return "false"
             return f"coalesce({is_misread(kind.name, value, text, self.guessed)}, false)"
         if kind.name == "struct":
-            found = [
+            found = _any(
                 self._is_misread(part, f"{value}.{quoted(name)}", f"{text}.{quoted(name)}", depth)
                 for name, part in kind.parts.items()
-            ]
-            return f"({' or '.join(each for each in found if each != 'false') or 'false'})"
-        found = [_replace_elements(kind, kind, value=value, text=text, depth=depth, of_one=self._is_misread)]
-        values = found[0] if kind.name == "array" else f"map_values({found[0]})"
+            )
+            return f"({found})"
+        found = _replace_elements(kind, kind, value=value, text=text, depth=depth, of_one=self._is_misread)
+        values = found if kind.name == "array" else f"map_values({found})"
         return f"coalesce(exists({values}, __q -> __q), false)"
 
-    def _corrected(self, kind: ColumnType, checked: ColumnType, value: str, text: str, depth: int = 0) -> str:
+    def _corrected_fields(
+        self,
+        parts: Mapping[str, ColumnType],
+        checked: Mapping[str, ColumnType],
+        value: str,
+        text: str,
+        depth: int,
+    ) -> str:
+        """Returns SQL for the fields of a struct, corrected, as arguments of `named_struct`."""
+        fields = []
+        for name, part in parts.items():
+            field = f"{value}.{quoted(name)}"
+            if name in checked:
+                field = self._corrected(part, checked[name], field, f"{text}.{quoted(name)}", depth)
+            fields.append(f"{literal(name)}, {field}")
+        return ", ".join(fields)
+
+    def _corrected(self, kind: ColumnType, checked: ColumnType, value: str, text: str, depth: int) -> str:
         """Returns SQL for a value with its parts corrected.
 
         Args:
@@ -201,17 +207,7 @@ class ExactValues:
             depth: how many arrays and maps it is in.
         """
         if kind.name == "struct" and kind.parts:
-            fields = ", ".join(
-                f"{literal(name)}, "
-                + (
-                    self._corrected(
-                        part, checked.parts[name], f"{value}.{quoted(name)}", f"{text}.{quoted(name)}", depth
-                    )
-                    if name in checked.parts
-                    else f"{value}.{quoted(name)}"
-                )
-                for name, part in kind.parts.items()
-            )
+            fields = self._corrected_fields(kind.parts, checked.parts, value, text, depth)
             return f"if({value} is null, null, named_struct({fields}))"
         if kind.parts:
 
@@ -224,6 +220,11 @@ class ExactValues:
         if kind.name == _TEXT:
             return f"if({_is_nested_text(value)} or {text} is null, {value}, {text})"
         return f"if({self._is_misread(kind, value, text, depth)}, null, {value})"
+
+
+def _any(conditions: Iterable[str]) -> str:
+    """Returns SQL for whether any condition holds."""
+    return " or ".join(each for each in conditions if each != "false") or "false"
 
 
 def _names(leaves: Iterable[_Leaf]) -> list[str]:

@@ -24,6 +24,15 @@ def by_lower_name(options: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): str(value) for name, value in options.items()}
 
 
+def is_true(options: Mapping[str, str], name: str) -> bool:
+    """Returns whether an option is set to true.
+
+    >>> is_true({"multiline": "TRUE"}, "multiLine"), is_true({}, "header")
+    (True, False)
+    """
+    return by_lower_name(options).get(name.lower(), "").lower() == "true"
+
+
 def is_pattern(path: str) -> bool:
     """Returns whether Spark interprets a path as a pattern.
 
@@ -98,8 +107,7 @@ def with_checked_header(format: str, options: Mapping[str, str]) -> Mapping[str,
     >>> with_checked_header("csv", {}), with_checked_header("csv", {"header": "true", "enforceschema": "true"})
     ({}, {'header': 'true', 'enforceschema': 'true'})
     """
-    values = {name.lower(): str(value).lower() for name, value in options.items()}
-    if format != "csv" or values.get("header") != "true" or _BY_POSITION.lower() in values:
+    if format != "csv" or not is_true(options, "header") or _BY_POSITION.lower() in by_lower_name(options):
         return options
     return {**options, _BY_POSITION: "false"}
 

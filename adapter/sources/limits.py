@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .file_options import by_lower_name
+
 ROWS: Mapping[str, str] = {
     "iceberg": "streaming-max-rows-per-micro-batch",
     "kafka": "maxOffsetsPerTrigger",
@@ -46,7 +48,7 @@ def with_row_limit(format: str, options: Mapping[str, str], rows: int) -> dict[s
     >>> with_row_limit("json", {}, 1000), with_row_limit("json", {"maxfilespertrigger": "7"}, 1000)
     ({'maxFilesPerTrigger': '1'}, {'maxfilespertrigger': '7'})
     """
-    given = {key.lower(): value for key, value in options.items()}
+    given = by_lower_name(options)
     if format not in ROWS:
         if any(option.lower() in given for option in FILES):
             return dict(options)

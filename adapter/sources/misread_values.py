@@ -11,14 +11,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ..util.quoting import literal
-from .file_options import by_lower_name
+from .file_options import by_lower_name, is_true
 
 DATE, TIMESTAMP, TIMESTAMP_NTZ = "date", "timestamp", "timestamp_ntz"
 DOUBLE, FLOAT, TINYINT = "double", "float", "tinyint"
 KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT})
 _INTEGERS = frozenset({TINYINT, "smallint", "int", "bigint"})
 _FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat"}
-_FALLBACK = "enabledatetimeparsingfallback"
+_FALLBACK = "enableDateTimeParsingFallback"
 _LAST = {
     DATE: "date'9999-12-31'",
     TIMESTAMP: "timestamp'9999-12-31 23:59:59.999999'",
@@ -41,9 +41,9 @@ def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
     >>> sorted(guessed_types({})), sorted(guessed_types({"DateFormat": "d/M/y"}))
     (['date', 'timestamp'], ['timestamp'])
     """
-    values = {name.lower(): str(value).lower() for name, value in options.items()}
+    given = by_lower_name(options)
     return frozenset(
-        kind for kind, name in _FORMATS.items() if name not in values or values.get(_FALLBACK) == "true"
+        kind for kind, name in _FORMATS.items() if name not in given or is_true(options, _FALLBACK)
     )
 
 

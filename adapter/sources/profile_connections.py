@@ -14,7 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.redaction import has_secrets, kind_of, remember
-from ..util.settings import as_options
+from ..util.settings import as_options, is_plain_mapping
 
 logger = AdapterLogger("Spark")
 
@@ -31,9 +31,7 @@ def checked(value: Any) -> dict[str, dict[str, str]]:
         )
     found = {}
     for name, options in value.items():
-        if not isinstance(options, Mapping) or any(
-            isinstance(each, Mapping | list) for each in options.values()
-        ):
+        if not is_plain_mapping(options):
             raise DbtRuntimeError(
                 f"The connection '{name}' in the profile must be a mapping of Spark's options to values, as in "
                 "{user: me, password: …}."

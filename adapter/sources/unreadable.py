@@ -23,7 +23,7 @@ from ..util.quoting import quote as quoted
 from . import csv_quotes, json_texts
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
-from .file_options import by_lower_name
+from .file_options import by_lower_name, is_true
 from .misread_values import (
     DOUBLE,
     FLOAT,
@@ -198,7 +198,7 @@ class Records:
         if self.are_messages:
             return "cast(value as string)"
         values = by_lower_name(self.options)
-        is_file = values.get("multiline", "false").lower() == "true"
+        is_file = is_true(self.options, "multiLine")
         encoding = values.get("encoding", values.get("charset"))
         return json_texts.decoded_text(LINE, encoding, values.get("linesep"), is_file)
 
@@ -331,13 +331,12 @@ class Records:
     def _as_texts(self, types: Mapping[str, str]) -> str:
         """SQL for an array of structs of texts: of the record, or of the elements of a JSON array that may be this row."""
         raw = self._unread
-        if self.format == "csv":
-            # CSV fields are matched by position.
-            return f"array(from_csv({raw}, {literal(_ddl(dict.fromkeys(self._types, 'string')))}, {self._map()}))"
-        if self.format == "xml":
-            return f"array(from_xml({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()}))"
+        # CSV fields are matched by position.
+        columns = dict.fromkeys(self._types if self.format == "csv" else types, "string")
+        texts = f"from_{self.format}({raw}, {literal(_ddl(columns))}, {self._map()})"
+        if self.format in ("csv", "xml"):
+            return f"array({texts})"
         if self.are_texts:
-            texts = f"from_json({raw}, {literal(_ddl(dict.fromkeys(types, 'string')))}, {self._map()})"
             nested = any(
                 _NESTED.match(kind) and self._exact_values.is_misread(name, "", "") != "false"
                 for name, kind in types.items()
@@ -346,7 +345,7 @@ class Records:
             compared = nested or any(self._exact_values.text(name, "") for name in types)
             exact = self._exact_values.texts(raw) if compared else "null"
             return f"array(named_struct('texts', {texts}, 'parsed', {parsed}, 'exact', {exact}))"
-        texts, row = self._array(dict.fromkeys(types, "string")), ", ".join(map(quoted, types))
+        texts, row = self._array(columns), ", ".join(map(quoted, types))
         pairs = f"zip_with({texts}, {self._array(types)}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
         same = f"filter({pairs}, __p -> __p.r <=> to_json(struct({row})))"
         return f"if({self._are_many(types)}, transform({same}, __p -> __p.t), {texts})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +90,7 @@ class _Translator:
                 self._add_view(what, statement)
             elif isinstance(what, exp.Query):
                 queries += 1
-                self._model(f"query_{queries}", statement, lambda query=what: query)
+                self._model(f"query_{queries}", [statement], lambda query=what: query)
             elif isinstance(what, Insert | CreateTable) and self._fills_first(what.name, statement):
                 self._add_sink(what.name)
             elif isinstance(what, Function):
@@ -381,7 +381,7 @@ class _Translator:
         if view.columns:
             read = exp.alias_(exp.Subquery(this=query), view.name, view.columns, quoted=True, copy=False)
             query = exp.select("*").from_(read)
-        self._write(model, lambda: self.writer.written(query), None, statement)
+        self._write(model, lambda: self.writer.written(query), None, [statement])
         self._check_hints(statement, is_view=True)
         if names is not None and relation.columns is not None:
             relation.columns = [each for each in names if each not in self.processing_times]
@@ -426,17 +426,18 @@ class _Translator:
             return found
 
         unread = self.unread.get(name, ())
-        self._model(name, given[0][1], query, [*(each for _, each in given), *unread])
+        self._model(name, [*(each for _, each in given), *unread], query)
         for statement in unread:
             assert isinstance(statement.what, Other)
             self._refuse(self.models[name], str(statement.what.problem), statement.line)
 
-    def _model(
-        self, name: str, statement: Statement, query: Any, all_of: list[Statement] | None = None
-    ) -> None:
-        """Adds the model of a query that fills a table."""
-        model = files.Model(name, statement.line, statement.comments)
-        statement_texts = all_of or [statement]
+    def _model(self, name: str, of: Sequence[Statement], query: Callable[..., exp.Query]) -> None:
+        """Adds the model of a query that fills a table.
+
+        Args:
+            of: the statements that it is made from.
+        """
+        model = files.Model(name, of[0].line, of[0].comments)
 
         def written() -> Written:
             found = sinks.with_names(query())
@@ -448,18 +449,24 @@ class _Translator:
         config: dict[str, Any] = {"event_time": time} if time else {}
         if table is not None and table.partition_by:
             config["partition_by"] = table.partition_by
-        for each in statement_texts:
+        for each in of:
             config |= self._check_hints(each)
         if idle := self.settings.get(_IDLE):
-            config |= self._duration("idle_timeout", idle, statement.line)
-        self._write(model, written, config, *statement_texts)
+            config |= self._duration("idle_timeout", idle, model.line)
+        self._write(model, written, config, of)
         self.models[name] = model
         model.key = table.key if table is not None else ()
         if name not in self.relations:
             self.relations[name] = NamedRelation(name, f"ref('{name}')", event_time=time)
             self.relations[name].delay = _longest(each.delay for each in model.reads.values())
 
-    def _write(self, model: files.Model, written: Any, config: dict[str, Any] | None, *of: Statement) -> None:
+    def _write(
+        self,
+        model: files.Model,
+        written: Callable[[], Written],
+        config: dict[str, Any] | None,
+        of: Sequence[Statement] = (),
+    ) -> None:
         """Gives a model its text, or a comment that says why it has none.
 
         Args:
@@ -468,7 +475,7 @@ class _Translator:
         before = len(self.notes)
         model.originals = [each.text for each in of]
         try:
-            found: Written = written()
+            found = written()
         except Untranslatable as problem:
             self._refuse(model, str(problem), problem.line)
             return
@@ -537,8 +544,7 @@ class _Translator:
             arguments += [exp.Literal.string(each) for each in self._duration("", latency, 0).values()]
         if size.isdigit():
             arguments.append(exp.Literal.number(size))
-        select = query.find(exp.Select)
-        if select is not None and arguments:
+        if arguments:
             while isinstance(query, exp.SetOperation | exp.Subquery):
                 query = query.this
             hint = exp.Anonymous(this="MINI_BATCH", expressions=arguments)

@@ -29,23 +29,15 @@ def test_texts_in_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.count(IN_BRACKETS) == 2
 
     changed: Mapping[str, Any] = {"add": {}, "drop": [], "rename": {}, "forget_parts": []}
-    differs = {
-        "model": "m",
-        "verdict": "migrated",
-        "reason": None,
+    texts: dict[str, list[str]] = {
         "kept": [IN_BRACKETS],
         "new": [],
         "removed": [],
-    }
-    differs |= {
         "made_anew": [],
         "shortened": [],
-        "state": changed,
-        "table": changed,
-        "history": None,
-        "undo": None,
     }
-    state.print_diff(differs)
+    differs = {"model": "m", "verdict": "migrated", "reason": None, "history": None, "undo": None}
+    state.print_diff({**differs, **texts, "state": changed, "table": changed})
     assert IN_BRACKETS in capsys.readouterr().out
 
     part = {"part": "p", "operator": IN_BRACKETS, "holds": IN_BRACKETS, **size, "last": NUMBERS | SIZES}
