@@ -17,7 +17,7 @@ from ..environment import Environment
 from ..environment.memory import out_of_memory
 from ..environment.spark_errors import readable, spark_exceptions
 from ..query.batch.unplanned_text import text_in_batch
-from ..query.errors import QueryError
+from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
 from ..query.explain.tree import in_one_line, in_order
 from ..query.frontend import mini_batch
@@ -142,19 +142,38 @@ def plan(
     settings = config(node)
     with errors_with_model_name(node):
         text = rewriting.by_config(sql, node["config"], streaming=True)
-        planned = plan_query.plan(
-            text, known, settings.state_ttl, settings.constant_domains, ask, settings.emission
+        materialized = node["config"]["materialized"]
+        planned_with = partial(
+            plan_query.plan,
+            text,
+            known,
+            ttl=settings.state_ttl,
+            domains=settings.constant_domains,
+            ask=ask,
+            emission=settings.emission,
         )
+        try:
+            planned = planned_with()
+        except UnboundedStateError:
+            # A bound wouldn't help a query that its materialization refuses.
+            unbounded = planned_with(may_grow=True)
+            if not unbounded.dataflow.has_windows:
+                _check_materialization(materialized, unbounded, sql)
+            raise
         _check_configs(planned, settings)
         if not settings.allow_recompute:
             _check_recompute(planned)
-        materialized = node["config"]["materialized"]
-        if not planned.shape.get(materialized, True):
-            raise QueryError(
-                f"materialized='{materialized}' asks for {_REQUIRED[materialized]}, found {_describe_result(planned)}; "
-                f"{_materialization_advice(materialized, sql)}use materialized='streaming_table'."
-            )
+        _check_materialization(materialized, planned, sql)
         return replace(planned, text=_digest(sql, node["config"]))
+
+
+def _check_materialization(materialized: str, planned: Plan, sql: str) -> None:
+    """Raises unless a query is what its materialization says."""
+    if not planned.shape.get(materialized, True):
+        raise QueryError(
+            f"materialized='{materialized}' asks for {_REQUIRED[materialized]}, found {_describe_result(planned)}; "
+            f"{_materialization_advice(materialized, sql)}use materialized='streaming_table'."
+        )
 
 
 def _materialization_advice(materialized: str, sql: str) -> str:

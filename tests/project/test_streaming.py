@@ -168,3 +168,25 @@ def test_the_line_of_a_run_says_what_came_what_came_out_and_what_is_open() -> No
         "STREAM (3 rows in, 0 out, 1 batch, 1 window open, the next closes at 1970-01-01 00:10:00, dropped 1 late and 2 "
         "without a time)"
     )
+
+
+@pytest.mark.parametrize(
+    ("materialized", "query", "found"),
+    [
+        ("window_aggregate", "select k, count(*) as n from {} group by k", "a GROUP BY without windows"),
+        ("cumulate", "select k, count(*) as n from {} group by k", "a GROUP BY without windows"),
+        ("topn", "select k, count(*) as n from {} group by k", "a GROUP BY without windows"),
+        ("topn", "select a.k from {} as a join {} as b on a.k = b.k", "a join of streams"),
+    ],
+)
+def test_a_query_that_its_materialization_refuses_is_refused_for_that_before_its_state(
+    materialized: str, query: str, found: str
+) -> None:
+    text = query.format(*[expansion.expand_stream("shop.bids")] * query.count("{}"))
+    node = {"name": "m", "alias": "m", "config": {"materialized": materialized}}
+    with pytest.raises(QueryError) as problem:
+        streaming.plan(node, text)
+    assert f"materialized='{materialized}' asks for" in str(problem.value)
+    assert f", found {found}; use materialized='streaming_table'." in str(problem.value)
+    with pytest.raises(QueryError, match="grows without bound"):
+        streaming.plan({**node, "config": {"materialized": "streaming_table"}}, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -46,6 +46,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         raise QueryError(
             f"'{hints.quoted(node)}': BY NAME over a stream is not supported; name the columns in order."
         )
+    selects = _selects(node.copy())  # planning a side may rewrite it
     every = isinstance(node, exp.Union) and not node.args.get("distinct")
     sides = [planner.visit(side) for side in (node.this, node.expression)]
     for side, operator in zip((node.this, node.expression), sides, strict=True):
@@ -70,7 +71,8 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             names.sort()  # the order of the sides doesn't matter
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    return _set_operation(planner, words, (left, right), common_end(left.relation, right.relation, pairs))
+    end = common_end(left.relation, right.relation, pairs)
+    return _set_operation(planner, words, (left, right), end, selects)
 
 
 def _has_same_columns(node: exp.SetOperation) -> bool:
@@ -94,7 +96,7 @@ def _set_operation(
     operation: str,
     inputs: tuple[Operator, ...],
     end: str | None,
-    has_few_rows: bool = False,
+    selects: Sequence[exp.Select] | None,
 ) -> Operator:
     """Plans an operation on counted rows.
 
@@ -103,15 +105,19 @@ def _set_operation(
         operation: see `SetOperation.operation`.
         inputs: its sides.
         end: the column with the end of the window that their rows expire with; None if there is none.
-        has_few_rows: whether the set of different rows doesn't grow.
+        selects: the SELECTs whose rows are counted; None if their columns aren't known.
 
     Raises:
         QueryError: its rows can't be compared.
     """
     if all(not each.relation.repeatable for each in inputs):
         raise QueryError(f"{operation.upper()} of non-deterministic values, such as those of rand().")
+    has_few_rows = selects is not None and all(
+        _has_few_values(planner, item, select) for select in selects for item in select.expressions
+    )
     bounded = has_few_rows or all(each.relation.bounded for each in inputs)
-    growth = None if bounded or end else UnboundedState("every different row", None)
+    columns = None if selects is None else _columns_to_name(selects)
+    growth = None if bounded or end else UnboundedState("every different row", columns)
     return planner.add(
         SetOperation(
             name=f"set_{digest(operation, *(each.name for each in inputs))}",
@@ -146,12 +152,34 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         return below  # no row is repeated
     if grouped is not None:
         return planner.select(grouped)
-    covered = not rows.is_star and all(
-        is_finite(item, rows)
-        or planner.is_covered(unbounded_state.names_of(Key("", sql(item.unalias())), rows))
-        for item in rows.expressions
+    return _set_operation(planner, "distinct", (below,), below.relation.ends, _selects(rows))
+
+
+def _selects(node: exp.Expr) -> list[exp.Select] | None:
+    """Returns the SELECTs that set operations put together, each with a list of columns; None if there are others."""
+    query = node.unnest()
+    if isinstance(query, exp.SetOperation):
+        sides = _selects(query.this), _selects(query.expression)
+        return None if None in sides else [each for side in sides for each in side or ()]
+    return [query] if isinstance(query, exp.Select) and not query.is_star else None
+
+
+def _has_few_values(planner: Planner, item: exp.Expr, select: exp.Select) -> bool:
+    """Whether the set of a column's values doesn't grow, by its expression or by constant_domains."""
+    alias, *columns = unbounded_state.names_of(Key("", sql(item.unalias())), select)
+    is_named = alias in planner.domains or bool(columns)
+    return is_finite(item, select) or (is_named and planner.is_covered((alias, *columns)))
+
+
+def _columns_to_name(selects: Sequence[exp.Select]) -> frozenset[str]:
+    """Returns the columns that constant_domains has to name, so that the set of different rows doesn't grow."""
+    items = [(item, select) for select in selects for item in select.expressions]
+    names = (
+        unbounded_state.columns_to_name(Key("", sql(item.unalias())), select)
+        for item, select in items
+        if not is_finite(item, select)
     )
-    return _set_operation(planner, "distinct", (below,), below.relation.ends, has_few_rows=covered)
+    return frozenset().union(*names)
 
 
 def _limited_ranking(ranking: exp.Select, ended: Mapping[str, int]) -> exp.Select:

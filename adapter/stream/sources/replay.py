@@ -79,7 +79,7 @@ class History:
         """Amount of input, in words. Reads no data."""
         sizes = []
         for each in self.sources:
-            of = ".".join(parts(each.source.relation)[-2:])
+            of = each.source.name or ".".join(parts(each.source.relation)[-2:])
             kind = "message" if each.messages is not None else "row"
             what = counted(len(each.files), "file") if each.source.is_files else counted(_count(each), kind)
             sizes.append(f"{what} of {of}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.plan.operators.union_all import UnionAll
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
@@ -68,3 +68,28 @@ def test_distinct_over_sessions_whose_silent_steps_are_left_out() -> None:
         f"select distinct w.window_start, w.window_end, w.k from {steps} as w join {OTHER} as r on r.k = w.k"
     )
     assert "GroupAggregate" in kinds(flow(text))
+
+
+@pytest.mark.parametrize("operation", ["union", "intersect", "except", "intersect all", "except all"])
+def test_constant_domains_bound_the_rows_that_a_set_operation_counts(operation: str) -> None:
+    text = (
+        f"select k from {STREAM} {operation} (select v from {OTHER} {operation} select v % 7 from {STREAM})"
+    )
+    with pytest.raises(UnboundedStateError) as problem:
+        plan_query.plan(text, KNOWN)
+    assert "or constant_domains: ['v'] if the set of their values doesn't grow" in str(problem.value)
+    with pytest.raises(UnboundedStateError) as problem:
+        plan_query.plan(text, KNOWN, domains=["v"])
+    assert "or constant_domains: ['k', 'v']" in str(problem.value)
+    found = plan_query.plan(text, KNOWN, domains=["k", "v"])
+    (below, _) = found.dataflow.root.inputs
+    assert found.dataflow.root.relation.bounded == (not operation.endswith(" all")) and not below.growth
+
+
+@pytest.mark.parametrize("side", ["*", "uuid() as a", "k, v"])
+def test_rows_that_constant_domains_do_not_name_are_unbounded(side: str) -> None:
+    columns = "k, v" if side == "k, v" else "k"
+    with pytest.raises(UnboundedStateError):
+        plan_query.plan(
+            f"select {columns} from {STREAM} union select {side} from {OTHER}", KNOWN, domains=["k"]
+        )

@@ -178,6 +178,8 @@ def test_messages_of_kafka(tmp_path: Any) -> None:
     )
     found = history(none, made, inputs, 3)
     assert (found.size_text, found.count) == ("9 messages of raw.bid", 9)
+    declared = model(tmp_path, StreamSource("raw.bid", "", "kafka", name="web.bids"))
+    assert history(none, declared, inputs, 3).size_text == "9 messages of web.bids"
     assert "may be gone, as where a topic is compacted" in found.unsure[0]
     lossy = model(tmp_path, StreamSource("raw.bid", "", "kafka", options={"failOnDataLoss": "False"}))
     with pytest.raises(StreamError, match="may have been gone before they were read"):

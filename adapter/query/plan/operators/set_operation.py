@@ -40,11 +40,13 @@ class SetOperation(ExpiringOperator):
         return _TIMES[self.operation]
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows that expire with the windows of both sides. Only a union may be append-only."""
+        """Returns rows that expire with the windows of both sides. Only a union may be append-only. With ALL there may be
+        more and more equal rows."""
+        has_few_rows = self.has_few_rows and not self.operation.endswith(" all")
         return Relation(
             self.operation not in ("distinct", "union") or any(each.changes for each in below),
             ends=self.ends[0] if self.ends else None,
-            bounded=self.has_few_rows or all(each.bounded for each in below),
+            bounded=has_few_rows or all(each.bounded for each in below),
         )
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:
