@@ -383,13 +383,23 @@ def proxy_flags(environ: Mapping[str, str] | None = None) -> list[str]:
     environ = os.environ if environ is None else environ
     flags = []
     for scheme in ("https", "http"):
-        address = environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY")
+        names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
+        name, address = next(((name, environ[name]) for name in names if environ.get(name)), ("", ""))
         if not address:
             continue
-        parts = urlsplit(address if "//" in address else f"//{address}")
-        flags.append(f"-D{scheme}.proxyHost={parts.hostname}")
-        if parts.port:
-            flags.append(f"-D{scheme}.proxyPort={parts.port}")
+        try:
+            parts = urlsplit(address if "//" in address else f"//{address}")
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if host is None:
+            raise DbtRuntimeError(
+                f"The environment variable {name} isn't the address of a proxy, as in http://proxy.example:3128. In a "
+                "password, write %2F for a slash, and so on."
+            )
+        flags.append(f"-D{scheme}.proxyHost={host}")
+        if port:
+            flags.append(f"-D{scheme}.proxyPort={port}")
     exceptions = environ.get("no_proxy") or environ.get("NO_PROXY")
     if flags and exceptions:
         hosts = (host.strip() for host in exceptions.split(","))

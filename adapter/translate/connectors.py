@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from ..util.redaction import has_secrets
 from .errors import Note, Untranslatable
 from .files import SourceTable
 from .flink_parser import ddl_name
@@ -254,6 +255,8 @@ class _Connector:
 
     def _lookup_settings(self) -> dict[str, Any]:
         found: dict[str, Any] = {"url": self._pop("url")}
+        if has_secrets(found):
+            self._connection["url"] = found.pop("url")
         if name := self._pop("table-name"):
             found["dbtable"] = name
         if driver := self._pop("driver"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..query.sql.nodes import every
+from ..util.redaction import without_recognised
 
 
 @dataclass(frozen=True, order=True)
@@ -17,7 +18,7 @@ class Note:
     text: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.text}"
+        return f"line {self.line}: {without_recognised(self.text)}"
 
 
 class Untranslatable(Exception):

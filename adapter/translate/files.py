@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from ..util.redaction import without_recognised
 from .errors import Note
 from .queries import escaped, quote
 from .relations import NamedRelation
@@ -141,7 +142,7 @@ def _table(name: str, source: SourceTable) -> dict[str, Any]:
 
 
 def _comment(text: str) -> str:
-    return "".join(f"-- {line}".rstrip() + "\n" for line in escaped(text).splitlines())
+    return "".join(f"-- {line}".rstrip() + "\n" for line in escaped(without_recognised(text)).splitlines())
 
 
 def _model_text(model: Model) -> str:

@@ -138,7 +138,8 @@ _HINT = re.compile(r"(\w+)\s*(?:\(((?:'(?:[^']|'')*'|[^()'])*)\))?")
 _PARTS = ("CONSTRAINTS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
 _BEFORE_KIND = "TEMPORARY SYSTEM OR REPLACE ALTER MATERIALIZED".split()
 """Words between CREATE and the kind of what is created."""
-_IGNORED = ("begin statement set", "execute statement set", "end")
+_SETS = ("begin statement set", "execute statement set")
+_BEGINNINGS = ("begin statement set", "execute statement set begin")
 
 
 def statements(text: str) -> Iterator[Statement]:
@@ -150,21 +151,22 @@ def statements(text: str) -> Iterator[Statement]:
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yields the tokens of each statement; those of a statement set one by one."""
     found: list[Token] = []
-    for token in tokens:
-        if token.token_type != TokenType.SEMICOLON:
+    for token in (*tokens, None):
+        if token is not None and token.token_type != TokenType.SEMICOLON:
             found.append(token)
-            words = " ".join(each.text.lower() for each in found)
-            if words not in ("execute statement set begin", "begin statement set"):
+            if _words(found[:5]) not in _BEGINNINGS:
                 continue
-        if found and " ".join(each.text.lower() for each in found[:3]) not in _IGNORED:
-            if found[0].text.lower() == "execute" and found[1:]:
-                found[1].comments = [*found[0].comments, *found[1].comments]
-                found = found[1:]
-            if found[0].text.lower() != "end":
-                yield found
+        words = _words(found[:3])
+        if words.startswith("execute ") and words not in _SETS:
+            found[1].comments = [*found[0].comments, *found[1].comments]
+            found = found[1:]
+        if found and words not in _SETS and found[0].text.lower() != "end":
+            yield found
         found = []
-    if found and found[0].text.lower() != "end":
-        yield found
+
+
+def _words(tokens: Sequence[Token]) -> str:
+    return " ".join(each.text.lower() for each in tokens)
 
 
 def _statement(tokens: Sequence[Token], script: str) -> Statement:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import java
 
@@ -123,3 +124,10 @@ def test_the_settings_name_the_python_of_workers(monkeypatch: pytest.MonkeyPatch
     assert chosen({}) == sys.executable
     monkeypatch.setattr(java, "PYTHON_OF_THE_ENVIRONMENT", "/usr/bin/python3")
     assert chosen({}) == "/usr/bin/python3"
+
+
+def test_an_address_of_a_proxy_that_cannot_be_read_is_a_message() -> None:
+    said = "The environment variable HTTPS_PROXY isn't the address of a proxy"
+    with pytest.raises(DbtRuntimeError, match=said) as raised:
+        java.proxy_flags({"HTTPS_PROXY": "http://me:hid/den@proxy:3128"})
+    assert "hid" not in str(raised.value)

@@ -224,3 +224,23 @@ def test_a_number_of_retries_may_be_a_variable() -> None:
 def test_metadata_that_is_not_there_is_said(options: str, metadata: str, said: str) -> None:
     made = translated(options, f"id INT, m STRING METADATA FROM '{metadata}'")
     assert any(said in note.text and note.line == 1 for note in made.notes)
+
+
+def test_no_secret_is_copied() -> None:
+    """Not from a URL, a hint, or a statement that becomes a comment."""
+    made = translate(
+        """CREATE TABLE t (id INT, p AS PROCTIME()) WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');
+CREATE TABLE c (id INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:mysql://h/d?user=me&password=hidden', 'table-name' = 'c');
+CREATE TEMPORARY TABLE IF NOT EXISTS d (id FROBNICATE) WITH ('connector' = 'jdbc', 'password' = 'hidden');
+CREATE TABLE e (id INT, n INT) WITH ('connector' = 'jdbc', 'password' = 'hidden') AS SELECT id FROM t;
+INSERT INTO s SELECT t.id FROM t /*+ OPTIONS('properties.sasl.password'='hidden') */
+JOIN c FOR SYSTEM_TIME AS OF t.p ON c.id = t.id;""",
+        "x",
+    )
+    assert not [path for path, text in made.files.items() if "hidden" in text]
+    assert not [note for note in made.notes if "hidden" in str(note)]
+    tables = yaml.safe_load(made.files["models/sources.yml"])["sources"][0]["tables"]
+    lookup = {each["name"]: each for each in tables}["c"]["config"]["meta"]["lookup"]
+    assert lookup == {"dbtable": "c", "connection": "c"}
+    output = yaml.safe_load(made.files["profiles.yml"])["x"]["outputs"]["dev"]
+    assert output["connections"] == {"c": {"url": "{{ env_var('DBT_ENV_SECRET_C_URL', '') }}"}}

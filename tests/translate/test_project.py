@@ -443,6 +443,12 @@ INSERT INTO s WITH x AS (SELECT currency FROM rates) SELECT currency FROM x;""",
     assert "line 2: the column p has the processing time, and is left out." in map(str, made.notes)
 
 
+def test_an_execute_at_the_end_needs_no_semicolon() -> None:
+    insert = "INSERT INTO a SELECT id FROM t"
+    for script in (f"EXECUTE {insert}", f"EXECUTE {insert};", f"EXECUTE STATEMENT SET BEGIN {insert}; END"):
+        assert "models/a.sql" in translate(f"{TAGS} {script}", "shop").files
+
+
 @pytest.mark.parametrize("script", ["", "-- nothing", ";;"])
 def test_scripts_without_statements(script: str) -> None:
     assert not translate(script, "x").notes
