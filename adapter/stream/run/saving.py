@@ -221,8 +221,7 @@ def _make_savepoint(
         with around("savepoint.branch", model.name):
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_moved(model, found, savepoint):
-        savepoints.forget(model, name)
-        leftovers(spark, model, remove=True, deleted=[name])
+        remove(spark, model, name)
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."
