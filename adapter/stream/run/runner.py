@@ -237,7 +237,7 @@ class RunningStream:
             if self._batches.position.batch < 0 and initial_offset.has_to_begin_again(session, ordered):
                 # The previous run failed for this reason.
                 initial_offset.begin_again(model)
-                self._files = _read_files(session, model, program)
+                self._files = ReadFiles(session, ordered)
                 upstream.check_beginnings(session, ordered)
             self._note_start(order)
             begin_with_table(session, ordered, inputs, begun=self._batches.position.batch >= 0)
