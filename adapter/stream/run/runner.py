@@ -349,7 +349,10 @@ class RunningStream:
             return self._has_stopped(query, deadline), None
         except Exception as problem:
             # For an exception in a micro-batch Spark reports only that the callback failed.
-            return False, self._problem or problem
+            found = self._problem or problem
+            if isinstance(found, SchemaChanged):
+                found.result = self._batches.result
+            return False, found
 
     def _has_stopped(self, query: Any, deadline: float) -> bool:
         """Waits for a query to end. Returns whether it was stopped on request."""
@@ -418,8 +421,6 @@ class RunningStream:
             # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)
         except Exception as problem:
-            if isinstance(problem, SchemaChanged):
-                problem.result = self._batches.result
             self._problem = problem
             return False
         finally:

@@ -161,3 +161,18 @@ def test_a_request_to_stop_counts_for_a_run_that_starts_again(monkeypatch: pytes
     planned: Any = (None, None)
     assert runner.run_stream(NO_SPARK, *planned, replan=lambda: planned).batches == 1
     assert kept == [False, True, True]
+
+
+def test_rows_before_a_restart_for_first_rows_are_counted_if_columns_changed_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = RunningStream.__new__(RunningStream)
+    batches: Any = SimpleNamespace(result=StreamResult(3, rows_in=7))
+    stream._batches, stream._problem = batches, None
+
+    def starts_again(*given: object) -> bool:
+        raise SchemaChanged("m", "raw.orders", ["c"])
+
+    monkeypatch.setattr(stream, "_has_stopped", starts_again)
+    _, problem = stream._watch(Query(), math.inf)
+    assert isinstance(problem, SchemaChanged) and problem.result == StreamResult(3, rows_in=7)
