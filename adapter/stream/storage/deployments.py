@@ -12,7 +12,6 @@ before the first rename until after the last, and next to it are copies of the c
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -100,9 +99,13 @@ def folder(storage: Storage, table: str) -> str:
 
 def read(storage: Storage, table: str) -> Deployment | None:
     """Returns the deployment of a model, by its table, or None. Raises if it can't be read."""
+    return _read(storage, folder(storage, table), table)
+
+
+def _read(storage: Storage, place: str, table: str) -> Deployment | None:
     return read_metadata(
         storage,
-        f"{folder(storage, table)}/{_FILE}",
+        f"{place}/{_FILE}",
         _parse,
         what=f"the deployment of {table}",
         made=f"The deployment of {table} was begun",
@@ -154,14 +157,11 @@ def check_settled(model: StreamModel) -> None:
 
 
 def tables_being_swapped(storage: Storage) -> set[str]:
-    """Returns the full names of all tables of interrupted swaps."""
-    found: set[str] = set()
-    for name in storage.list(storage.deployments):
-        text = storage.read_text(f"{storage.deployments}/{name}/{_FILE}")
-        if text is not None and (content := json.loads(text)).get("swap") is not None:
-            target = str(content["target"])
-            found |= {target, *(with_suffix(target, f"{each}{content['id']}") for each in (NEW, PREVIOUS))}
-    return found
+    """Returns the full names of all tables of interrupted swaps. Raises if a deployment can't be read."""
+    names = storage.list(storage.deployments)
+    found = (_read(storage, f"{storage.deployments}/{name}", name) for name in names)
+    swapped = [each for each in found if each is not None and each.swap is not None]
+    return {table for each in swapped for table in (each.target, each.new, each.previous)}
 
 
 def of_table(storage: Storage, table: str) -> Deployment | None:

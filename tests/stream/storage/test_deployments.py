@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.stream.storage.deployments import (
     STAGED,
     Deployment,
     Swap,
+    tables_being_swapped,
     version,
 )
 from dbt.adapters.spark_streaming.stream.storage.savepoints import check_not_interrupted
@@ -116,3 +117,17 @@ def test_two_processes_that_begin_at_once_begin_the_same_deployment(model: Strea
     one, other = (deployments.begin(model, "uuid of the table") for _ in range(2))
     assert (one.new, one.previous) == (other.new, other.previous)
     assert deployments.begin(model, "uuid of the next one").id != one.id
+
+
+def test_tables_of_a_swap_that_can_not_be_read_are_unknown(model: StreamModel, staged: Deployment) -> None:
+    """Of a table that is missing for the time of a rename, state and checkpoint would be taken for leftovers."""
+    storage = model.storage
+    assert tables_being_swapped(storage) == set()
+    deployments.write(storage, replace(staged, swap=Swap(PROMOTED, {}, {})))
+    assert tables_being_swapped(storage) == {model.target, staged.new, staged.previous}
+    file = Path(deployments.folder(storage, model.target)) / "deployment.json"
+    noted = file.read_text()
+    for unread in (noted.replace('"format": 1', '"format": 2').replace('"swap"', '"swaps"'), "{"):
+        file.write_text(unread)
+        with pytest.raises(StreamError, match=r"newer dbt-spark-streaming|can't be read"):
+            tables_being_swapped(storage)
