@@ -24,10 +24,11 @@ def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 # sqlglot gives these a default separator; Spark's default is the empty text.
 _CHANGED = ("listagg", "string_agg")
 # sqlglot prints these without a part that has a meaning (an argument, a conversion, the parentheses), as another
-# function (whose last digit, or whose value for NULL or for a TIMESTAMP differs), or as an operator without parentheses.
+# function (whose last digit, or whose value for NULL or for a TIMESTAMP differs), or as an operator without parentheses;
+# with another pattern or path; or with a conversion.
 _AS_WRITTEN = set(
     """to_char to_varchar parse_json current_catalog localtimestamp levenshtein log10 log2 array_size unix_date like ilike
-    rlike regexp_like""".split()
+    rlike regexp_like collate date_format get_json_object sequence date_sub""".split()
 )
 # Calls in Spark's grammar that aren't in its function registry.
 _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
@@ -45,9 +46,24 @@ _NOTHING = "A value or a name is missing before or behind this"
 _READ = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS, *_SYNTAX} - _AS_WRITTEN
 
 
+def _has_no_pattern(args: list[exp.Expr]) -> bool:
+    return len(args) < 2
+
+
+_UNDERSTOOD: dict[str, Callable[[list[exp.Expr]], bool]] = {
+    "named_struct": lambda args: all(name.is_string for name in args[::2]),
+    "date_trunc": lambda args: len(args) == 2 and args[0].is_string,
+    "trunc": lambda args: len(args) == 2 and args[1].is_string,
+    **dict.fromkeys(
+        ("to_date", "to_timestamp", "unix_timestamp", "to_unix_timestamp", "from_unixtime"), _has_no_pattern
+    ),
+}
+"""Function → whether sqlglot keeps these arguments, of a number that it prints."""
+
+
 def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Returns a parser of a call: sqlglot's, or, for a number of arguments that it doesn't print all of, one that keeps the
-    call as written. Spark then says what is wrong with it."""
+    """Returns a parser of a call: sqlglot's, or, for arguments that it doesn't print all of, one that keeps the call as
+    written. Spark then says what is wrong with it."""
 
     @cache
     def keeps(number: int) -> bool:
@@ -61,7 +77,7 @@ def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[l
         return is_same and all(each in printed for each in given[: 1 if name in _OF_NULLS else None])
 
     def parse_call(args: list[exp.Expr]) -> exp.Expr:
-        if keeps(len(args)):
+        if (name not in _UNDERSTOOD or _UNDERSTOOD[name](args)) and keeps(len(args)):
             return _read(args, reads)
         return _aggregate(name)(args) if name in AGGREGATES else exp.Anonymous(this=name, expressions=args)
 
@@ -75,56 +91,15 @@ def _read(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
         return reads(args, dialect=DIALECT)
 
 
-def _parse_all_arguments(
-    name: str, understood: Callable[[list[exp.Expr]], bool]
-) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Returns a parser of a call: sqlglot's if that keeps all arguments, else the call is kept as written.
+class _OfTwo:
+    """Parses an aggregate of two arguments, which may be DISTINCT: as sqlglot's class; with another number of them, the call
+    is kept as written."""
 
-    Args:
-        understood: returns whether sqlglot keeps these arguments.
-    """
-    reads = Spark.Parser.FUNCTIONS[name.upper()]
-
-    def parse_call(args: list[exp.Expr]) -> exp.Expr:
-        if understood(args):
-            return reads(args)
-        return exp.Anonymous(this=name, expressions=args)
-
-    return parse_call
-
-
-class _Percentile:
-    """Parses PERCENTILE: sqlglot's way with two arguments; with a third one (frequency) it is kept as written."""
-
-    @staticmethod
-    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
-        if len(args) == 2:
-            return exp.Quantile(this=args[0], quantile=args[1])
-        return exp.AnonymousAggFunc(this="percentile", expressions=args)
-
-
-class _Extreme:
-    """Parses MIN_BY or MAX_BY: sqlglot's way with two arguments; with another number, it is kept as written.
-
-    Args:
-        name: the function.
-        kind: its class.
-    """
-
-    def __init__(self, name: str, kind: type[exp.AggFunc]) -> None:
+    def __init__(self, name: str, kind: Callable[[exp.Expr, exp.Expr], exp.Expr]) -> None:
         self._name, self._kind = name, kind
 
     def from_arg_list(self, args: list[exp.Expr]) -> exp.Expr:
-        if len(args) == 2:
-            return self._kind(this=args[0], expression=args[1])
-        return exp.AnonymousAggFunc(this=self._name, expressions=args)
-
-
-_WHOLE = {
-    "named_struct": lambda args: len(args) % 2 == 0 and all(name.is_string for name in args[::2]),
-    "date_trunc": lambda args: len(args) == 2 and args[0].is_string,
-    "trunc": lambda args: len(args) == 2 and args[1].is_string,
-}
+        return self._kind(*args) if len(args) == 2 else _aggregate(self._name)(args)
 
 
 class _Dialect(Spark):
@@ -150,9 +125,15 @@ class _Dialect(Spark):
             if name.lower() not in _CHANGED
             and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
         } | {
-            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
-            "MAX_BY": lambda self: self._parse_distinct_arg_function(_Extreme("max_by", exp.ArgMax)),
-            "MIN_BY": lambda self: self._parse_distinct_arg_function(_Extreme("min_by", exp.ArgMin)),
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(
+                _OfTwo("percentile", lambda value, quantile: exp.Quantile(this=value, quantile=quantile))
+            ),
+            "MAX_BY": lambda self: self._parse_distinct_arg_function(
+                _OfTwo("max_by", lambda value, by: exp.ArgMax(this=value, expression=by))
+            ),
+            "MIN_BY": lambda self: self._parse_distinct_arg_function(
+                _OfTwo("min_by", lambda value, by: exp.ArgMin(this=value, expression=by))
+            ),
         }
         FUNCTIONS = {  # noqa: RUF012
             **{name.upper(): _aggregate(name) for name in AGGREGATES},
@@ -162,7 +143,6 @@ class _Dialect(Spark):
                 if name.lower() in _READ
             },
             **{name.upper(): _aggregate(name) for name in _CHANGED},
-            **{name.upper(): _parse_all_arguments(name, understood) for name, understood in _WHOLE.items()},
         }
 
         def _parse_interval(
@@ -258,8 +238,14 @@ class _Dialect(Spark):
             return str(super().cast_sql(expression, safe_prefix))
 
         def filter_sql(self, expression: exp.Filter) -> str:
-            """Prints an aggregate with its FILTER."""
-            return f"{self.sql(expression, 'this')} FILTER(WHERE {self.sql(expression.expression, 'this')})"
+            """Prints an aggregate with its FILTER, which comes before IGNORE NULLS."""
+            call, words = expression.this, ""
+            if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
+                call, words = (
+                    call.this,
+                    " IGNORE NULLS" if isinstance(call, exp.IgnoreNulls) else " RESPECT NULLS",
+                )
+            return f"{self.sql(call)} FILTER(WHERE {self.sql(expression.expression, 'this')}){words}"
 
         def anonymousaggfunc_sql(self, expression: exp.AnonymousAggFunc) -> str:
             """Prints an aggregate by its name; a qualified name as written."""
@@ -490,16 +476,19 @@ def is_read_within(query: exp.Query, column: exp.Column) -> bool:
     return False
 
 
-def unqualified(select: exp.Select) -> set[str]:
+def unqualified(select: exp.Select, *more: str) -> set[str]:
     """Returns names of columns whose qualifier has no effect in a SELECT's clauses: each is written with at most one
     qualifier, so the unqualified name is unambiguous.
+
+    Args:
+        more: clauses besides those over the SELECT's result, such as "where".
 
     A struct field looks like a qualified column, so its name isn't included. A USING column is the first relation's,
     unless an outer join keeps rows that the first relation lacks.
     """
     known = relation_names(select)
     written: dict[str, set[str]] = {}
-    for clause in ("expressions", "group", "having", "qualify", "order", "windows"):
+    for clause in ("expressions", "group", "having", "qualify", "order", "windows", *more):
         value = select.args.get(clause) or ()
         for part in value if isinstance(value, list | tuple) else [value]:
             for node in walk_same_query(part):

@@ -431,6 +431,8 @@ def test_values_without_parentheses() -> None:
         ("log10(x)", "LOG10(x)"),
         ("log2(x)", "LOG2(x)"),
         ("log(10, x)", "LOG(10, x)"),
+        ("any_value(x, true) filter (where y)", "ANY_VALUE(x) FILTER(WHERE y) IGNORE NULLS"),
+        ("first(x) filter (where y) ignore nulls", "FIRST(x) FILTER(WHERE y) IGNORE NULLS"),
     ],
 )
 def test_what_means_something_else_written_another_way(text: str, written: str) -> None:
