@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ...util.quoting import quote
 
 OLD, NEW = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
-_MARK = "mark"
+_MARK = quote("old or new")
 _PIECES = 256
 """Number of hash buckets that distribute the rows to delete over tasks, where there is no key."""
 
@@ -52,16 +52,16 @@ def replace_where(
         condition: over the table's columns.
         predicates: more conditions, from the user.
     """
-    hashed = ", ".join(quote(name) for name in _hashable_columns(columns)) or "1"
-    missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
-    rows = ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
-    conditions = [f"{NEW}.{_MARK} = pmod(hash({hashed}), {_PIECES})", condition, *predicates]
+    hashed = _hashable_columns(columns)
+    piece_of_row = f"pmod(hash({', '.join(hashed) or 1}), {_PIECES})"
+    piece_of_old = f"pmod(hash({', '.join(f'{OLD}.{name}' for name in hashed) or 1}), {_PIECES})"
+    missing, rows = _new_columns(columns)
     return _merge(
         table,
         f"select explode(sequence(0, {_PIECES - 1})) as {_MARK}, {missing}\n"
         f"  union all\n"
-        f"  select -1 - pmod(hash({hashed}), {_PIECES}) as {_MARK}, {rows} from {source}",
-        conditions,
+        f"  select -1 - {piece_of_row} as {_MARK}, {rows} from {source}",
+        [f"{NEW}.{_MARK} = {piece_of_old}", condition, *predicates],
         f"{NEW}.{_MARK} < 0",
         columns,
     )
@@ -84,8 +84,7 @@ def replace_keys(
     """
     listed = ", ".join(map(quote, keys))
     named = ", ".join(f"{quote(key)} as {_key(key)}" for key in keys)
-    missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
-    rows = ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
+    missing, rows = _new_columns(columns)
     conditions = [f"{OLD}.{quote(key)} <=> {NEW}.{_key(key)}" for key in keys]
     return _merge(
         table,
@@ -115,9 +114,15 @@ def _merge(
 
 
 def _hashable_columns(columns: Mapping[str, str]) -> list[str]:
-    """Returns up to six columns that can be hashed."""
-    found = [name for name, kind in columns.items() if not any(t in kind for t in ("map", "variant"))]
+    """Returns up to six columns that can be hashed, as SQL."""
+    found = [quote(name) for name, kind in columns.items() if not any(t in kind for t in ("map", "variant"))]
     return found[:6]
+
+
+def _new_columns(columns: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the select list of new rows' columns twice: NULL for a row to delete, and the values of a new row."""
+    missing = ", ".join(f"null as {_new_column(name)}" for name in columns)
+    return missing, ", ".join(f"{quote(name)} as {_new_column(name)}" for name in columns)
 
 
 def _new_column(name: str) -> str:
