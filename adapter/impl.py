@@ -198,7 +198,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         kind = node.config.get("materialized")
         if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
             with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
-                model_configs.check(model_configs.TABLES, node.config)
+                model_configs.check_tables(node.config)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quotes the columns in a snapshot's configs, which dbt inserts into SQL unchanged. A value that isn't a column of

@@ -39,6 +39,14 @@ _IN_PLACE = {"merge": ("iceberg", "delta", "hudi")} | dict.fromkeys(
 )
 """Strategy → file formats that support its row-level changes."""
 
+_BY_KEY = ("merge", "delete+insert")
+"""Strategies that find the rows to change by `unique_key`."""
+
+_READ_BY = dict.fromkeys(("merge_update_columns", "merge_exclude_columns"), ("merge",)) | dict.fromkeys(
+    ("incremental_predicates", "predicates"), (*_BY_KEY, WINDOW_OVERWRITE, MICROBATCH)
+)
+"""Config → the built-in strategies that don't ignore it."""
+
 
 @dataclass(frozen=True)
 class Incremental:
@@ -66,12 +74,36 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
             f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set partition_by to "
             "a column that has one value per batch, or use iceberg."
         )
+    _check_ignored(node["config"], strategy, overwrites_partitions=strategy == MICROBATCH and not is_range)
     if strategy != WINDOW_OVERWRITE:
         return
     if node.get("language") == "python":
         raise QueryError("incremental_strategy 'window_overwrite' is for models in SQL.")
     if problem := _LOOKBACK.kind.problem(node["config"].get("lookback")):
         raise QueryError(f"config 'lookback' {problem}.")
+
+
+def _check_ignored(config: Mapping[str, Any], strategy: str, overwrites_partitions: bool) -> None:
+    """Raises if a config is given that the strategy would ignore. A strategy of the user's own may read any."""
+    shown = "append" if strategy == "default" else strategy
+    given = [name for name in _READ_BY if config.get(name)]
+    for name in given if shown in STRATEGIES else ():
+        if shown not in _READ_BY[name] or overwrites_partitions:
+            listed = ", ".join(f"'{each}'" for each in _READ_BY[name])
+            where = " of an Iceberg table" if overwrites_partitions else ""
+            raise QueryError(
+                f"config '{name}' is for incremental_strategy {listed}{where}, and this is '{shown}', which would ignore "
+                "it; leave it out, or choose another strategy."
+            )
+        if shown in _BY_KEY and not config.get("unique_key"):
+            raise QueryError(
+                f"config '{name}' has no effect without unique_key, with which '{shown}' finds the rows to update; add "
+                "unique_key, or leave it out."
+            )
+    if {"incremental_predicates", "predicates"} <= {*given}:
+        raise QueryError(
+            "configs 'incremental_predicates' and 'predicates' are both given, and are one; leave out 'predicates'."
+        )
 
 
 def unknown_strategy(strategy: str) -> QueryError:

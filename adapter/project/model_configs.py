@@ -386,6 +386,14 @@ INCREMENTAL = _group("Incremental models", _INCREMENTAL)
 """Configs of incremental models. Some of `STREAMING` are for them, too."""
 
 
+def check_tables(given: Mapping[str, Any]) -> None:
+    """Raises if a config of a table has an invalid value, or no effect."""
+    check(TABLES, given)
+    for one, other in (("clustered_by", "buckets"), ("buckets", "clustered_by")):
+        if given.get(one) is not None and given.get(other) is None:
+            raise QueryError(f"config '{one}' has no effect without '{other}'; write both, or leave it out.")
+
+
 def check(configs: Iterable[ModelConfig], given: Mapping[str, Any]) -> None:
     """Raises if one of the configs has an invalid value. None counts as not given."""
     for each in configs:

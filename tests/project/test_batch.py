@@ -98,9 +98,53 @@ def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None
         said = sentence(partial(batch.check, node(**{config: value}), "merge", "iceberg"))
         assert f"config '{config}' is {value!r}; write a " in said
     batch.check(node(**{config: None}), "merge", "iceberg")
-    batch.check(node(**{config: ["a"]}), "merge", "iceberg")
+    batch.check(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
     if config != "merge_update_columns":
         batch.check(node(**{config: []}), "merge", "iceberg")
+
+
+@pytest.mark.parametrize("config", ["merge_update_columns", "merge_exclude_columns"])
+@pytest.mark.parametrize("strategy", ["default", "append", "delete+insert", "insert_overwrite", "microbatch"])
+def test_columns_of_merge_are_for_merge(config: str, strategy: str) -> None:
+    shown = "append" if strategy == "default" else strategy
+    assert sentence(lambda: batch.check(node(**{config: "a"}), strategy, "iceberg")) == (
+        f"config '{config}' is for incremental_strategy 'merge', and this is '{shown}', which would ignore it; leave it "
+        "out, or choose another strategy."
+    )
+    batch.check(node(**{config: "a"}), "one_of_mine", "iceberg")
+
+
+@pytest.mark.parametrize("config", ["incremental_predicates", "predicates"])
+def test_predicates_are_for_strategies_that_look_at_rows(config: str) -> None:
+    given = {config: ["a = 1"]}
+    for strategy, file_format in (
+        ("append", "iceberg"),
+        ("insert_overwrite", "iceberg"),
+        ("microbatch", "parquet"),
+    ):
+        said = sentence(partial(batch.check, node(partition_by="d", **given), strategy, file_format))
+        assert said.startswith(
+            f"config '{config}' is for incremental_strategy 'merge', 'delete+insert', 'window_over"
+        )
+        assert ("of an Iceberg table" in said) == (file_format == "parquet")
+        assert f"and this is '{strategy}'" in said
+    for strategy in ("merge", "delete+insert", "window_overwrite", "microbatch", "one_of_mine"):
+        batch.check(node(unique_key="a", **given), strategy, "iceberg")
+    both = node(incremental_predicates=["a"], predicates=["b"], unique_key="a")
+    assert sentence(lambda: batch.check(both, "merge", "iceberg")) == (
+        "configs 'incremental_predicates' and 'predicates' are both given, and are one; leave out 'predicates'."
+    )
+
+
+@pytest.mark.parametrize(
+    "config", ["merge_update_columns", "merge_exclude_columns", "incremental_predicates", "predicates"]
+)
+def test_merge_without_a_key_only_inserts(config: str) -> None:
+    assert sentence(lambda: batch.check(node(**{config: ["a"]}), "merge", "iceberg")) == (
+        f"config '{config}' has no effect without unique_key, with which 'merge' finds the rows to update; add unique_key, "
+        "or leave it out."
+    )
+    batch.check(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
 
 
 def test_rewrites_are_for_a_text_as_it_stands() -> None:

@@ -13,7 +13,9 @@ from dbt.adapters.spark_streaming.project.model_configs import (
     REBUILD,
     STREAMING,
     TABLES,
+    check_tables,
 )
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
@@ -50,6 +52,17 @@ CHANGES: dict[str, list[tuple[str, dict[str, Any], Any, bool]]] = {
     "unique_key": [(GROUPED, BOUNDED, ["item", "n"], True)],
 }
 """Config → query, its other configs, the new value, and whether the state can't continue then."""
+
+
+@pytest.mark.parametrize(("given", "missing"), [("clustered_by", "buckets"), ("buckets", "clustered_by")])
+def test_buckets_of_a_table_need_both_configs(given: str, missing: str) -> None:
+    values = {"clustered_by": "k", "buckets": 4}
+    check_tables(values)
+    with pytest.raises(QueryError) as problem:
+        check_tables({given: values[given], missing: None})
+    assert str(problem.value) == (
+        f"config '{given}' has no effect without '{missing}'; write both, or leave it out."
+    )
 
 
 def program(query: str, config: dict[str, Any]) -> Program:
