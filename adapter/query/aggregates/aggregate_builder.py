@@ -7,7 +7,7 @@ stores the rows of open windows instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -63,6 +63,8 @@ RESERVED = (
 )
 
 _KEY = "key"
+_AROUND = exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls
+"""What a call of an aggregate may be in."""
 
 
 def hidden_name(name: str) -> str:
@@ -304,7 +306,7 @@ class AggregateBuilder:
             raise NotMergeable("a subquery in the select list")
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping_bits(node)
-        if isinstance(node, exp.Filter | exp.WithinGroup | exp.AggFunc):
+        if isinstance(node, exp.AggFunc | _AROUND):
             return exp.column(self._metric(node), quoted=True)
         if isinstance(node, exp.Window):
             return self._rewrite_over(node, aliases)
@@ -351,9 +353,12 @@ class AggregateBuilder:
             NotMergeable: the aggregate isn't stored as partial aggregates.
             QueryError: it is an aggregate of an aggregate.
         """
-        call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        within = isinstance(call, exp.WithinGroup)
-        call = call.this if within else call
+        call, condition, within = node, None, False
+        while isinstance(call, _AROUND):
+            if isinstance(call, exp.Filter):
+                condition = call.expression.this
+            within = within or isinstance(call, exp.WithinGroup)
+            call = call.this
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
         args = arguments(call)
@@ -424,11 +429,6 @@ class AggregateBuilder:
         self.sets[key] = replace(found, flags=(*found.flags, flag))
 
     # -- rows --------------------------------------------------------------------------------------
-
-    def is_same(self, node: exp.Expr) -> Callable[[exp.Expr], bool]:
-        """Returns a predicate for expressions that equal `node`."""
-        wanted = self._canonical(node)
-        return lambda other: self._canonical(other) == wanted
 
     def row_column(self, node: exp.Expr, role: str = "argument") -> str:
         """Returns the input column with an expression, added if needed. A key gets another column than an argument, because

@@ -51,6 +51,8 @@ def grouping(select: exp.Select) -> Grouping:
         return tuple(position(item) for item in (node.expressions if isinstance(node, exp.Tuple) else [node]))
 
     def sets_of(node: exp.Expr) -> list[tuple[int, ...]]:
+        if isinstance(node, exp.GroupingSets):
+            return [keys_of for item in node.expressions for keys_of in sets_of(item)]
         if isinstance(node, exp.Rollup | exp.Cube):
             parts = [members(item) for item in node.expressions]
             if isinstance(node, exp.Rollup):
@@ -65,16 +67,13 @@ def grouping(select: exp.Select) -> Grouping:
     plain: list[int] = []
     factors: list[list[tuple[int, ...]]] = []
     for node in group.expressions:
-        if isinstance(node, exp.GroupingSets):
-            factors.append([keys_of for item in node.expressions for keys_of in sets_of(item)])
-        elif isinstance(node, exp.Rollup | exp.Cube):
+        if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
             factors.append(sets_of(node))
         else:
             plain.append(position(node))
-    if listed := group.args.get(
-        "grouping_sets"
-    ):  # GROUP BY a, b GROUPING SETS (…): the keys only give the order
-        factors += [[keys_of for item in node.expressions for keys_of in sets_of(item)] for node in listed]
+    if listed := group.args.get("grouping_sets"):
+        # GROUP BY a, b GROUPING SETS (…): the keys only give the order.
+        factors += map(sets_of, listed)
         plain = []
     for suffix, operator in (("rollup", exp.Rollup), ("cube", exp.Cube)):
         if group.args.get(suffix):  # GROUP BY a, b WITH ROLLUP
@@ -222,12 +221,16 @@ def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
     for node in relations(select):
         inner = node.unnest()
         if not isinstance(inner, exp.Select) or inner.is_star or select.args.get("laterals"):
-            raise QueryError(
-                f"'{item.alias}' in GROUP BY may be a column or the value {sql(item.this)}, which the select list "
-                "gives that name; write the column with its relation's name, or, for the value, its place in the select "
-                "list (GROUP BY 1)."
-            )
+            raise value_or_column(item.alias, item.this)
     return False
+
+
+def value_or_column(name: str, value: exp.Expr) -> QueryError:
+    """Returns the error on a name in GROUP BY that may be a column or a select item."""
+    return QueryError(
+        f"'{name}' in GROUP BY may be a column or the value {sql(value)}, which the select list gives that name; write the "
+        "column with its relation's name, or, for the value, its place in the select list (GROUP BY 1)."
+    )
 
 
 def _aggregates(item: exp.Expr) -> bool:

@@ -124,7 +124,6 @@ class _Rewrite:
                     "are not those of a set over all values; leave enum_distinct out."
                 )
         self.grouped = Grouped(select, names, FUNCTIONS)
-        self.where = select.args["where"].this if select.args.get("where") else None
         self.dimensions = self._dimensions(names)
         self.others = [
             key.name for key in self.grouped.keys if key.name not in {d.key.name for d in self.dimensions}
@@ -184,15 +183,11 @@ class _Rewrite:
     def _dimensions(self, names: Names) -> list[_Dimension]:
         found = []
         for key in self.grouped.keys:
-            values = enumerable.values(self.where, self._is_key(key.node))
+            values = enumerable.values(self.grouped.select, key.node)
             if values is not None and len(values) > 1:
                 number = enumerable.number_of(key.node, values)
                 found.append(_Dimension(key, len(values), number, names.new(f"{key.name}_number")))
         return found
-
-    def _is_key(self, key: exp.Expr) -> enumerable.IsColumn:
-        wanted = self.grouped.canonical(key)
-        return lambda node: self.grouped.canonical(node) == wanted
 
     def _check_size(self) -> None:
         bits = self.size * len(self.filters)
@@ -202,7 +197,7 @@ class _Rewrite:
                 "pay; list fewer values, or leave enum_distinct out."
             )
         if bits <= 1:
-            raise enumerable.why_none([key.node for key in self.grouped.keys], self.where, self._is_key)
+            raise enumerable.why_none([key.node for key in self.grouped.keys], self.grouped.select)
 
     # -- the steps ---------------------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 condition.
 
 >>> from ..sql.dialect import parse, sql
->>> where = parse("select 1 from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3").args["where"].this
->>> [sql(value) for value in values(where, lambda node: node.name == "c")]
+>>> select = parse("select c, d from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3")
+>>> [sql(value) for value in values(select, exp.column("c"))]
 ["'A'", "'B'", 'NULL']
->>> values(where, lambda node: node.name == "d") is None
+>>> values(select, exp.column("d")) is None
 True
 """
 
@@ -16,21 +16,21 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..sql.dialect import canonical, sql
+from ..sql.dialect import canonical, sql, unqualified
 from ..sql.nodes import every
 
 IsColumn = Callable[[exp.Expr], bool]
-IsKey = Callable[[exp.Expr], IsColumn]
 STRING = "string"
 
 
-def values(where: exp.Expr | None, is_column: IsColumn) -> tuple[exp.Expr, ...] | None:
-    """Returns the literals that a column can equal if a condition holds, in order of appearance; None if they are unknown.
+def values(select: exp.Select, key: exp.Expr) -> tuple[exp.Expr, ...] | None:
+    """Returns the literals that a group key can equal by WHERE, in order of appearance; None if they are unknown.
 
     Raises:
         QueryError: the literals have several types, which Spark compares by rules that differ.
     """
-    found = None if where is None else _values(where, is_column)
+    where = select.args.get("where")
+    found = None if where is None else _values(where.this, _is_key(key, select))
     if found is None:
         return None
     distinct = tuple({sql(literal): literal for literal in found}.values())
@@ -60,11 +60,13 @@ def number_of(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
     return made
 
 
-def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) -> QueryError:
+def why_none(keys: Sequence[exp.Expr], select: exp.Select) -> QueryError:
     """Returns the error that says why no key of a query has a list of values."""
-    for key in keys:
-        for test in every(where, exp.In) if where is not None else ():
-            if is_key(key)(test.this) and _values_of_in(test) is None:
+    where = select.args.get("where")
+    tests = [] if where is None else list(every(where, exp.In))
+    for is_key in (_is_key(key, select) for key in keys):
+        for test in tests:
+            if is_key(test.this) and _values_of_in(test) is None:
                 return QueryError(
                     f"'{sql(test)}' lists values that are not literals, so each can't be given a bit; write the "
                     "values themselves."
@@ -74,6 +76,13 @@ def why_none(keys: Sequence[exp.Expr], where: exp.Expr | None, is_key: IsKey) ->
         f"WHERE limits no group key ({listed}) to a list of values, and no two FILTERs count the same column, so there "
         "is nothing to enumerate. Add a filter such as channel IN ('A', 'B'), or leave enum_distinct out."
     )
+
+
+def _is_key(key: exp.Expr, select: exp.Select) -> IsColumn:
+    """Returns a predicate for expressions in WHERE that equal a group key."""
+    same = unqualified(select, "where")
+    wanted = canonical(key, same)
+    return lambda node: canonical(node, same) == wanted
 
 
 def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT
-from ..aggregates.grouping import grouping, resolve
+from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
+from ..aggregates.grouping import grouping, resolve, value_or_column
 from ..errors import QueryError
 from ..sql.dialect import (
     arguments,
@@ -29,6 +29,7 @@ from ..sql.nodes import every, is_name
 from .steps import column, expression, named
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_SETS = exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple
 _ORDERS = ("order", "sort", "cluster", "distribute")
 _KEPT = ("distinct", "limit", "offset", "fetch", "with_")
 _OUTER = ("group", "having", "windows", "qualify", *_ORDERS, *_KEPT)
@@ -91,6 +92,7 @@ class Grouped:
         found = grouping(select) if select.args.get("group") else None
         self.keys = [GroupKey(self._row_column(node, "key"), node) for node in (found.keys if found else ())]
         self._key_of = {self.canonical(key.node): key.name for key in self.keys}
+        self._check_names()
         self.sets: list[tuple[str, ...]] | None = None
         if found and found.sets is not None:
             self.sets = [tuple(self.keys[place].name for place in members) for members in found.sets]
@@ -101,6 +103,18 @@ class Grouped:
         }
         self._finished: Finished = _Nowhere()
         self.finished_query(self._finished)  # collects all aggregates
+
+    def _check_names(self) -> None:
+        """Raises if a name in GROUP BY may be a column or a value of other keys: Spark prefers the column if it exists."""
+        group = self.select.args.get("group")
+        found = every(group, exp.Column) if group is not None else ()
+        names = [name for name in found if isinstance(name.parent, exp.Group | exp.Paren | _SETS)]
+        for name in names:
+            made = resolve(name, self.select)
+            others = {self.canonical(other) for other in names if other.name.lower() != name.name.lower()}
+            columns = {self.canonical(column) for column in every(made, exp.Column)}
+            if made is not name and columns and columns <= others:
+                raise value_or_column(name.name, made)
 
     @property
     def distinct(self) -> list[Call]:
@@ -151,7 +165,7 @@ class Grouped:
         return made
 
     def _name_keys(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple):
+        if isinstance(node, _SETS):
             for child in list(node.expressions):
                 self._name_keys(child)
             return
@@ -180,7 +194,6 @@ class Grouped:
             if value := self.select.args.get(clause):
                 made.set(clause, value.copy())
         if value := self.select.args.get("having"):
-            self._check_having(value)
             test = self._over_computed(value.this)
             made.set(having, exp.Where(this=test) if having == "where" else exp.Having(this=test))
         for clause in _ORDERS:
@@ -196,16 +209,6 @@ class Grouped:
         name = item.output_name or sql(item)
         return exp.alias_(self._over_computed(item.unalias()), column(name).this)
 
-    def _check_having(self, having: exp.Expr) -> None:
-        for found in every(having, exp.Column):
-            hidden = self._outputs.get(found.name.lower()) if not found.table else None
-            own = self._key_of.get(self.canonical(found))
-            if hidden is not None and own and self._key_of.get(self.canonical(hidden)) != own:
-                raise QueryError(
-                    f"'{sql(found)}' in HAVING may be the group key or '{sql(hidden)}', which has the same name in the "
-                    f"select list; give '{sql(hidden)}' another name."
-                )
-
     def _over_computed(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
         if is_name(node):
             return node.copy()
@@ -215,7 +218,7 @@ class Grouped:
         if ordering and hidden is not None:
             return node.copy()  # ORDER BY resolves names in the select list first
         if (name := self._key_of.get(self.canonical(node))) is not None:
-            return self._finished.key(name)
+            return self._finished.key(name)  # in HAVING, too, a column precedes an alias
         if isinstance(node, exp.Column):
             if hidden is None or not aliases:
                 raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
@@ -303,6 +306,9 @@ class Grouped:
 
     def _split_call(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
         asked = arguments(call)
+        if function in TYPED:
+            # Spark deduplicates numbers, not texts: '1' and '1.0' are one value.
+            asked = [exp.Anonymous(this="POSITIVE", expressions=[each.copy()]) for each in asked]
         # A separate column per distinct set: it is NULL in rows of the other sets.
         role = "distinct " + ", ".join(map(self.canonical, asked))
         values = tuple(self._row_column(argument, role) for argument in asked)

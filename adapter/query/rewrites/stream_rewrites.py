@@ -255,11 +255,10 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
             "With state_ttl each group expires on its own, and with enum_distinct groups share their distinct values; leave "
             "enum_distinct or state_ttl out."
         )
-    where = select.args["where"].this if select.args.get("where") else None
     nodes = [(key.name, expression(key.sql)) for key in builder.keys]
     found: list[tuple[str, exp.Expr, Sequence[exp.Expr]]] = []
     for name, node in nodes:
-        values = enumerable.values(where, builder.is_same(node))
+        values = enumerable.values(select, node)
         if values is not None and len(values) > 1:
             found.append((name, node, values))
     filters = max((len(set(members.filters)) for members in builder.distinct_sets), default=0)
@@ -267,7 +266,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
     if not found:
         if filters > 1:
             return None
-        raise enumerable.why_none([node for _, node in nodes], where, builder.is_same)
+        raise enumerable.why_none([node for _, node in nodes], select)
     size = prod(len(values) for *_, values in found)
     if size * flags > MOST_COLUMNS:
         raise QueryError(

@@ -85,6 +85,17 @@ def test_several_keys_are_combined() -> None:
     assert spec.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
 
 
+def test_values_of_another_relation_are_not_those_of_the_key() -> None:
+    """A row of another value would count nowhere."""
+    window = expansion.expand("raw.view", window_arguments.make("tumble", "ts", "1 hour"))
+    text = f"""select w.channel, window_start, window_end, count(distinct w.visitor) as n from {window} as w
+        join dims as d on w.city = d.city where {{}}.channel in ('web', 'app')
+        group by w.channel, window_start, window_end"""
+    assert aggregated(planned("enum_distinct", text.format("w"))).enumerated is not None
+    with pytest.raises(QueryError, match="WHERE limits no group key"):
+        planned("enum_distinct", text.format("d"))
+
+
 def test_filters_share_a_set_as_they_are() -> None:
     text = (
         "select count(distinct visitor) as v, count(distinct visitor) filter (where a > 1) as w from " + VIEWS
