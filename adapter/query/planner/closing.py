@@ -35,18 +35,18 @@ def closed_inputs(
 ) -> list[FromItem]:
     """Returns the relations that a SELECT reads, without changes of open windows. With `keep_passed_on`, a relation
     whose window end the SELECT passes on isn't changed."""
-    found = []
-    for each in read:
-        operator = each.operator
-        end = None if operator is None else operator.relation.open_until
-        if (
-            operator is not None
-            and end is not None
-            and not (keep_passed_on and end in column_origins.outputs(select, each.alias))
-        ):
-            operator = without_open_windows(planner, operator)
-        found.append(replace(each, operator=operator))
-    return found
+    return [
+        each
+        if each.operator is None or (keep_passed_on and passes_window_end(select, each))
+        else replace(each, operator=without_open_windows(planner, each.operator))
+        for each in read
+    ]
+
+
+def passes_window_end(select: exp.Select, source: FromItem) -> bool:
+    """Whether a SELECT passes on the end of open windows of a relation, if there are any."""
+    end = source.streamed.relation.open_until
+    return end is None or end in column_origins.outputs(select, source.alias)
 
 
 def inputs_with_late_rows_counted(

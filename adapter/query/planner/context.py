@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -16,7 +16,6 @@ from ..normalize.names import ctes
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
-from ..plan.operators.window_results import WindowResults
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
 from ..sql.nodes import shape
@@ -47,7 +46,6 @@ class Planner(ABC):
         domains: Collection[str],
         streams: Streams,
         leaving: LeavingQueries,
-        windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
         settings: PlannerSettings,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
@@ -55,7 +53,7 @@ class Planner(ABC):
         self.streams, self.leaving = streams.copy(), leaving
         if next(hints.windows_under(self.tree), None) is not None:
             event_clock.replace_clocks(self.tree)
-        self.rewrites, self.plan_windows, self.settings = leaving.rewrites, windows, settings
+        self.rewrites, self.settings = leaving.rewrites, settings
         self.ttl, self.emission = settings.ttl, settings.emission
         self.under_windows = 0
         """Number of windows above the visited node that read its rows."""

@@ -31,8 +31,6 @@ from ..sql.dialect import parse, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
 
-_VIEW = "lookup"
-
 
 def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[LookupTable, ...]:
     """Replaces lookup tables by views. Streams are marked in the tree, which is changed.
@@ -237,4 +235,3 @@ def _replace_by_view(table: exp.Table, view: str) -> None:
     table.set("this", exp.to_identifier(view))
     table.set("db", None)
     table.set("catalog", None)
-    table.meta[_VIEW] = True

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -33,7 +32,6 @@ from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
 from ..plan.operators.window_close import WindowClose
-from ..plan.operators.window_results import WindowResults
 from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
 from ..program import MiniBatch
@@ -204,18 +202,6 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     return _plan_with_separate_names(text, {}, (), ask, made)
 
 
-@contextmanager
-def _rejecting_other_sql() -> Iterator[None]:
-    """Raises `QueryError` for syntax that sqlglot accepts but Spark doesn't, as in min_by(a, b ORDER BY c):
-    the text that sqlglot generates for it doesn't parse."""
-    try:
-        yield
-    except SqlglotError as problem:
-        found = str(problem).partition("\n")[0]
-        raise QueryError(f"The query has something that isn't Spark's SQL: {found}") from problem
-
-
-@_rejecting_other_sql()
 def _plan_with_separate_names(
     text: str,
     known: Mapping[str, Known],
@@ -231,18 +217,26 @@ def _plan_with_separate_names(
         domains: columns whose sets of values don't grow.
         ask: runs a query in a session.
         made: returns the plan of a text and its tree, from the other arguments.
+
+    Raises:
+        QueryError: see `plan`.
     """
-    tree = _parse(text)
-    known = _without_names_in_other_case(known, tree)
-    taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
-    if not taken:
-        found = made(text, tree, known, domains, ask=ask)
-    else:
-        own_names.mark_names(tree)
-        domains = [own_names.marked_column(name) for name in domains]
-        with own_names.as_written():
-            asked = own_names.asked_as_written(ask, taken)
-            found = made(text, tree, own_names.marked(known), domains, ask=asked)
+    try:
+        tree = _parse(text)
+        known = _without_names_in_other_case(known, tree)
+        taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+        if not taken:
+            found = made(text, tree, known, domains, ask=ask)
+        else:
+            own_names.mark_names(tree)
+            domains = [own_names.marked_column(name) for name in domains]
+            with own_names.as_written():
+                asked = own_names.asked_as_written(ask, taken)
+                found = made(text, tree, own_names.marked(known), domains, ask=asked)
+    except SqlglotError as problem:
+        # sqlglot accepts syntax that Spark doesn't, as in min_by(a, b ORDER BY c): what it prints doesn't parse.
+        message = str(problem).partition("\n")[0]
+        raise QueryError(f"The query has something that isn't Spark's SQL: {message}") from problem
     dropped = tuple(each.as_written() for each in found.dropped)
     return replace(
         found, taken=taken, dropped=dropped, batch=partial(plain_batch_text, text, ask, known, dropped)
@@ -464,7 +458,6 @@ def _plan_as_operators(read: _Text, domains: Collection[str], settings: PlannerS
         streams=read.streams,
         domains=domains,
         leaving=read.leaving,
-        windows=partial(_window_results, read.leaving),
         settings=settings,
     )
     read.leaving.rewrites.check(in_operators=True)
@@ -485,19 +478,6 @@ def _plan_as_operators(read: _Text, domains: Collection[str], settings: PlannerS
         )
     lookups.check_operators(flow, read.lookup_tables)
     return read.plan(inputs, flow, ended, dropped)
-
-
-def _window_results(
-    leaving: LeavingQueries,
-    query: exp.Query,
-    streams: Streams,
-    others: int,
-    keeps_rows: bool,
-    at_once: bool,
-) -> WindowResults:
-    """Plans a query within windows that is a part of a tree of operators. See `WindowPlanner` for the arguments."""
-    ctes.check_read_once(query)
-    return WindowPlanner(query, streams, leaving, others, keeps_rows=keeps_rows, at_once=at_once).plan()
 
 
 def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:

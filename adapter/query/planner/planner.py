@@ -7,7 +7,7 @@ rows of the affected partitions, minus its previous result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 
 from sqlglot import exp
@@ -20,7 +20,6 @@ from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
-from ..plan.operators.window_results import WindowResults
 from ..plan.upserts import result_operator, state_root
 from ..sql.nodes import copied
 from . import results
@@ -42,7 +41,6 @@ def dataflow(
     streams: Streams,
     domains: Collection[str],
     leaving: LeavingQueries,
-    windows: Callable[[exp.Query, Streams, int, bool, bool], WindowResults],
     settings: PlannerSettings,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
     """Returns the operators of a tree in which streams and static tables are marked. Changes the tree.
@@ -52,9 +50,6 @@ def dataflow(
         streams: its streams.
         domains: columns whose sets of values don't grow.
         leaving: queries that are known to leave their windows, and the rewrites that the text requests.
-        windows: plans queries that stay within windows. Its arguments: the query, the streams of the whole
-            tree, the number of window operators of other queries, whether rows of windows are buffered even if they are
-            only read, and whether they feed other windows as they arrive.
         settings: settings of the model's configs.
 
     Returns:
@@ -66,16 +61,7 @@ def dataflow(
     """
     ranked = results.ranks_or_groups(tree) is not None
 
-    def planner_of(tree: exp.Query) -> TreePlanner:
-        return TreePlanner(
-            tree=tree,
-            streams=streams,
-            domains=domains,
-            leaving=leaving,
-            windows=windows,
-            settings=settings,
-        )
-
+    planner_of = partial(TreePlanner, streams=streams, domains=domains, leaving=leaving, settings=settings)
     planner = planner_of(copied(tree) if ranked else tree)
     flow = planner.plan(marks_result=ranked)
     alone = [
@@ -121,15 +107,11 @@ class TreePlanner(Planner):
         key = root.relation.key if root.relation.changes else None
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
         if self.ttl is None and not self.settings.may_grow:
-            self.check_bounded(flow)
+            # Operators above the one that is the result have no state.
+            for each in in_order(state_root(flow)):
+                if each.growth is not None:
+                    raise UnboundedStateError(unbounded_state.refusal_of(each.growth, self.domains))
         return flow
-
-    def check_bounded(self, flow: Dataflow) -> None:
-        """Raises `UnboundedStateError` unless the state of all operators is bounded without a TTL."""
-        # Operators above the one that is the result have no state.
-        for each in in_order(state_root(flow)):
-            if each.growth is not None:
-                raise UnboundedStateError(unbounded_state.refusal_of(each.growth, self.domains))
 
     def source(self, table: exp.Table) -> Operator:
         """Returns the operator of a stream."""

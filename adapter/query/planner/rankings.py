@@ -28,52 +28,45 @@ from ..sql.tie_breaking import fields_of, tie_breaker
 
 
 @dataclass(frozen=True)
+class RankedSelect:
+    """A SELECT with one ranking, whose first rows are used."""
+
+    select: exp.Select
+    """The query, with ties broken."""
+    template: exp.Select
+    """The query over its input."""
+    alias: str
+    """Alias of the input."""
+    below: Operator
+    """Its input."""
+    name: str
+    """Column of the ranking, in lower case."""
+    last: int
+    """The last rank that is used."""
+    has_few_partitions: bool
+    """Whether the sets of values of the partition keys don't grow."""
+    final: bool = False
+    """Whether a row is emitted when no other can come before it."""
+
+
+@dataclass(frozen=True)
 class _Ranking:
     """Parts of a SELECT with one ranking."""
 
-    rows: exp.Select
-    """Its rows without the rank, with columns whose names begin with `BY`, `ORDER` and `ID`."""
     within: Sequence[exp.Expr]
     """Partition keys."""
     order: Sequence[exp.Ordered]
     """Order keys, without a tie-breaker that is the whole row."""
-    top: Top
-    rank: str
-    """Column of the rank."""
     function: exp.Expr
     """The ranking function, without OVER."""
-    columns: tuple[str, ...] | None
-    """See `TopN.columns`."""
-
-    def operator(self, template: exp.Select, below: Operator, *identity: str) -> TopN:
-        """Returns the operator over append-only rows.
-
-        Args:
-            template: the query over its input.
-            below: its input.
-            identity: texts that distinguish it from other operators with the same text and input.
-        """
-        return TopN(
-            name=f"top_{digest(below.name, canonical(template), *identity)}",
-            inputs=(below,),
-            rows=self.rows,
-            label="TopN",
-            top=self.top,
-            rank=self.rank,
-            query=template,
-            orders=len(self.order),
-            ids=(),
-            columns=self.columns,
-            of_groups=None,
-            improves=True,
-            shown=tuple(output_column_of(template, each) for each in self.within),
-        )
+    operator: TopN
+    """The operator over append-only rows."""
 
 
-def _split_ranking(
-    select: exp.Select, template: exp.Select, name: str, last: int, ids: Sequence[exp.Expr] = ()
-) -> _Ranking | None:
-    """Returns the parts of a ranking; None if the position of the rank's column is unknown."""
+def _split_ranking(ranked: RankedSelect, ids: Sequence[exp.Expr] = ()) -> _Ranking | None:
+    """Returns the parts of a ranking; None if the position of the rank's column is unknown. `ids`: expressions that
+    identify a row of groups."""
+    select, template, name = ranked.select, ranked.template, ranked.name
     item = next(each for each in template.expressions if each.alias_or_name.lower() == name)
     columns = _result_columns(template)
     if columns is None and template.expressions[-1] is not item:
@@ -98,38 +91,24 @@ def _split_ranking(
         placed.set("this", exp.column(f"{ORDER}{number}", table=ROW, quoted=True))
         by.append(sql(placed))
     by += [ROW] if is_tied else []
-    top = Top(function_name(rank.this), _numbered_columns(BY, len(within)), ", ".join(by), last)
-    return _Ranking(
+    of_groups = [str(ranked.last)] if ids else []
+    operator = TopN(
+        name=f"top_{digest(ranked.below.name, canonical(template), *of_groups)}",
+        inputs=(ranked.below,),
         rows=rows,
-        within=within,
-        order=order,
-        top=top,
+        label="TopN",
+        top=Top(function_name(rank.this), _numbered_columns(BY, len(within)), ", ".join(by), ranked.last),
         rank=item.alias_or_name,
-        function=rank.this,
+        query=template,
+        orders=len(order),
+        ids=(),
         columns=columns,
+        of_groups=None,
+        improves=True,
+        shown=tuple(output_column_of(template, each) for each in within),
+        has_few_partitions=ranked.has_few_partitions,
     )
-
-
-@dataclass(frozen=True)
-class RankedSelect:
-    """A SELECT with one ranking, whose first rows are used."""
-
-    select: exp.Select
-    """The query, with ties broken."""
-    template: exp.Select
-    """The query over its input."""
-    alias: str
-    """Alias of the input."""
-    below: Operator
-    """Its input."""
-    name: str
-    """Column of the ranking, in lower case."""
-    last: int
-    """The last rank that is used."""
-    has_few_partitions: bool
-    """Whether the sets of values of the partition keys don't grow."""
-    final: bool = False
-    """Whether a row is emitted when no other can come before it."""
+    return _Ranking(within, order, rank.this, operator)
 
 
 def top_n_of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
@@ -139,19 +118,14 @@ def top_n_of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         ranked: the SELECT.
         is_timed: whether rows have a time, in the hidden column `ROW_TIME`.
     """
-    template = ranked.template
-    made = _split_ranking(ranked.select, template, ranked.name, ranked.last)
-    if made is None or conditions.inner_queries(template):
+    made = _split_ranking(ranked)
+    if made is None or conditions.inner_queries(ranked.template):
         return None
     if is_timed:
-        hide_from_stars(made.rows, [(ranked.alias, ROW_TIME)])
-        made.rows.append("expressions", exp.column(ROW_TIME, table=ranked.alias, quoted=True))
-    return replace(
-        made.operator(template, ranked.below),
-        final=ranked.final,
-        has_few_partitions=ranked.has_few_partitions,
-        descends=_descends(made),
-    )
+        rows = made.operator.rows
+        hide_from_stars(rows, [(ranked.alias, ROW_TIME)])
+        rows.append("expressions", exp.column(ROW_TIME, table=ranked.alias, quoted=True))
+    return replace(made.operator, final=ranked.final, descends=_descends(made))
 
 
 def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
@@ -174,7 +148,7 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
     ):
         return None
     ids = [exp.column(each, table=alias, quoted=True) for each in sorted(key)]
-    made = _split_ranking(select, template, ranked.name, ranked.last, ids)
+    made = _split_ranking(ranked, ids)
     if made is None:
         return None
     selects = [each.query for each in path]
@@ -187,9 +161,8 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         return None
     is_filtered = any(each.args.get("where") for each in (*selects, template))
     return replace(
-        made.operator(template, below, str(ranked.last)),
-        has_few_partitions=ranked.has_few_partitions,
-        rows=with_weight(made.rows, [(alias, WEIGHT)]),
+        made.operator,
+        rows=with_weight(made.operator.rows, [(alias, WEIGHT)]),
         ids=_numbered_columns(ID, len(ids)),
         of_groups=within,
         improves=not (is_filtered or expires)

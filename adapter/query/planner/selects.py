@@ -19,7 +19,6 @@ from ..normalize import (
     subqueries_below,
 )
 from ..normalize.rankings import ranks
-from ..plan import column_origins
 from ..plan.operator import Operator, in_order
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
@@ -29,7 +28,7 @@ from ..plan.operators.window_rows import WindowRows
 from ..sql.clauses import filters, relations, set_filters
 from ..windows.window_columns import FromRelation as From
 from . import temporal_joins
-from .closing import closed_inputs
+from .closing import closed_inputs, passes_window_end
 from .context import Planner
 from .from_items import FromItem, filter_relation
 from .groups import plan_group, plan_over_groups
@@ -68,10 +67,8 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     if tests := event_clock.bounds(select):
         by_row = len(streams) == 1 and not (inner or over or grouped)
         if (over or grouped) and len(read) > 1 and not inner:
-            split_joins.split(select)
-            _number_moved_query(select)
-            return planner.select(select)
-        if not by_row or not _passes_window_end(select, streams[0]):
+            return _plan_over_join(planner, select)
+        if not by_row or not passes_window_end(select, streams[0]):
             return planner.select(_move_clock_predicates_below(planner, select, read, tests))
         if not any(map(hints.is_replacement, tests[0].walk())):
             return plan_temporal_filter(planner, select, tests[0])
@@ -80,8 +77,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.row_level_table_queries(select)):
         if subqueries_below.move_below(select, asked):
-            _number_moved_query(select)
-            return planner.select(select)
+            return _plan_over_moved(planner, select)
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
@@ -89,17 +85,14 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
                 if subqueries_below.move_below(
                     select, subqueries_below.queries_in_clauses(select) if grouped else asked
                 ):
-                    _number_moved_query(select)
-                    return planner.select(select)
+                    return _plan_over_moved(planner, select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(
                         "A subquery over a stream is in a GROUP BY, or next to OVER or LIMIT; join it in a query "
                         "below, or put the GROUP BY into one."
                     )
                 return plan_over_groups(planner, select)
-            split_joins.split(select)
-            _number_moved_query(select)
-            return planner.select(select)
+            return _plan_over_join(planner, select)
         if grouped:
             return plan_group(planner, select, read[0])
         return plan_over(planner, select, *closed_inputs(planner, select, read, False))
@@ -110,18 +103,18 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     return plan_join(planner, select, closed_inputs(planner, select, read, False), inner)
 
 
-def _number_moved_query(select: exp.Select) -> None:
-    """Gives the query that the join of a SELECT was moved to the number of that SELECT, so that the rows that it drops
-    are found in the author's text."""
+def _plan_over_join(planner: Planner, select: exp.Select) -> Operator:
+    """Plans a SELECT with its join moved to a query below. Changes the tree."""
+    split_joins.split(select)
+    return _plan_over_moved(planner, select)
+
+
+def _plan_over_moved(planner: Planner, select: exp.Select) -> Operator:
+    """Plans a SELECT whose join was moved to a query below, which gets its number, so that the rows that it drops are
+    found in the author's text. Changes the tree."""
     (below,) = relations(select)
     select_numbers.copy_number(below.this, select)
-
-
-def _passes_window_end(select: exp.Select, source: FromItem) -> bool:
-    """Whether a SELECT passes on the end of open windows, if there are any."""
-    assert source.operator is not None
-    end = source.operator.relation.open_until
-    return end is None or end in column_origins.outputs(select, source.alias)
+    return planner.select(select)
 
 
 def _move_clock_predicates_below(
@@ -160,8 +153,7 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     Raises:
         QueryError: rows may be retracted, or arrive later than the stream's.
     """
-    operator = source.operator
-    assert operator is not None
+    operator = source.streamed
     if operator.relation.changes:
         raise QueryError(
             f"'{event_clock.written(test)}' over an updating input: in a query with windows, a row is filtered when it "

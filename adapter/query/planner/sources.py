@@ -57,28 +57,43 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
 
 def _plan_upsert_source(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
     """Plans an upsert source, each of whose rows replaces the one before it."""
-    assert isinstance(source, Source)
-    missing = sorted({*_lower(known.key)} - planner.domains)
-    keys = ", ".join(known.key)
-    proposed = sorted({*missing, *planner.domains})
-    if planner.ttl is not None and missing:
-        raise UnintendedQueryError(
-            f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them; "
-            f"leave it out, or give the model constant_domains: {proposed} if the set of their values doesn't grow."
-        )
-    name = f"normalize_{digest(source.name, *known.key, '/', known.event_time)}"
+    stays = (
+        f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them"
+    )
     return planner.add(
         ChangelogNormalize(
-            name=name,
+            name=f"normalize_{digest(source.name, *known.key, '/', known.event_time)}",
             inputs=(source,),
             key=known.key,
             time=known.event_time,
-            label=f"the last row per {keys}",
-            growth=UnboundedState(f"a row for every value of {keys}", frozenset(_lower(known.key)))
-            if missing
-            else None,
+            label=f"the last row per {', '.join(known.key)}",
+            growth=growth_of_replaced(planner, known.key, "a row", stays),
         )
     )
+
+
+def growth_of_replaced(planner: Planner, key: Sequence[str], what: str, stays: str) -> UnboundedState | None:
+    """Returns what a state grows with that has, for each value of a key, what the next row of that value replaces.
+
+    Args:
+        planner: planner of the tree.
+        key: the columns of the key.
+        what: what is stored for each value, as a noun.
+        stays: why the model can't have a TTL: until when that stays.
+
+    Raises:
+        UnintendedQueryError: the model has a TTL, by which it doesn't expire.
+    """
+    columns = frozenset(_lower(key))
+    missing = columns - planner.domains
+    if not missing:
+        return None
+    if planner.ttl is not None:
+        raise UnintendedQueryError(
+            f"{stays}; leave it out, or give the model constant_domains: {sorted(missing | planner.domains)} if the set "
+            "of their values doesn't grow."
+        )
+    return UnboundedState(f"{what} for every value of {', '.join(key)}", columns)
 
 
 def _lower(names: Sequence[str]) -> tuple[str, ...]:

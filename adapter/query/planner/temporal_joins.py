@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from sqlglot import exp
 
-from ..errors import EVENT_TIME_IN_YAML, QueryError, UnintendedQueryError
+from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints, select_numbers
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first
-from ..plan.operator import Operator, UnboundedState, in_order
+from ..plan.operator import Operator, in_order
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.relation import Relation
@@ -27,7 +26,7 @@ from .context import Planner
 from .from_items import FromItem
 from .inputs import with_numbered_inputs
 from .projections import short_label
-from .sources import plan_versions
+from .sources import growth_of_replaced, plan_versions
 
 _AS_WRITTEN = "time_as_written"
 
@@ -87,6 +86,10 @@ def plan_temporal_join(
     as_of_joins.compare_times(template, made_join, found.item.alias, versions)
     text = canonical(template)
     sought = _key_values(found)
+    growth = None
+    if not source.changelog:  # a changelog's table bounds the keys
+        stays = f"config 'state_ttl' forgets what was idle, but a version of {versions.relation} is valid until the next one"
+        growth = growth_of_replaced(planner, versions.key, "a version", stays)
     made = TemporalJoin(
         name=f"temporal_{digest(text, *(each.name for each in inputs))}",
         inputs=inputs,
@@ -96,11 +99,10 @@ def plan_temporal_join(
         time=versions.time.name.lower(),
         version_time=versions.version_time.name,
         version_key=versions.key,
-        keys=tuple(each.value for each in sought),
-        compared_by=tuple(each.compared_by for each in sought),
+        keys=tuple(value for value, _ in sought),
+        compared_by=tuple(compared_by for _, compared_by in sought),
         ordered=ROW if versions.row is None else orderable(ROW, versions.row),
-        # A changelog's table bounds the keys.
-        growth=None if source.changelog else _growth(planner, found),
+        growth=growth,
     )
     operator = planner.add(made)
     if made.in_order:
@@ -172,23 +174,16 @@ def _times_not_passed(relation: Relation) -> set[str]:
     return {name for name, delay in relation.times.items() if not delay}
 
 
-class _KeyValue(NamedTuple):
-    """A value over the rows with which ON compares a column of the key."""
-
-    value: str
-    compared_by: str
-    """The operator: ``=`` or ``<=>``."""
-
-
-def _key_values(found: _AsOf) -> tuple[_KeyValue, ...]:
-    """Returns for each column of the key what ON compares it with.
+def _key_values(found: _AsOf) -> list[tuple[str, str]]:
+    """Returns for each column of the key the value over the rows that ON compares it with, and the operator: ``=`` or
+    ``<=>``.
 
     Raises:
         QueryError: ON doesn't compare one.
     """
     alias, join = found.item.alias.lower(), found.item.join
     assert join is not None
-    values: dict[str, _KeyValue] = {}
+    values: dict[str, tuple[str, str]] = {}
     unclear: list[str] = []
     for test in conjuncts(join.args.get("on")):
         if not isinstance(test, exp.EQ | exp.NullSafeEQ):
@@ -207,7 +202,7 @@ def _key_values(found: _AsOf) -> tuple[_KeyValue, ...]:
                 and other.find(exp.Query) is None
             ):
                 compared_by = "=" if isinstance(test, exp.EQ) else "<=>"
-                values.setdefault(one.name.lower(), _KeyValue(sql(other), compared_by))
+                values.setdefault(one.name.lower(), (sql(other), compared_by))
     missing = [name for name in found.versions.key if name.lower() not in values]
     if missing and unclear:
         raise QueryError(
@@ -220,24 +215,4 @@ def _key_values(found: _AsOf) -> tuple[_KeyValue, ...]:
             f"{', '.join(found.versions.key)}, and ON doesn't say which: add {found.item.alias}.{missing[0]} = …, with "
             "columns of the other side or a constant."
         )
-    return tuple(values[name.lower()] for name in found.versions.key)
-
-
-def _growth(planner: Planner, found: _AsOf) -> UnboundedState | None:
-    """Returns what the state of versions grows with: their keys.
-
-    Raises:
-        UnintendedQueryError: the model has a TTL, by which versions don't expire.
-    """
-    key = found.versions.key
-    missing = sorted({name.lower() for name in key} - planner.domains)
-    if not missing:
-        return None
-    names = ", ".join(key)
-    if planner.ttl is not None:
-        raise UnintendedQueryError(
-            f"config 'state_ttl' forgets what was idle, but a version of {found.versions.relation} is "
-            "valid until the next one; leave it out, or give the model constant_domains: "
-            f"{sorted({*missing, *planner.domains})} if the set of their values doesn't grow."
-        )
-    return UnboundedState(f"a version for every value of {names}", frozenset(map(str.lower, key)))
+    return [values[name.lower()] for name in found.versions.key]

@@ -29,6 +29,7 @@ from ..windows.windows import Window
 from .closing import with_late_rows_counted, without_open_windows
 from .context import Planner
 from .sources import plan_source
+from .window_planner import WindowPlanner
 
 _SEVERAL_WINDOWS = "Results of several windows."
 
@@ -53,8 +54,15 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
     changes = planner.emission.changes
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         raise QueryError(_SEVERAL_WINDOWS)
-    at_once = changes and planner.under_windows > 0
-    found = planner.plan_windows(node, planner.streams, planner.windows_planned, changes, at_once)
+    ctes.check_read_once(node)
+    found = WindowPlanner(
+        node,
+        planner.streams,
+        planner.leaving,
+        planner.windows_planned,
+        keeps_rows=changes,
+        at_once=changes and planner.under_windows > 0,
+    ).plan()
     if changes:
         return _plan_changing_results(planner, node, found)
     planner.windows_planned += len(found.specs)

@@ -8,6 +8,7 @@ Sessions aren't handled here, because their bounds depend on their rows (`window
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
@@ -27,9 +28,7 @@ class TimeRange:
 
     def hull(self, other: TimeRange) -> TimeRange:
         """Returns the shortest range that contains both."""
-        return TimeRange(
-            _least_or_unbounded(self.since, other.since), _greatest_or_unbounded(self.until, other.until)
-        )
+        return TimeRange(_widest(min, self.since, other.since), _widest(max, self.until, other.until))
 
     def condition(self, column: str) -> str:
         """SQL predicate: a time is in the range.
@@ -51,9 +50,7 @@ class WindowRange:
 
     def hull(self, other: WindowRange) -> WindowRange:
         """Returns the shortest range that contains both."""
-        return WindowRange(
-            _least_or_unbounded(self.after, other.after), _greatest_or_unbounded(self.until, other.until)
-        )
+        return WindowRange(_widest(min, self.after, other.after), _widest(max, self.until, other.until))
 
     def condition(self, column: str) -> str:
         """SQL predicate: a window with this end is in the range."""
@@ -170,12 +167,9 @@ def _last_instant(window: Window, local: int) -> int:
     return local - min(_offsets_about(window, local))
 
 
-def _least_or_unbounded(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else min(one, other)
-
-
-def _greatest_or_unbounded(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else max(one, other)
+def _widest(widest: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    """Returns the wider one of two bounds; None for no bound."""
+    return None if one is None or other is None else widest(one, other)
 
 
 def _between_bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
