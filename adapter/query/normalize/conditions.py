@@ -25,7 +25,7 @@ from ..sql.dialect import (
 from ..sql.functions import builtin, is_random, makes_rows
 from ..sql.nodes import every, quoted_column, star_without
 from ..sql.tie_breaking import break_ties, is_decided
-from ..windows.window_columns import in_each_row
+from ..windows.window_columns import is_in_each_row
 from . import event_clock
 from .compared_types import is_mixed, is_of_mixed_types
 from .rankings.orders import CUTS
@@ -366,12 +366,8 @@ def aliases_in_every_row(select: exp.Select) -> list[str]:
     [['a', 'b'], ['a'], ['a'], ['b']]
     """
     read = joined(select)
-    there = in_each_row([join for _, join in read])
-    return [
-        node.alias_or_name
-        for (node, join), is_there in zip(read, there, strict=True)
-        if is_there and (join is None or not is_semi_or_anti(join))
-    ]
+    joins = [join for _, join in read]
+    return [node.alias_or_name for place, (node, _) in enumerate(read) if is_in_each_row({place}, joins)]
 
 
 def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, exp.Expr]]:

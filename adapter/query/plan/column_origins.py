@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from ..windows.window_columns import in_each_row
+from ..windows.window_columns import is_in_each_row
 from .relation import Relation
 
 _T = TypeVar("_T")
@@ -109,14 +109,14 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     together: dict[str, str] = {}
     ends: dict[str, str] = {}
     joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
-    in_each = in_each_row([joins.get(alias.lower()) for alias, _ in inputs])
-    for (alias, relation), is_in_each in zip(inputs, in_each, strict=True):
+    joins_of_inputs = [joins.get(alias.lower()) for alias, _ in inputs]
+    for place, (alias, relation) in enumerate(inputs):
         relevant = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
         found = outputs(select, alias)
         for name in relevant:
             if name in found:
                 by_alias[(alias.lower(), name)] = found[name]
-        if is_in_each:
+        if is_in_each_row({place}, joins_of_inputs):
             together |= found.carry(relation.together)
             if relation.ends is not None and relation.ends in found:
                 ends[alias.lower()] = found[relation.ends]

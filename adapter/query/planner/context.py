@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
 from ..sql.dialect import sql
 from ..sql.finite import is_finite
+from ..sql.names import digest
 from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
 from .from_items import reads_stream, table_of
@@ -100,7 +101,12 @@ class Planner(ABC):
         return self.visited[visited]
 
     def add(self, operator: Operator) -> Operator:
-        """Returns an operator, or the equal one that was added before."""
+        """Returns an operator, or the equal one that was added before. Other columns may identify its rows if more of a
+        ranking is asked for: then it is another one."""
+        there = self.operators.get(operator.name)
+        if there is not None and there.relation.keys != operator.relation.keys:
+            keys = sorted(map(sorted, operator.relation.keys))
+            operator = replace(operator, name=f"{operator.name}_{digest(*map(str, keys))}")
         return self.operators.setdefault(operator.name, operator)
 
     def record_dropped_rows(

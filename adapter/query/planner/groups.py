@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from sqlglot import exp
 
 from ..aggregates.aggregate_builder import AggregateBuilder, NotMergeable
 from ..aggregates.grouping import Grouping, grouping
 from ..aggregates.model import GroupAggregateSpec, Key
-from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import above_groups, conditions
 from ..plan import column_origins, unbounded_state
@@ -33,7 +33,7 @@ from .from_items import FromItem
 from .inputs import with_numbered_inputs
 from .projections import plan_local
 from .recomputing import (
-    RecomputedSelect,
+    check_repeatable,
     is_repeatable,
     recomputed,
     refuse_nondeterministic,
@@ -58,8 +58,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     below = source.streamed
     relation = below.relation
     template, inputs = with_numbered_inputs(planner, select, [source])
-    if not is_repeatable(template, inputs):
-        return _evaluated_once(planner, select, template, source)
+    repeatable = is_repeatable(template, inputs)
     found = grouping(select)
     in_all = [
         key
@@ -67,9 +66,8 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if found.sets is None or all(index in members for members in found.sets)
     ]
     key_columns = None if conditions.explodes(select) else _key_columns(select, found)
-    if not relation.changes and any(
-        column_origins.value_of_column(key, source.alias, relation.together) for key in in_all
-    ):
+    together = any(column_origins.value_of_column(key, source.alias, relation.together) for key in in_all)
+    if repeatable and together and not relation.changes:
         if conditions.windows_of(select):
             return plan_over_groups(planner, select)
         break_ties(template)
@@ -80,35 +78,20 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         column_origins.value_of_column(key, source.alias, {end: end}) for key in in_all
     ):
         below = without_open_windows(planner, below)
-    try:
-        return _aggregate(planner, select, template, source, below)
-    except NotMergeable as refused:
-        reason = str(refused)
+    reason = ""
+    # Append-only rows are evaluated once.
+    if repeatable or not (relation.changes or conditions.windows_of(select)):
+        try:
+            return _aggregate(planner, select, template, source, below)
+        except NotMergeable as refused:
+            reason = str(refused)
+    check_repeatable(select, template, inputs, "groups")
     if conditions.windows_of(select) or _has_group_subqueries(select):
         return plan_over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=without_open_windows(planner, below)))
     source = replace(source, operator=without_open_windows(planner, below))
     return _recomputed_groups(planner, select, source, in_all, key_columns=key_columns, reason=reason)
-
-
-def _evaluated_once(planner: Planner, select: exp.Select, template: exp.Select, source: FromItem) -> Operator:
-    """Plans a GROUP BY with a function that gives another value each time: as partial aggregates of append-only rows,
-    which are evaluated once.
-
-    Raises:
-        QueryError: its rows would be evaluated more than once.
-    """
-    problem = QueryError(
-        f"'{hints.quoted(select)}' groups and holds a function that gives another value each time; compute it in a "
-        "query below."
-    )
-    if source.streamed.relation.changes or conditions.windows_of(select):
-        raise problem
-    try:
-        return _aggregate(planner, select, template, source, source.streamed)
-    except NotMergeable:
-        raise problem from None
 
 
 def _recomputed_groups(
@@ -149,9 +132,10 @@ def _recomputed_groups(
         growth = UnboundedState("every row", None)
     groups = recomputed(
         planner,
-        RecomputedSelect(
-            select=select,
-            template=template,
+        select,
+        Recompute(
+            name="recompute",
+            query=template,
             inputs=inputs,
             keys=(keys,),
             aliases=(source.alias,),
@@ -222,11 +206,14 @@ def _aggregate(
     expires_in_time = grouped.relation.ends is not None
     # A global aggregate has no key that could be idle.
     is_timed = (bool(keys) and ttl_over(below, planner.ttl) is not None) or expires_in_time
+    # GROUP BY b, a GROUPING SETS (…) numbers the sets by another order of keys than the sets do.
+    names, in_sets = [key.name for key in keys], chain.from_iterable(builder.grouping_sets or ())
     identity = digest(
         below.name,
         conditions.row_source(template),
         *sorted(key.sql for key in keys),
         builder.grouping_sets,
+        *(names if builder.grouping_sets and names != [*dict.fromkeys(in_sets)] else ()),
     )
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
@@ -245,13 +232,14 @@ def _aggregate(
         written=builder.text.written,
     )
     grows_with = _growth(planner, select, keys)
+    by = select.args.get("group")
     group = planner.add(
         GroupAggregate(
             name=name,
             inputs=(below,),
             spec=spec,
             alias=source.alias,
-            label=_group_label(select),
+            label="all rows" if by is None else sql(by).strip(),
             growth=None if below.relation.bounded or expires_in_time else grows_with,
             groups=groups,
             ends=(str(grouped.end),) if expires_in_time else (),
@@ -276,8 +264,3 @@ def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> Unboun
         f"something for every value of {', '.join(key.sql for key in growing)}",
         frozenset().union(*(unbounded_state.columns_to_name(key, select) for key in growing)),
     )
-
-
-def _group_label(select: exp.Select) -> str:
-    group = select.args.get("group")
-    return sql(group).strip() if group is not None else "all rows"

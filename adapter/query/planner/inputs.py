@@ -34,17 +34,13 @@ def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
         alias = node.alias_or_name
         if operator is not None:
             check_relation(node, join, operator.relation.changes)
-        if (
-            operator is not None
-            and node.args.get("alias") is not None
-            and node.args["alias"].args.get("columns")
-        ):
-            raise QueryError(
-                f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
-            )
-        if operator is not None and not alias:
-            alias = f"{_GENERATED_ALIAS}{number}"
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+            if node.alias_column_names:
+                raise QueryError(
+                    f"'{sql(node)[-60:]}' renames the columns of a stream in FROM; name them in its select list."
+                )
+            if not alias:
+                alias = f"{_GENERATED_ALIAS}{number}"
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
         found.append(FromItem(alias, node, join, operator))
     return found
 
@@ -68,7 +64,7 @@ def with_numbered_inputs(
     for query in conditions.inner_queries(made):
         if conditions.is_one_row(query):
             # Its single row is stored, not all rows that it aggregates.
-            operator = planner.visit(query.copy())
+            operator = planner.visit(exp.Subquery(this=query.copy()))
             assert operator is not None
             query.replace(
                 exp.Select(expressions=[exp.Star()]).from_(table_of(input_name(len(inputs)), "one_row"))

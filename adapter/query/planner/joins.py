@@ -18,6 +18,7 @@ from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
+from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation, smallest, weight_of
 from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
@@ -38,9 +39,8 @@ from .join_conditions import (
 )
 from .projections import plan_local, short_label
 from .recomputing import (
-    RecomputedSelect,
+    check_repeatable,
     ends_among,
-    is_repeatable,
     recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
@@ -89,7 +89,7 @@ def plan_join(
     if all(streaming) and not (inner or _has_subquery_in_on(select)) and conditions.reads_tables(template):
         if nest(select, streaming, whole=True):
             return planner.select(select)
-    _check_repeatable(select, template, inputs, "joins streams")
+    check_repeatable(select, template, inputs, "joins streams")
     if put_tests_of_tables_below(select, read):
         return planner.select(select)
     streams = tuple(each for each in read if each.operator is not None)
@@ -288,9 +288,10 @@ def _recomputed_join(
     _make_subqueries_deterministic(select, template, smallest(keys))
     return recomputed(
         planner,
-        RecomputedSelect(
-            select=select,
-            template=template,
+        select,
+        Recompute(
+            name="recompute",
+            query=template,
             inputs=made.inputs,
             keys=partitions,
             aliases=aliases,
@@ -309,21 +310,6 @@ def _always_recomputed(select: exp.Select, streams: Sequence[FromItem]) -> tuple
     """Returns `Recompute.always` for a join of relations in FROM."""
     there = conditions.aliases_in_every_row(select)
     return tuple(number for number, each in enumerate(streams) if each.alias in there)
-
-
-def _check_repeatable(
-    select: exp.Select, template: exp.Select, inputs: tuple[Operator, ...], does: str
-) -> None:
-    """Raises unless a query and its inputs are deterministic. `does`: the verb phrase for the message.
-
-    Raises:
-        QueryError: the query has a non-deterministic function.
-    """
-    if not is_repeatable(template, inputs):
-        raise QueryError(
-            f"'{hints.quoted(select)}' {does} and holds a function that gives another value each time; compute it in a "
-            "query below."
-        )
 
 
 def _make_subqueries_deterministic(
@@ -355,15 +341,16 @@ def _plan_without_from(
 ) -> Operator:
     """Plans a SELECT without FROM whose subqueries read streams; it returns one row."""
     refuse_static_tables(select, template)
-    _check_repeatable(select, template, inputs, "asks streams")
+    check_repeatable(select, template, inputs, "asks streams")
     _make_subqueries_deterministic(select, template, frozenset())
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
     return recomputed(
         planner,
-        RecomputedSelect(
-            select=select,
-            template=template,
+        select,
+        Recompute(
+            name="recompute",
+            query=template,
             inputs=inputs,
             keys=keys,
             aliases=aliases,
@@ -385,7 +372,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             f"'{hints.quoted(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "
             "join that table in a query below, or in one above."
         )
-    _check_repeatable(select, template, inputs, "asks streams")
+    check_repeatable(select, template, inputs, "asks streams")
     _make_subqueries_deterministic(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
@@ -394,9 +381,10 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     growth = None if bounded else UnboundedState("every row of both sides", None)
     return recomputed(
         planner,
-        RecomputedSelect(
-            select=select,
-            template=template,
+        select,
+        Recompute(
+            name="recompute",
+            query=template,
             inputs=inputs,
             keys=partitions,
             aliases=all_aliases,

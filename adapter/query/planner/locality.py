@@ -12,24 +12,24 @@ from sqlglot import exp
 
 from ..aggregates.grouping import grouping
 from ..errors import NotWithinWindows, QueryError
-from ..sql.clauses import conjuncts, first_aggregate, is_semi_or_anti, left_out
+from ..sql.clauses import conjuncts, first_aggregate, left_out
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
-from ..windows.window_columns import Columns, FromRelation, in_each_row, window_column
-
-
-def _in_each_row(sources: Sequence[FromRelation]) -> list[FromRelation]:
-    """Returns the relations that have a row in each row of the join."""
-    there = in_each_row([source.join for source in sources])
-    return [source for source, is_there in zip(sources, there, strict=True) if is_there]
+from ..windows.window_columns import Columns, FromRelation, is_in_each_row, window_column
+from .row_level import check_joins
 
 
 def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     """Returns the window column that an expression equals in each row; None if there is none, or if it may be
     NULL."""
-    if isinstance(node, exp.Column) and not node.table:
-        return window_column(node, sources)  # a column that USING merges
-    return window_column(node, _in_each_row(sources)) or _coalesced_window_column(node, sources)
+    # After an outer join, one of several columns that are coalesced has a value, as with those that USING merges.
+    parts = arguments(node) if isinstance(node, exp.Coalesce) else [node]
+    kinds = {window_column(part, sources) for part in parts}
+    places = {
+        place for place, source in enumerate(sources) if any(window_column(part, [source]) for part in parts)
+    }
+    is_there = is_in_each_row(places, [source.join for source in sources])
+    return kinds.pop() if len(kinds) == 1 and is_there else None
 
 
 def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
@@ -41,7 +41,8 @@ def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[
     {'at': 'window_end'}
     """
     found: dict[str, str] = {}
-    there = _in_each_row(sources)
+    joins = [source.join for source in sources]
+    there = [source for place, source in enumerate(sources) if is_in_each_row({place}, joins)]
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Star):
@@ -62,15 +63,6 @@ def _star_columns(star: exp.Expr, columns: Columns) -> dict[str, str]:
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
-def _coalesced_window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
-    """Returns the window column whose values from several sources are coalesced, as after an outer join; None
-    for other expressions."""
-    if not isinstance(node, exp.Coalesce):
-        return None
-    kinds = {window_column(each, sources) for each in arguments(node)}
-    return kinds.pop() if len(kinds) == 1 else None
-
-
 def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> None:
     """Raises unless all operators of a SELECT stay within one window.
 
@@ -82,7 +74,8 @@ def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns)
     Raises:
         QueryError: one doesn't; the message says how to change it.
     """
-    check_ranks(select, sources)
+    check_joins(sources)
+    _check_ranks(select, sources)
     if limit := select.args.get("limit") or select.args.get("fetch") or select.args.get("offset"):
         raise QueryError(
             f"'{sql(limit).strip()}' cuts off rows across windows; to keep the first rows of each window, filter on "
@@ -102,9 +95,10 @@ def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns)
         raise QueryError(
             "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
         )
-    for source in sources:
-        if source.join is not None:
-            _check_join(source, sources)
+    for place, source in enumerate(sources):
+        before = [other for other in sources[:place] if other.kind == "result"]
+        if before and source.kind == "result":
+            _check_join(source, before)
 
 
 def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bool:
@@ -115,40 +109,21 @@ def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bo
     return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
 
 
-def check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
+def _check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
     """Raises `NotWithinWindows` unless the OVER clauses of a SELECT are partitioned by ``window_end``."""
-    for item in [*select.expressions, select.args.get("qualify")]:
-        for window in every(item, exp.Window) if item else ():
-            if not any(
-                window_key(key, sources) == "window_end" for key in window.args.get("partition_by") or ()
-            ):
-                raise NotWithinWindows(
-                    f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
-                    "window_start, window_end, ….",
-                )
+    for window in (each for item in select.expressions for each in every(item, exp.Window)):
+        keys = window.args.get("partition_by") or ()
+        if all(window_key(key, sources) != "window_end" for key in keys):
+            raise NotWithinWindows(
+                f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
+                "window_start, window_end, ….",
+            )
 
 
-def _check_join(source: FromRelation, sources: Sequence[FromRelation]) -> None:
-    """Raises `QueryError` unless a relation's join with those before it stays within one window."""
+def _check_join(source: FromRelation, before: Sequence[FromRelation]) -> None:
+    """Raises `QueryError` unless a result's join with the results before it stays within one window."""
     join = source.join
     assert join is not None
-    before = sources[: list(sources).index(source)]
-    results = [other for other in before if other.kind == "result"]
-    side = (join.side or "").upper()
-    if source.kind != "result":
-        if results and (side in ("RIGHT", "FULL")):
-            raise QueryError(
-                f"{side} JOIN keeps every row of '{source.alias}', which is not a stream, in every window; "
-                "make it a LEFT JOIN with the window result on the left."
-            )
-        return
-    if not results:
-        if side in ("LEFT", "FULL") and not is_semi_or_anti(join):
-            raise QueryError(
-                f"{side} JOIN keeps every row of '{before[0].alias}', which is not a stream, in every window; "
-                "put the window result on the left."
-            )
-        return
     for column in join.args.get("using") or ():
         name = exp.column(column.name)
         if window_column(name, [source]) == window_column(name, before) == "window_end":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sqlglot import exp
 
-from ..errors import QueryError
-from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import column_origins
@@ -18,6 +16,7 @@ from ..plan.frame_extent import FrameExtent, extent_of, ordered_by
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import GENERATION, OverAggregate
+from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.relation import WEIGHT, arrives_in_order, smallest
 from ..plan.relations.partitioned import PartitionedRows, rank_keys
@@ -34,8 +33,7 @@ from .inputs import with_numbered_inputs
 from .projections import plan_local
 from .rankings import RankedSelect
 from .recomputing import (
-    RecomputedSelect,
-    is_repeatable,
+    check_repeatable,
     recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
@@ -60,16 +58,10 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     conditions.order_all(select, source.alias)
     template, inputs = with_numbered_inputs(planner, select, [source])
     ranked, bounds = ranks.ranks(select), ranks.bounds_in_outer_select(select)
-    # A ranking without a limit is like any other OVER.
-    all_are_limited = ranked.keys() <= bounds.keys()
-    is_first = all_are_limited and len(ranked) == 1
     # Each of the first rows of append-only input is computed once.
-    is_once = is_first and not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
-    if not is_repeatable(template, inputs) and not is_once:
-        raise QueryError(
-            f"'{hints.quoted(written)}' ranks and holds a function that gives another value each time; compute it in a "
-            "query below."
-        )
+    is_first = not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
+    if not (is_first and ranked and ranked.keys() <= bounds.keys()):
+        check_repeatable(written, template, inputs, "ranks")
     partitioned = PartitionedRows(select, source.alias, relation, bounds)
     if not relation.changes and any(
         column_origins.value_of_column(key, source.alias, relation.together) for key in partitioned.common
@@ -80,60 +72,46 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     for name, rank in ranked.items():
         if name in bounds:
             planner.ranks.setdefault(sql(rank))
-    return _ranked_or_recomputed(
-        planner,
-        _OverSelect(
-            select=select,
-            written=written,
-            template=template,
-            source=source,
-            inputs=inputs,
-            ranked=ranked,
-            partitioned=partitioned,
-        ),
-    )
+    return _ranked_or_recomputed(planner, partitioned, written, template, source, inputs=inputs)
 
 
-@dataclass(frozen=True)
-class _OverSelect:
-    """A SELECT with OVER that reads one relation."""
+def _ranked_or_recomputed(
+    planner: Planner,
+    partitioned: PartitionedRows,
+    written: exp.Select,
+    template: exp.Select,
+    source: FromItem,
+    inputs: tuple[Operator, ...],
+) -> Operator:
+    """Plans a SELECT with OVER as the first rows of a ranking, or recomputed.
 
-    select: exp.Select
-    """The SELECT, with ties broken."""
-    written: exp.Select
-    """The SELECT as its author wrote it."""
-    template: exp.Select
-    """The SELECT over its inputs."""
-    source: FromItem
-    inputs: tuple[Operator, ...]
-    ranked: Mapping[str, exp.Window]
-    """Rankings, by their column."""
-    partitioned: PartitionedRows
+    Args:
+        planner: planner of the tree.
+        partitioned: the SELECT, with ties broken.
+        written: the SELECT as its author wrote it.
+        template: the SELECT over its inputs.
+        source: the relation that it reads.
+        inputs: its inputs.
 
-    @property
-    def all_are_limited(self) -> bool:
-        """Whether each ranking has a limit."""
-        return self.ranked.keys() <= self.partitioned.bounds.keys()
-
-
-def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
-    """Plans a SELECT with OVER as the first rows of a ranking, or recomputed."""
-    select, template, source, inputs = query.select, query.template, query.source, query.inputs
-    common, ranked, all_are_limited = query.partitioned.common, query.ranked, query.all_are_limited
-    bounds, has_other = query.partitioned.bounds, len(conditions.windows_of(select)) != len(ranked)
-    relation = source.streamed.relation
-    keys = (tuple(sql(key) for key in common),)
+    Raises:
+        QueryError: it would be computed again, and has non-deterministic values.
+    """
+    select, common, bounds = partitioned.select, partitioned.common, partitioned.bounds
+    ranked, relation = ranks.ranks(select), source.streamed.relation
+    all_are_limited = ranked.keys() <= bounds.keys()
+    has_other = len(conditions.windows_of(select)) != len(ranked)
     covered = planner.fixed_keys(common, select)
-    unique = query.partitioned.keys
-    is_one = all_are_limited and len(ranked) == 1 and not has_other
+    unique = partitioned.keys
+    # A generator in the select list runs before OVER.
+    is_one = all_are_limited and len(ranked) == 1 and not has_other and not conditions.multiplies(select)
     top = None
-    if is_one and not relation.changes and not select.args.get("laterals"):
+    if is_one and not relation.changes:
         (name,) = ranked
         top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
-        growth = _growth_of_rows(common, top, "" if all_are_limited else _refusal(query.written))
-    if is_one and (relation.changes or len(inputs) == 1) and not conditions.multiplies(select):
+        growth = _growth_of_rows(common, top, "" if all_are_limited else _refusal(written))
+    if is_one and (relation.changes or len(inputs) == 1):
         (name,) = ranked
         limited = RankedSelect(
             select=select,
@@ -146,6 +124,7 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
         )
         if (found := _first_rows(planner, limited, source, growth)) is not None:
             return found
+    check_repeatable(written, template, inputs, "ranks")
     decide_extremes(template)
     refuse_nondeterministic(
         select, smallest(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
@@ -155,15 +134,16 @@ def _ranked_or_recomputed(planner: Planner, query: _OverSelect) -> Operator:
         refuse_static_tables(select, template)
     return recomputed(
         planner,
-        RecomputedSelect(
-            select=select,
-            template=template,
+        select,
+        Recompute(
+            name="recompute",
+            query=template,
             inputs=inputs,
-            keys=keys,
+            keys=(tuple(map(sql, common)),),
             aliases=(source.alias,),
             label="OVER",
             unique=unique,
-            end=query.partitioned.end,
+            end=partitioned.end,
             has_few_rows=relation.bounded or (covered and all_are_limited and not has_other),
             top=top,
             growth=growth,
@@ -187,7 +167,7 @@ def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str)
         instead: a sentence on what may be missing in the query.
     """
     what = f"rows for every value of {', '.join(map(sql, keys))}" if top and keys else "every row"
-    return UnboundedState(what, frozenset(_column_names_of_all(keys)) if top else None, instead)
+    return UnboundedState(what, _column_names(keys) if top else None, instead)
 
 
 def _refusal(written: exp.Select) -> str:
@@ -214,8 +194,6 @@ def _first_rows(
         lives = not is_forgotten or is_result(select)
         found = rankings.top_n_of_groups(limited, expires=is_forgotten) if lives else None
         return None if found is None else _add_ranking(planner, replace(found, growth=growth))
-    if select.args.get("laterals"):
-        return None
     limited = replace(limited, final=_is_emitted_once(select, source, limited.last))
     (over,) = conditions.windows_of(select)
     is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or limited.final
@@ -231,8 +209,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     before it."""
     (rank,) = conditions.windows_of(select)
     order = rank.args["order"].expressions
-    assert source.operator is not None
-    time = source.operator.relation.event_time
+    time = source.streamed.relation.event_time
     by = 2 if tie_breaker(select) is not None else 1  # the tie-breaker is last
     return (
         is_result(select)
@@ -261,8 +238,7 @@ def _over_in_time(
 ) -> Operator | None:
     """Plans OVER in order of event time, which is append-only; None for another order, or if frames have
     later rows."""
-    assert source.operator is not None
-    relation = source.operator.relation
+    relation = source.streamed.relation
     over = conditions.windows_of(select)
     waits = relation.event_time is not None
     time = ordered_by(over[0], source.alias)
@@ -317,9 +293,7 @@ def _over_in_time(
 
 def _growth_per_key(what: str, keys: Sequence[exp.Expr]) -> UnboundedState:
     """Returns that state grows with the values of keys. `what`: what is stored for each value, as a noun."""
-    return UnboundedState(
-        f"{what} for every value of {', '.join(map(sql, keys))}", frozenset(_column_names_of_all(keys))
-    )
+    return UnboundedState(f"{what} for every value of {', '.join(map(sql, keys))}", _column_names(keys))
 
 
 def _growth_of_frames(reached: FrameExtent, keys: Sequence[exp.Expr], bounded: bool) -> UnboundedState | None:
@@ -355,9 +329,5 @@ def _partition_by_generation(select: exp.Select, alias: str) -> None:
     hide_from_stars(select, [(alias, GENERATION)])
 
 
-def _column_names(node: exp.Expr) -> set[str]:
-    return {column.name.lower() for column in every(node, exp.Column)}
-
-
-def _column_names_of_all(keys: Sequence[exp.Expr]) -> set[str]:
-    return {name for key in keys for name in _column_names(key)}
+def _column_names(nodes: Sequence[exp.Expr]) -> frozenset[str]:
+    return frozenset(column.name.lower() for node in nodes for column in every(node, exp.Column))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -12,10 +12,9 @@ from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed
 from ..plan import column_origins
-from ..plan.operator import Operator, UnboundedState, Until, in_order
+from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
-from ..plan.state.buffered_rows import TopRows
 from ..sql.dialect import DIALECT, canonical
 from ..sql.names import digest
 from ..sql.nodes import holds
@@ -73,75 +72,36 @@ def refuse_static_tables(select: exp.Select, template: exp.Expr) -> None:
         )
 
 
-@dataclass(frozen=True)
-class RecomputedSelect:
-    """A SELECT that is recomputed for the affected keys."""
-
-    select: exp.Select
-    """The query."""
-    template: exp.Select
-    """The query over ``__input_n``."""
-    inputs: tuple[Operator, ...]
-    keys: tuple[tuple[str, ...], ...]
-    """Partition expressions of each input."""
-    aliases: tuple[str, ...]
-    """Aliases of the inputs."""
-    label: str
-    """Short description."""
-    unique: tuple[frozenset[str], ...] = ()
-    """See `Recompute.unique`."""
-    end: str | None = None
-    """See `Recompute.end`."""
-    delays: Mapping[str, int] = field(default_factory=dict)
-    """See `Recompute.delays`."""
-    has_few_rows: bool = False
-    """See `Recompute.has_few_rows`."""
-    top: TopRows | None = None
-    """The ranking whose first rows are stored, if it is one."""
-    growth: UnboundedState | None = None
-    """Why its state is unbounded; None if that follows from the inputs."""
-    until: tuple[Until, ...] = ()
-    """Watermark until which rows of each input are needed."""
-    always: tuple[int, ...] = ()
-    """See `Recompute.always`."""
-
-
-def recomputed(planner: Planner, query: RecomputedSelect) -> Operator:
+def recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Operator:
     """Plans a SELECT that is recomputed for the affected keys.
+
+    Args:
+        planner: planner of the tree.
+        select: the query, for messages.
+        made: its operator. The name and what follows from the query and its inputs are set here: with which windows
+            its rows expire, and what its state grows with, if that isn't said.
 
     Raises:
         QueryError: an input isn't deterministic.
     """
-    inputs, template, growth = query.inputs, query.template, query.growth
+    inputs, template, growth = made.inputs, made.query, made.growth
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-        raise QueryError(f"'{hints.quoted(query.select)}' reads non-deterministic values.")
-    ends = ends_among(query.keys, query.aliases, [each.relation for each in inputs])
-    if ends or query.until:
+        raise QueryError(f"'{hints.quoted(select)}' reads non-deterministic values.")
+    ends = ends_among(made.keys, made.aliases, [each.relation for each in inputs])
+    if ends or made.until:
         growth = None
-    elif growth is None and query.top is None and not all(each.relation.bounded for each in inputs):
+    elif growth is None and made.top is None and not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
-    first = () if query.top is None else (query.top.rows,)
-    asks = any(conditions.inner_queries(template, ("expressions",))) or holds(template, exp.Lateral)
+    first = () if made.top is None else (made.top.rows,)
     told = ["mixed types"] if compares_mixed(template) else []
-    name = f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}"
     return planner.add(
-        Recompute(
-            name=name,
-            inputs=inputs,
-            query=template,
-            keys=query.keys,
-            aliases=query.aliases,
-            unique=query.unique,
-            end=query.end,
-            delays=query.delays,
-            has_few_rows=query.has_few_rows,
-            label=query.label,
-            top=query.top,
+        replace(
+            made,
+            name=f"recompute_{digest(canonical(template), *first, *told, *(each.name for each in inputs))}",
             growth=growth,
-            ends=() if query.until else ends,
-            until=query.until,
-            asks_for_rows=asks,
-            always=query.always,
+            ends=() if made.until else ends,
+            asks_for_rows=any(conditions.inner_queries(template, ("expressions",)))
+            or holds(template, exp.Lateral),
         )
     )
 
@@ -150,3 +110,16 @@ def is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
     """Whether a query and everything below it is deterministic."""
     below = [each for operator in inputs for each in in_order(operator)]
     return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)
+
+
+def check_repeatable(select: exp.Select, template: exp.Select, inputs: Sequence[Operator], does: str) -> None:
+    """Raises unless a query and everything below it is deterministic. `does`: the verb phrase for the message.
+
+    Raises:
+        QueryError: it isn't.
+    """
+    if not is_repeatable(template, inputs):
+        raise QueryError(
+            f"'{hints.quoted(select)}' {does} and holds a function that gives another value each time; compute it in a "
+            "query below."
+        )

@@ -58,26 +58,28 @@ def refuse_limit(node: exp.SetOperation) -> None:
         )
 
 
+def combines_rows(select: exp.Select) -> exp.Expr | None:
+    """Returns the first clause or call of a SELECT that combines rows; None if it works row by row."""
+    for clause in ("group", "distinct", "limit", "offset", "having"):
+        value: exp.Expr | None = select.args.get(clause)
+        if value:
+            return value
+    calls = (node for item in select.expressions for node in walk_same_query(item))
+    return next((node for node in calls if isinstance(node, exp.Window | exp.AggFunc)), None)
+
+
 def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None:
     """Raises unless a SELECT below a windowing table function works row by row. Removes its ORDER BY.
 
     Raises:
         QueryError: it doesn't.
     """
-    for clause in ("group", "distinct", "limit", "having"):
-        if value := select.args.get(clause):
-            raise NotWithinWindows(
-                f"'{sql(value).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is "
-                "below a windowing table function; put that function around the stream and group by window_start, "
-                "window_end."
-            )
-    for item in select.expressions:
-        for node in walk_same_query(item):
-            if isinstance(node, exp.Window | exp.AggFunc):
-                raise NotWithinWindows(
-                    f"'{sql(node)}' of a stream without windows has an updating result, and is below a windowing table "
-                    "function; put that function around the stream and group or partition by window_start, window_end."
-                )
+    if (found := combines_rows(select)) is not None:
+        by = "group or partition" if isinstance(found, exp.Window | exp.AggFunc) else "group"
+        raise NotWithinWindows(
+            f"'{sql(found).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is below a "
+            f"windowing table function; put that function around the stream and {by} by window_start, window_end."
+        )
     check_joins(sources)
     if order := select.args.get("order"):
         order.pop()
@@ -91,16 +93,16 @@ def check_joins(sources: Sequence[FromRelation]) -> None:
     """
     streaming = False
     for source in sources:
-        side = (source.join.side or "").upper() if source.join is not None else ""
-        if source.join is not None:
-            keeps_left = side in ("LEFT", "FULL") or is_semi_or_anti(source.join)
+        join, is_static = source.join, source.kind == "static"
+        if join is not None:
+            side = (join.side or "").upper()
+            keeps_left = side in ("LEFT", "FULL") or is_semi_or_anti(join)
             keeps_right = side in ("RIGHT", "FULL")
-            if (keeps_right and source.kind == "static") or (
-                keeps_left and not streaming and source.kind != "static"
-            ):
+            if (keeps_right and is_static and streaming) or (keeps_left and not is_static and not streaming):
+                word = " ".join(filter(None, (side, join.kind))).upper()
                 raise QueryError(
-                    f"The {side} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
+                    f"The {word} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
                     "micro-batch would emit them again; put the stream on the left of a LEFT JOIN, or read the table "
                     "as a stream, too: {{ stream(ref('…')) }}."
                 )
-        streaming = streaming or source.kind != "static"
+        streaming = streaming or not is_static

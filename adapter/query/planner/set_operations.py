@@ -50,45 +50,32 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
     every = isinstance(node, exp.Union) and not node.args.get("distinct")
     sides = [planner.visit(side) for side in (node.this, node.expression)]
     for side, operator in zip((node.this, node.expression), sides, strict=True):
-        if operator is None and not any(
-            isinstance(table.this, exp.Identifier) for table in side.find_all(exp.Table)
-        ):
+        if operator is not None:
+            continue
+        if not any(isinstance(table.this, exp.Identifier) for table in side.find_all(exp.Table)):
             instead = _INSTEAD.get(kind, "Write") if node.args.get("distinct") else "Write"
             raise QueryError(
                 f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', whose rows come from no table. "
                 f"{instead} them into a table, such as a seed, and read that as a stream: {{{{ stream(ref('…')) }}}}."
             )
-        if operator is None:
-            raise QueryError(
-                f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
-                "stream too: {{ stream(ref('…')) }}."
-            )
+        raise QueryError(
+            f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
+            "stream too: {{ stream(ref('…')) }}."
+        )
     left, right = (without_open_windows(planner, side) for side in sides if side is not None)
-    pairs = _columns_at_same_positions(node)
+    columns, others = ([*map(str.lower, output_names(side))] for side in (node.this, node.expression))
+    pairs = {}
+    if "*" not in (*columns, *others) and len(columns) == len(others):
+        # The first of several columns of a name counts.
+        pairs = dict(reversed([*zip(columns, others, strict=True)]))
     if every:
         names = [left.name, right.name]
-        if _has_same_columns(node):
+        if columns == others and not {"*", ""} & {*columns}:
             names.sort()  # the order of the sides doesn't matter
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
     end = common_end(left.relation, right.relation, pairs)
     return _set_operation(planner, words, (left, right), end, selects)
-
-
-def _has_same_columns(node: exp.SetOperation) -> bool:
-    """Whether both sides have columns of the same names in the same order, so that the order of the sides
-    doesn't matter."""
-    left, right = _names_of_sides(node)
-    return left == right and "*" not in left and "" not in left
-
-
-def _columns_at_same_positions(node: exp.SetOperation) -> dict[str, str]:
-    """Returns the left side's columns, each with the right side's column at its position; none if a side has a star."""
-    left, right = _names_of_sides(node)
-    if "*" in (*left, *right) or len(left) != len(right):
-        return {}
-    # The first of several columns of a name counts.
-    return dict(reversed([*zip(left, right, strict=True)]))
 
 
 def _set_operation(
@@ -136,6 +123,9 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     rows."""
     rows = select.copy()
     rows.set("distinct", None)
+    if select.parent is not None:
+        # A query without a parent would be the result.
+        rows = exp.Subquery(this=rows).this
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
     grouped = _as_group_by(rows)
@@ -213,8 +203,3 @@ def _as_group_by(rows: exp.Select) -> exp.Select | None:
     made = rows.copy()
     made.set("group", exp.Group(expressions=keys))
     return made
-
-
-def _names_of_sides(node: exp.SetOperation) -> list[list[str]]:
-    """Returns the column names of the left and the right side of a set operation, in lower case."""
-    return [[name.lower() for name in output_names(side)] for side in (node.this, node.expression)]

@@ -43,18 +43,25 @@ from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_results import WindowResults
 from ..plan.state.window_steps import WindowBufferSpec
 from ..plan.window_operator import WindowOperator
-from ..sql.clauses import column_names, joined, relations
-from ..sql.dialect import canonical, function_name, sql, walk_same_query
+from ..sql.clauses import joined, last_columns, relations
+from ..sql.dialect import canonical, function_name, sql
 from ..sql.nodes import copied, every, shape
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
 from .leaving_queries import LeavingQueries
-from .locality import check, check_ranks, output_columns
-from .row_level import check_joins, check_row_level, refuse_limit, refuse_streams_in_expressions
+from .locality import check, output_columns
+from .row_level import (
+    check_row_level,
+    combines_rows,
+    refuse_limit,
+    refuse_streams_in_expressions,
+)
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
+_COLUMNS = "last_columns"
+"""Metadata of a set operation: the result of `last_columns` for each side."""
 _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
 
 
@@ -151,17 +158,15 @@ class WindowPlanner:
         """Returns an operator for each spec, over those whose results it reads."""
         found: dict[str, WindowOperator] = {}
         for spec in self.specs.values():
-            read = tuple(each.relation for each in self.streams_read if each.view in spec.streams)
-            fields: dict[str, Any] = {
-                "name": spec.name,
-                "label": str(spec.window),
-                "inputs": tuple(found[name] for name in spec.reads),
-                "spec": spec,
-                "streams": read,
-                "at_once": self.at_once,
-            }
-            aggregates = isinstance(spec, WindowAggregateSpec)
-            found[spec.name] = WindowAggregate(**fields) if aggregates else WindowBuffer(**fields)
+            made: Any = WindowAggregate if isinstance(spec, WindowAggregateSpec) else WindowBuffer
+            found[spec.name] = made(
+                name=spec.name,
+                label=str(spec.window),
+                inputs=tuple(found[name] for name in spec.reads),
+                spec=spec,
+                streams=tuple(each.relation for each in self.streams_read if each.view in spec.streams),
+                at_once=self.at_once,
+            )
         return tuple(found.values())
 
     def _check_times(self, streams: Sequence[Stream]) -> None:
@@ -261,7 +266,6 @@ class WindowPlanner:
                 check_row_level(select, sources)
                 return WindowedInfo(WINDOWED, output_columns(select, sources))
             if select.args.get("group"):
-                check_joins(sources)
                 try:
                     return self._aggregate(select, sources, windowed)
                 except NotMergeable as found:
@@ -294,6 +298,8 @@ class WindowPlanner:
         return any(spec.window.time_zone for spec in self.specs.values())
 
     def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
+        # Read before results take the place of queries.
+        node.meta.setdefault(_COLUMNS, [last_columns(side) for side in (node.this, node.expression)])
         sides = [self._visit(node.this), self._visit(node.expression)]
         kinds = {side.kind for side in sides}
         if kinds == {STATIC}:
@@ -344,18 +350,12 @@ class WindowPlanner:
     @staticmethod
     def _row_level_reason(select: exp.Select) -> str | None:
         """Returns why a SELECT over rows with windows needs them closed; None if it works row by row."""
-        if select.args.get("group"):
-            return "GROUP BY"
-        for clause in ("distinct", "limit", "offset", "having"):
-            if select.args.get(clause):
-                return f"SELECT {clause.upper()}" if clause == "distinct" else clause.upper()
-        for item in select.expressions:
-            for node in walk_same_query(item):
-                if isinstance(node, exp.Window):
-                    return f"{function_name(node.this)}() over rows"
-                if isinstance(node, exp.AggFunc):
-                    return f"{function_name(node)}() over rows"
-        return None
+        found = combines_rows(select)
+        if found is None:
+            return None
+        if isinstance(found, exp.Window | exp.AggFunc):
+            return f"{function_name(found.this if isinstance(found, exp.Window) else found)}() over rows"
+        return {"group": "GROUP BY", "distinct": "SELECT DISTINCT"}.get(found.key, found.key.upper())
 
     @staticmethod
     def _refuse_on_change(node: exp.Expr) -> None:
@@ -381,16 +381,8 @@ class WindowPlanner:
             event_clock.check_output(select)
         check_rows(select, window, sources, ())
         builder = AggregateBuilder(select, sources, window)
-        check_ranks(select, sources)
-        if limit := select.args.get("limit"):
-            raise QueryError(
-                f"'{sql(limit).strip()}' cuts off rows across windows; filter on a ROW_NUMBER() instead."
-            )
         outputs = output_columns(select, sources)
-        if select.args.get("distinct") and WINDOW_END not in outputs.values():
-            raise QueryError(
-                "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
-            )
+        check(select, sources, outputs)
         key = canonical(select)
         spec = self.specs.get(key)
         if spec is None:
@@ -448,16 +440,12 @@ class WindowPlanner:
     def _check_same_windows(self, select: exp.Select) -> None:
         """Raises `QueryError` unless joined windows have equal bounds, as in Flink: others never match, or
         only some of them."""
-        nodes = relations(select)
-        if len(nodes) < 2:
-            return
-        windows = {spec.name: spec.window for spec in self.specs.values()}
         found: dict[tuple[object, ...], Window] = {}
-        for node in nodes:
-            results = [mark.name for inner in every(node, exp.Select) if (mark := hints.result_of(inner))]
-            for window in (windows[name] for name in results):
-                cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
-                found.setdefault(cut, window)
+        nodes = relations(select)
+        for name in (each for node in nodes if len(nodes) > 1 for each in self._windows_read(node)):
+            window = self._windows[name]
+            cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
+            found.setdefault(cut, window)
         if len(found) > 1:
             raise QueryError(
                 f"The join combines rows of {' and '.join(map(str, found.values()))}, whose windows differ; use the "
@@ -479,20 +467,21 @@ class WindowPlanner:
         for select in list(hints.windows_under(node)):
             window = hints.window_of(select)
             assert window is not None
+            read = hints.input_of(select)
             key = f"{canonical(select)} {top}"
             spec = self.specs.get(key)
-            self._visit(hints.input_of(select))
-            reads = self._windows_read(hints.input_of(select))
+            self._visit(read)
+            reads = self._windows_read(read)
             if reads:
-                event_clock.check_output(hints.input_of(select))
+                event_clock.check_output(read)
             if spec is None:
-                below = expansion.without_windows(sql(hints.input_of(select)), "below")
+                below = expansion.without_windows(sql(read), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
                 name = self._new_name()
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
                     top = replace(top, buckets=self.rewrites.topn_buckets)
                     self.rewrites.split_ranking(name)
-                text = SourceText(hints.input_of(select))
+                text = SourceText(read)
                 spec = WindowBufferSpec(
                     name=name,
                     window=window,
@@ -535,9 +524,8 @@ class WindowPlanner:
             return True
         if time != WINDOW_START or window.merges:
             return False
-        windows = {spec.name: spec.window for spec in self.specs.values()}
-        marked = map(hints.result_of, every(hints.input_of(select), exp.Select))
-        return all(_contains_whole(window, windows[mark.name]) for mark in marked if mark)
+        read = self._windows_read(hints.input_of(select))
+        return all(_contains_whole(window, self._windows[name]) for name in read)
 
     def _buffer_read_windows(self, root: exp.Expr) -> bool:
         """Buffers the rows of windows that are only read, if their bounds aren't known on arrival; returns
@@ -554,7 +542,12 @@ class WindowPlanner:
     def _windows_read(self, query: exp.Expr) -> tuple[str, ...]:
         """Returns the names of the window operators whose results a query reads."""
         tables = {table.name for table in every(query, exp.Table)}
-        return tuple(spec.name for spec in self.specs.values() if spec.name in tables)
+        return tuple(name for name in self._windows if name in tables)
+
+    @property
+    def _windows(self) -> dict[str, Window]:
+        """Returns the windows of each window operator, by its name."""
+        return {spec.name: spec.window for spec in self.specs.values()}
 
     def _streams_under(self, node: exp.Expr) -> tuple[str, ...]:
         names = (table.name for table in every(node, exp.Table) if hints.is_stream(table))
@@ -605,13 +598,11 @@ def _passes_on(select: exp.Select) -> bool:
 
 def _common_window_columns(node: exp.SetOperation, sides: Sequence[WindowedInfo]) -> dict[str, str]:
     """Returns the window columns of a set operation: columns are matched by position, and named as on the
-    left."""
+    left. Those that a star hides on both sides are taken to have one position if they have one name."""
     first, second = sides
-    left, right = (column_names(side) for side in (node.this, node.expression))
-    if left is None or right is None:
-        beside = {name: name for name in first.window_columns}
-    else:
-        beside = dict(zip(left, right, strict=False))
+    left, right = node.meta[_COLUMNS]
+    beside = {name: name for name in first.window_columns if name not in {*left, *right}}
+    beside |= zip(left, right, strict=False)
     return {
         name: kind
         for name, kind in first.window_columns.items()

@@ -155,23 +155,41 @@ def column_names(query: exp.Expr) -> list[str] | None:
     """Returns the names of a query's columns, in lower case and in order. None if a star hides them.
 
     >>> from .dialect import parse
-    >>> column_names(parse("select a, B as c, * from (select d, e from t)"))
-    ['a', 'c', 'd', 'e']
+    >>> column_names(parse("select a, B as c, * from (select d, e, f from t)")), column_names(parse("select * from t"))
+    (['a', 'c', 'd', 'e', 'f'], None)
     """
+    found, is_whole = _columns_from_end(query)
+    return found[::-1] if is_whole else None
+
+
+def last_columns(query: exp.Expr) -> list[str]:
+    """Returns the names of a query's columns, in lower case, from the last one to the first that a star hides.
+
+    >>> from .dialect import parse
+    >>> last_columns(parse("select a, t.*, b, c from t")), last_columns(parse("select * except (b) from (select a, b)"))
+    (['c', 'b'], ['a'])
+    """
+    return _columns_from_end(query)[0]
+
+
+def _columns_from_end(query: exp.Expr) -> tuple[list[str], bool]:
+    """Returns the result of `last_columns`, and whether these are all columns."""
     found: list[str] = []
-    for item in query.selects if isinstance(query, exp.Query) else ():
+    for item in reversed(query.selects) if isinstance(query, exp.Query) else ():
         if not item.is_star:
             found.append(item.alias_or_name.lower())
             continue
         select = item.find_ancestor(exp.Select)
         read = [] if select is None or select.args.get("laterals") else relations(select)
         within = read[0].this if len(read) == 1 and isinstance(read[0], exp.Subquery) else None
-        kept = not any(left_out(star) for star in every(item, exp.Star))
-        names = column_names(within) if isinstance(within, exp.Query) and kept else None
-        if names is None:
-            return None
-        found += names
-    return found
+        star = next(every(item, exp.Star))
+        if not isinstance(within, exp.Query) or not passes_columns(star):
+            return found, False
+        names, is_whole = _columns_from_end(within)
+        found += [name for name in names if name not in left_out(star)]
+        if not is_whole:
+            return found, False
+    return found, True
 
 
 def output_column_of(select: exp.Select, node: exp.Expr) -> str | None:

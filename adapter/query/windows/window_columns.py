@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -37,14 +37,27 @@ def window_column(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None
     return None
 
 
-def in_each_row(joins: Sequence[exp.Join | None]) -> list[bool]:
-    """Returns for each relation whether each row of the join has a row of it: an outer join also has rows with NULLs.
+def is_in_each_row(places: Collection[int], joins: Sequence[exp.Join | None]) -> bool:
+    """Whether each row of a join has a row of at least one of some relations: an outer join also has rows with NULLs, and
+    a semi or anti join has no row of its right side.
 
     Args:
+        places: positions of the relations.
         joins: the join of each relation. None for the one in FROM.
+
+    >>> from ..sql.dialect import parse
+    >>> joins = [None, *parse("select 1 from a left join b full join c").args["joins"]]
+    >>> [is_in_each_row(places, joins) for places in ({0}, {0, 2}, {1, 2})]
+    [False, True, False]
     """
-    sides = ["" if join is None or is_semi_or_anti(join) else (join.side or "").upper() for join in joins]
-    return [
-        side not in ("LEFT", "FULL") and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}
-        for place, side in enumerate(sides)
-    ]
+    found = False
+    for place, join in enumerate(joins):
+        side = "" if join is None else (join.side or "").upper()
+        if side == "LEFT" or (join is not None and is_semi_or_anti(join)):
+            continue
+        own = place in places
+        if side == "RIGHT":
+            found = own
+        else:
+            found = (found and own) if side == "FULL" else (found or own)
+    return found

@@ -17,6 +17,14 @@ def test_a_ranking_is_another_one_where_another_filter_ends_it() -> None:
     assert kinds(flow(f"{one} union all {other}")).count("TopN") == 2
 
 
+def test_a_recomputed_ranking_is_another_one_where_other_columns_tell_its_rows_apart() -> None:
+    ranks = f"""(select k, v, row_number() over (partition by k order by v, ts) as rn,
+        lag(v) over (partition by k order by v, ts) as w from {STREAM})"""
+    text = "select k, v from {0} where rn <= {1} union all select k, v from {0} where rn <= {2}"
+    assert kinds(flow(text.format(ranks, 1, 3))).count("Recompute") == 2
+    assert kinds(flow(text.format(ranks, 2, 3))).count("Recompute") == 1
+
+
 def test_a_table_is_no_operator() -> None:
     found = kinds(flow(f"select a.k, t.name from {STREAM} as a join db.names as t on t.k = a.k"))
     assert found.count("Source") == 1

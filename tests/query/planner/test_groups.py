@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from tests.query.trees import OTHER, STREAM, flow, kinds
+from tests.query.trees import OTHER, STREAM, flow, kinds, windows_over
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,33 @@ def test_grouping_sets_are_one_operator_whose_key_names_the_set() -> None:
     found = flow(f"select k, grouping_id() as g, count(*) as n from {STREAM} group by rollup(k)")
     assert kinds(found).count("GroupAggregate") == 1
     assert found.key is not None and {*found.key} == {"k", "g"}
+
+
+def test_sets_that_are_numbered_in_another_order_are_another_operator() -> None:
+    text = "select k, v, grouping_id() as g, count(*) as n from {} group by {} grouping sets ((k), (v))"
+    united = f"{text.format(STREAM, 'k, v')} union all {text.format(STREAM, 'v, k')}"
+    assert kinds(flow(united)).count("GroupAggregate") == 2
+
+
+def test_a_group_of_random_values_waits_for_its_windows_like_others() -> None:
+    rows = windows_over(f"(select l.ts, l.k from {STREAM} as l join {OTHER} as r on r.k = l.k)")
+    for value in ("v", "rand()"):
+        text = f"select k, count(*) as n, sum({value}) as s from {rows.replace('l.k from', 'l.k, l.v from')} group by k"
+        found = kinds(flow(text))
+        assert found.index("WindowClose") < found.index("GroupAggregate")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select s, count(*) as n from (select distinct {} from {} group by k) group by s",
+        "select t.k from {1} as t where t.v > (select sum(s) + max(p) from (select {0} from {1} group by k))",
+        "select t.k from {1} as t where t.v > (select stddev(v) + percentile(v, 0.5) from {1})",
+    ],
+)
+def test_last_digits_count_where_a_group_is_no_row_of_the_result(text: str) -> None:
+    with pytest.raises(QueryError, match=r"stddev\(\) of floating-point numbers has other last digits"):
+        flow(text.format("k, stddev(v) as s, percentile(v, 0.5) as p", STREAM))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.normalize.rankings import rank_filters
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
@@ -129,3 +129,23 @@ def test_first_rows_below_something_come_at_once_and_are_taken_back(
     # How long what stands above is idle is measured on the watermark, since what is taken back has no time of its own.
     assert any("watermark_after as `__row_time`" in each for each in texts) == (ttl is not None)
     assert not any("as timestamp) as `__row_time`" in each for each in texts)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"select row_number() over (partition by k order by v, ts) as rn, *, rand() as r from {STREAM}",
+        f"""select k, x, rand() as r, row_number() over (partition by k order by v, ts) as rn
+            from {STREAM} lateral view explode(array(v, 1)) as x""",
+    ],
+)
+def test_random_values_beside_a_rank_that_is_computed_again_are_refused(rows: str) -> None:
+    with pytest.raises(QueryError, match="ranks and holds a function that gives another value each time"):
+        flow(f"select k, r from ({rows}) where rn = 1")
+
+
+def test_rows_that_a_generator_makes_are_ranked_from_all_rows() -> None:
+    rows = f"select k, explode(v) as x, row_number() over (partition by k order by ts) as rn from {STREAM}"
+    found = flow(f"select k, x from ({rows}) where rn <= 2")
+    (made,) = (each for each in found.operators if isinstance(each, Recompute))
+    assert made.top is None

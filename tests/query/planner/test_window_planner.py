@@ -297,6 +297,14 @@ REFUSED = [
     ),
     (f"select * from {TUMBLE} limit 10", "'LIMIT 10' cuts off rows across windows"),
     (
+        f"select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2 offset 3",
+        "'OFFSET 3' cuts off rows across windows",
+    ),
+    (
+        f"select window_start, window_end, x from {window('tumble', '(select * from raw.bid offset 3)', '1 hour')}",
+        "'OFFSET 3' of a stream without windows has an updating result",
+    ),
+    (
         f"select a.n from (select window_start, window_end, count(*) as n from {TUMBLE} group by 1, 2) a join "
         f"(select window_start, window_end, count(*) as m from {TUMBLE} group by 1, 2) b on a.n = b.m",
         "The join with 'b' compares rows of different windows; add ON a.window_start = b.window_start",
@@ -319,9 +327,16 @@ REFUSED = [
         f"select b.x from {window('tumble', '(select b.* from raw.bid b join raw.dim d on b.x = d.x)', '1 hour')} b",
         "tumble() has raw.bid, raw.dim under it; mark the one that is the stream: {{ stream(ref('…')) }}.",
     ),
-    (
-        f"select d.x from raw.dim d left join {TUMBLE} t on d.x = t.x",
-        "keeps every row of a table that is not a stream",
+    *(
+        (
+            f"select d.x from raw.dim d {kind} join {of} t on d.x = t.x",
+            f"The {kind} JOIN with 't' keeps every row",
+        )
+        for kind in ("LEFT", "LEFT SEMI", "LEFT ANTI")
+        for of in (
+            TUMBLE,
+            f"(select window_start, window_end, x, count(*) as n from {TUMBLE} group by 1, 2, 3)",
+        )
     ),
     (
         f"select grouping(x) as g, window_start, window_end from {TUMBLE} group by window_start, window_end, x",

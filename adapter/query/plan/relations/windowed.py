@@ -38,7 +38,9 @@ class RowsInWindows:
         replaced = set(WINDOW_COLUMNS)
         keys = tuple(key for key in self.below.keys if not key & replaced)
         if self.window.kind != "tumble":
-            keys = tuple(key | {"window_end"} for key in keys)
+            # Of several windows whose ends a clock skips, all end when it is put forward.
+            bounds = {"window_start", "window_end"} if self.window.time_zone else {"window_end"}
+            keys = tuple(key | bounds for key in keys)
         return Relation(
             self.below.changes,
             keys=keys,

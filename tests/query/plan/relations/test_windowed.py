@@ -27,6 +27,15 @@ def test_nothing_is_known_of_starts_on_a_local_clock() -> None:
     assert found.delays == {"window_end": 0, "window_time": 0}
 
 
+@pytest.mark.parametrize(("time_zone", "more"), [(None, set()), ("Europe/Berlin", {"window_start"})])
+def test_a_row_may_be_in_several_windows_that_end_at_once_where_the_clock_is_put_forward(
+    time_zone: str | None, more: set[str]
+) -> None:
+    below = Relation(keys=(frozenset({"k"}),))
+    found = RowsInWindows(replace(HOP, time_zone=time_zone), below, False).relation
+    assert found.keys == (frozenset({"k", "window_end", *more}),)
+
+
 @pytest.mark.parametrize(
     ("window", "below", "fires_again"),
     [
