@@ -98,6 +98,30 @@ def equated_sides(test: exp.Expr, around: Collection[int]) -> tuple[exp.Expr, ex
     return None
 
 
+def split_correlation(
+    query: exp.Select, around: Collection[int]
+) -> tuple[list[exp.Expr], list[tuple[exp.Expr, exp.Expr]]] | None:
+    """Splits the WHERE of a correlated query into the conditions on its own rows and the sides of those that equate its
+    rows with the outer row (`equated_sides`). None if it is correlated in another way.
+
+    Args:
+        around: identities of the outer row's columns.
+    """
+    own: list[exp.Expr] = []
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    found = 0
+    for test in filters(query):
+        columns = sum(id(column) in around for column in every(test, exp.Column))
+        found += columns
+        if not columns:
+            own.append(test)
+        elif (sides := equated_sides(test, around)) is not None:
+            pairs.append(sides)
+        else:
+            return None
+    return (own, pairs) if found == len(around) else None
+
+
 def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
     """Whether one expression may be text and the other isn't, as far as a session knows. Then equal rows needn't
     share a key."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
+from sqlglot.helper import ensure_list
 
 from ..aggregates.aggregates import TYPED
 from ..aggregates.types import types_of
@@ -19,6 +20,7 @@ from ..sql.dialect import (
     correlated_columns,
     function_name,
     is_distinct,
+    outermost_queries,
     sql,
     walk_same_query,
 )
@@ -311,29 +313,17 @@ def multiplies(select: exp.Select) -> bool:
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
     """The outermost queries over streams or inputs in expressions, join conditions and LATERAL, apart from versions as
     of a time."""
-    found: list[exp.Query] = []
-
-    def look(node: exp.Expr) -> None:
-        if isinstance(node, exp.Subquery):
-            look(node.this)
-        elif isinstance(node, exp.Query):
-            if reads_input(node):
-                found.append(node)
-        else:
-            for child in node.iter_expressions():
-                look(child)
-
+    parts: list[exp.Expr | None] = []
     for clause in clauses:
-        value = select.args.get(clause)
-        for node in value if isinstance(value, list) else [value] if value is not None else []:
-            look(node)
+        parts += ensure_list(select.args.get(clause))
     if "where" in clauses:
         for join in select.args.get("joins") or ():
-            if (on := join.args.get("on")) is not None:
-                look(on)
+            parts.append(join.args.get("on"))
             if isinstance(join.this, exp.Lateral) and hints.versions_as_of(join.this) is None:
-                look(join.this.this)
-    return found
+                parts.append(join.this.this)
+    return [
+        query for part in parts if part is not None for query in outermost_queries(part) if reads_input(query)
+    ]
 
 
 def _is_streaming(table: exp.Table) -> bool:

@@ -33,7 +33,7 @@ from sqlglot import exp
 from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
 from ..sql.dialect import correlated_columns, relation_of, sql, walk_same_query
 from ..sql.nodes import every, quoted_column
-from .compared_types import have_same_type
+from .compared_types import have_same_type, split_correlation
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 AGGREGATES = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count)
@@ -144,27 +144,16 @@ def _split(query: exp.Query, around: set[str]) -> _Correlated | None:
         or not all(id(column) in in_aggregates and relation_of(column) == alias for column in columns)
     ):
         return None
-    keys, equal, own = [], [], []
-    for test in filters(query):
-        if test.find(exp.Query):
-            return None
-        owners = {relation_of(column) for column in every(test, exp.Column)}
-        if owners == {alias}:
-            own.append(test)
-            continue
-        if not isinstance(test, exp.EQ):
-            return None
-        sides = {
-            side: {relation_of(column) for column in every(side, exp.Column)}
-            for side in (test.this, test.expression)
-        }
-        mine = [side for side, of in sides.items() if of == {alias}]
-        others_side = [side for side, of in sides.items() if of and of <= around]
-        if len(mine) != 1 or len(others_side) != 1 or not have_same_type(mine[0], others_side[0]):
-            return None  # with different types, several groups may equal one value
-        keys += mine
-        equal += others_side
-    return _Correlated(keys, equal, own, aggregates) if keys else None
+    tests = filters(query)
+    owners = {relation_of(column) for test in tests for column in every(test, exp.Column)}
+    split = split_correlation(query, {id(column) for column in correlated_columns(query)})
+    if split is None or not owners <= {alias, *around} or any(test.find(exp.Query) for test in tests):
+        return None
+    own, pairs = split
+    # With different types, several groups may equal one value.
+    if not pairs or not all(have_same_type(*pair) for pair in pairs):
+        return None
+    return _Correlated([key for key, _ in pairs], [other for _, other in pairs], own, aggregates)
 
 
 def _join_groups(select: exp.Select, query: exp.Select, found: _Correlated, taken: set[str]) -> None:

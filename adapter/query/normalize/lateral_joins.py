@@ -119,7 +119,7 @@ def _rank_within_compared(lateral: exp.Lateral) -> bool:
         return False
     if not any(query.args.get(clause) for clause in orders.CUTS):
         return True
-    made = limits.rank_within_outer_rows(query)
+    made = limits.rank_within_compared(query)
     if made is not None:
         query.replace(made)
     return made is not None

@@ -249,12 +249,7 @@ def applied(rule: Callable[[NormalizedQuery], None], text: str) -> str:
 def _is_of_stream(star: exp.Expr) -> bool:
     """Whether a '*' was written by the author and expands to columns of streams."""
     select = star.find_ancestor(exp.Select)
-    return select is not None and _is_over_stream(select)
-
-
-def _is_over_stream(select: exp.Select) -> bool:
-    """Whether a SELECT over streams was written by the author, not printed by a window macro."""
-    return _is_written(select) and hints.reads_stream(select)
+    return select is not None and _is_written(select) and hints.reads_stream(select)
 
 
 def _is_written(select: exp.Select) -> bool:

@@ -19,33 +19,33 @@ from sqlglot.helper import find_new_name
 
 from ..frontend import hints
 from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
-from ..sql.dialect import canonical, relations_around
+from ..sql.dialect import canonical, reading_select, relation_of, relations_around
 from ..sql.nodes import every, quoted_column, star_without, with_notes_of
 from .names.qualified import select_around
 
 _JOINED, _COLUMN = "joined", "__c_"
 
 
-def nest(
-    select: exp.Select, streaming: Sequence[bool], whole: bool = False, around: Collection[str] = ()
-) -> bool:
+def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> bool:
     """Moves the first relations that can be joined on their own into a subquery. Changes the tree.
 
     Args:
         select: row by row: no groups, no OVER, no DISTINCT.
         streaming: for each relation in FROM and JOIN, whether it changes with a stream.
-        whole: move all relations, for a query in an expression.
-        around: relations of outer queries whose columns it reads, in lower case.
+        whole: move all relations.
 
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
     count = len(streaming) if whole else _number_to_nest(select, streaming)
-    return count is not None and nest_first(select, count, around)
+    return count is not None and nest_first(select, count)
 
 
 def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> bool:
     """Moves the first relations of FROM into a subquery. Changes the tree.
+
+    Args:
+        around: relations of outer queries whose columns it reads, in lower case.
 
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
@@ -169,11 +169,11 @@ def nest_inner(query: exp.Query) -> bool:
     sides = joined(query)
     if any((on := join.args.get("on")) and on.find(exp.Query) for join in query.args.get("joins") or ()):
         return False
-    streaming = [hints.reads_stream(node) for node, _ in sides]
     clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
-    if len(sides) < 2 or not any(streaming) or any(query.args.get(each) for each in clauses):
+    if len(sides) < 2 or any(query.args.get(each) for each in clauses):
         return False
-    return nest(query, streaming, whole=True, around=relations_around(query))
+    reads_stream = any(hints.reads_stream(node) for node, _ in sides)
+    return reads_stream and nest_first(query, len(sides), around=relations_around(query))
 
 
 def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
@@ -195,16 +195,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
 
 def _is_column_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
     """Whether a column refers to one of these relations, not to one of the same alias in an inner query."""
-    if len(column.parts) < 2 or column.parts[0].name.lower() not in aliases:
-        return False
-    inside = column.find_ancestor(exp.Query)
-    while inside is not None and inside is not select:
-        if isinstance(inside, exp.Select) and any(
-            node.alias_or_name.lower() == column.parts[0].name.lower() for node, _ in joined(inside)
-        ):
-            return False
-        inside = inside.find_ancestor(exp.Query)
-    return True
+    return relation_of(column) in aliases and reading_select(column) is select
 
 
 def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -> None:

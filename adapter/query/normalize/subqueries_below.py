@@ -20,7 +20,7 @@ from sqlglot import exp
 from ..aggregates.grouping import grouping
 from ..frontend.select_kind import is_grouped
 from ..sql.clauses import is_over
-from ..sql.dialect import canonical, from_clause
+from ..sql.dialect import canonical, from_clause, outermost_queries
 from ..sql.nodes import every
 from . import split_joins
 
@@ -66,13 +66,16 @@ def row_level_table_queries(select: exp.Select) -> list[exp.Query]:
     """Queries without streams that a GROUP BY evaluates for each row and that have to be moved: those with an
     aggregate in its aggregates and keys, and those in a key that is also selected."""
     keys = {canonical(key) for key in grouping(select).keys}
-    put_out = _outermost(select, (*select.expressions, select.args.get("having")))
+    queries = queries_in_clauses(select)
     asked = keys & {
-        canonical(each) for query in put_out for each in _ancestors(_expression_around(query), select)
+        canonical(each)
+        for query in queries
+        if query.find_ancestor(exp.Group, exp.Select) is select
+        for each in _ancestors(_expression_around(query), select)
     }
     return [
         query
-        for query in queries_in_clauses(select)
+        for query in queries
         if (query.find(exp.AggFunc) and _is_evaluated_per_row(_expression_around(query), select, keys))
         or any(canonical(each) in asked for each in _ancestors(_expression_around(query), select))
     ]
@@ -80,18 +83,8 @@ def row_level_table_queries(select: exp.Select) -> list[exp.Query]:
 
 def queries_in_clauses(select: exp.Select) -> list[exp.Query]:
     """All queries in the select list, HAVING and GROUP BY of a SELECT."""
-    return _outermost(select, (*select.expressions, select.args.get("having"), select.args.get("group")))
-
-
-def _outermost(select: exp.Select, clauses: Sequence[exp.Expr | None]) -> list[exp.Query]:
-    """The outermost queries in clauses of a SELECT."""
-    return [
-        query
-        for clause in clauses
-        if clause is not None
-        for query in every(clause, exp.Query)
-        if query.find_ancestor(exp.Select) is select and not isinstance(query, exp.Subquery)
-    ]
+    clauses = (*select.expressions, select.args.get("having"), select.args.get("group"))
+    return [query for clause in clauses if clause is not None for query in outermost_queries(clause)]
 
 
 def _ancestors(node: exp.Expr, select: exp.Select) -> Iterator[exp.Expr]:

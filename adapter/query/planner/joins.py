@@ -22,7 +22,7 @@ from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation, smallest, weight_of
 from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
-from ..sql.dialect import canonical, is_read_within, relation_of, relations_around, walk_same_query
+from ..sql.dialect import canonical, reading_select, walk_same_query
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import decide_extremes
@@ -404,10 +404,7 @@ def _simplify_to_row_by_row(query: exp.Query) -> bool:
 def _is_qualified(query: exp.Query) -> bool:
     """Whether each column in a subquery has the name of a relation, in the subquery or around it, as its
     prefix."""
-    around = relations_around(query) - {""}
-    return all(
-        is_read_within(query, column) or relation_of(column) in around for column in every(query, exp.Column)
-    )
+    return all(reading_select(column) is not None for column in every(query, exp.Column))
 
 
 def _bound_advice(

@@ -438,6 +438,23 @@ def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
         todo += reversed(below)
 
 
+def outermost_queries(node: exp.Expr) -> Iterator[exp.Query]:
+    """Yields the queries under a node, or the node itself, that are in no other one, without brackets and in the order of
+    the text.
+
+    >>> condition = parse("select 1 where a in (select b from t where exists (select 1)) or (select c)").args["where"]
+    >>> [sql(each) for each in outermost_queries(condition)]
+    ['SELECT b FROM t WHERE EXISTS(SELECT 1)', 'SELECT c']
+    """
+    for each in node.walk(bfs=False, prune=_is_query_without_brackets):
+        if isinstance(each, exp.Query) and _is_query_without_brackets(each):
+            yield each
+
+
+def _is_query_without_brackets(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query) and not isinstance(node, exp.Subquery)
+
+
 def relation_names(select: exp.Select) -> set[str]:
     """Names of the relations that a SELECT reads, in lower case."""
     source = from_clause(select)
@@ -454,15 +471,23 @@ def relations_around(query: exp.Query) -> set[str]:
 
 def correlated_columns(query: exp.Query) -> list[exp.Column]:
     """Columns of enclosing queries' relations that a query reads (correlated columns), where qualified."""
-    around = relations_around(query) - {""}
-    columns = [each for each in every(query, exp.Column) if relation_of(each) in around]
-    return [each for each in columns if not is_read_within(query, each)]
+    around = {id(select) for select in selects_around(query)}
+    return [each for each in every(query, exp.Column) if id(reading_select(each)) in around]
 
 
 def relation_of(column: exp.Column) -> str:
     """Returns a column's qualifier in lower case (which may be a struct column). Empty if there is none."""
     first, *others = column.parts
     return str(first.name).lower() if others else ""
+
+
+def reading_select(column: exp.Column) -> exp.Select | None:
+    """Returns the innermost SELECT around a column that reads the relation which qualifies it. None if there is none, or if
+    the column isn't qualified."""
+    name = relation_of(column)
+    if not name:
+        return None
+    return next((each for each in selects_around(column) if name in relation_names(each)), None)
 
 
 def is_read_within(query: exp.Query, column: exp.Column) -> bool:

@@ -13,10 +13,9 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from ...errors import QueryError
 from ...sql.clauses import is_semi_or_anti, joined
 from ...sql.functions import QueryRunner
-from .stars import names_of
+from .stars import names_if_known
 
 
 def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
@@ -33,7 +32,7 @@ def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None
 def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
     before: list[str] = []
     for relation, join in joined(select):
-        names = _names(relation, ask)
+        names = names_if_known(relation, ask)
         if names is None:
             return
         using = {each.name.lower() for each in join.args.get("using") or ()} if join is not None else set()
@@ -51,10 +50,3 @@ def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
             return
         if join is None or not is_semi_or_anti(join):
             before += [name for name in names if name.lower() not in using]
-
-
-def _names(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
-    try:
-        return names_of(relation, ask)
-    except QueryError:
-        return None  # planning reports what is wrong with it

@@ -27,13 +27,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...errors import QueryError
 from ...sql.clauses import is_semi_or_anti, joined
 from ...sql.dialect import relation_names, relation_of, relations_around, walk_same_query
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 from .same_names import name_relation
-from .stars import names_of
+from .stars import names_if_known
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
 """Clauses in which a name refers to a select item first."""
@@ -199,8 +198,5 @@ def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
 
 def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:
     """Returns a relation's columns in lower case. None if unknown."""
-    try:
-        names = names_of(relation, ask)
-    except QueryError:
-        return None  # planning reports what is wrong with it
+    names = names_if_known(relation, ask)
     return None if names is None else frozenset(map(str.lower, names))

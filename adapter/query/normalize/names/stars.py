@@ -24,6 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ...aggregates.types import types_query
+from ...errors import QueryError
 from ...sql.clauses import is_semi_or_anti, joined, left_out, passes_columns
 from ...sql.dialect import DIALECT
 from ...sql.functions import QueryRunner
@@ -148,6 +149,15 @@ def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
         return names
     types = types_of(relation, ask)
     return None if types is None else [*types]
+
+
+def names_if_known(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    """Returns the column names of a relation as `names_of` does; None also if the session rejects it, which planning
+    reports."""
+    try:
+        return names_of(relation, ask)
+    except QueryError:
+        return None
 
 
 def _names(relation: exp.Expr) -> list[str] | None:

@@ -16,11 +16,16 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...frontend import hints
+from ...sql.clauses import first_aggregate, set_filters
 from ...sql.dialect import canonical, correlated_columns, sql
 from ...sql.nodes import every, quoted_column, replace_each, star_without, with_notes_of
-from . import correlated_limits, orders
+from ..compared_types import split_correlation
+from . import orders
 
 RANK = "__rank"
+_LIMITED, _WITHIN, _ITEM = "__limited", "__within_", "__item_"
+_CORRELATED = {"kind", "expressions", "from_", "from", "joins", "where", "order", "limit", "offset", "hint"}
+"""Clauses of a correlated query that can be ranked."""
 
 
 def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
@@ -49,7 +54,7 @@ def _as_rank(select: exp.Select) -> exp.Select | None:
         return None
     if not (asked := correlated_columns(select)):
         return rewrite_as_rank(select.copy())
-    within = rank_within_outer_rows(select)
+    within = rank_within_compared(select)
     if within is None:
         raise QueryError(
             f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
@@ -59,13 +64,69 @@ def _as_rank(select: exp.Select) -> exp.Select | None:
     return within
 
 
-def rank_within_outer_rows(select: exp.Select) -> exp.Select | None:
-    """Rewrites a correlated query with LIMIT as one over rows ranked within the compared columns. None if impossible.
+def rank_within_compared(query: exp.Select) -> exp.Select | None:
+    """Returns a correlated query with LIMIT as one over rows ranked within the compared columns, which isn't correlated
+    below its comparison with the outer row. None if it is correlated by other predicates than equalities of one type, or
+    groups.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> from ..compared_types import note_type
+    >>> tree = parse("select (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
+    >>> for column in tree.find_all(exp.Column):
+    ...     note_type(column, "bigint")
+    >>> print(sql(rank_within_compared(tree.expressions[0].this.this)))
+    SELECT MAX(__limited.`v`) FROM (SELECT v, __within_0 FROM (SELECT o.v AS `v`, o.k AS `__within_0`, \
+ROW_NUMBER() OVER (PARTITION BY o.k ORDER BY o.ts DESC) AS __rank FROM o WHERE o.w > 1) AS ranked WHERE __rank <= 1) \
+AS __limited WHERE __limited.`__within_0` = e.k
 
     Raises:
         QueryError: the LIMIT has no order, or isn't a number of rows.
     """
-    return correlated_limits.rank_within_compared(select, rewrite_as_rank)
+    place = query.parent
+    while isinstance(place, exp.Subquery | exp.Paren):
+        place = place.parent
+    is_value = not isinstance(place, exp.In | exp.Exists | exp.Any | exp.All | exp.Lateral)
+    if isinstance(place, exp.SetOperation | exp.From | exp.Join) or (is_value and not _is_first_row(query)):
+        return None
+    if {name for name, value in query.args.items() if value} - _CORRELATED or first_aggregate(
+        query
+    ) is not None:
+        return None
+    stars = [item for item in query.expressions if item.is_star]
+    if query.find(exp.Window) or (stars and is_value):
+        return None
+    tests = split_correlation(query, {id(column) for column in correlated_columns(query)})
+    if tests is None:
+        return None
+    own, pairs = tests
+    below = query.copy()
+    set_filters(below, own)
+    hidden = [f"{_WITHIN}{number}" for number in range(len(pairs))]
+    listed = list(below.expressions)
+    items: list[exp.Expr] = [star_without(hidden)] if stars else []
+    names: list[str] = []
+    for number, item in enumerate(() if stars else list(listed)):
+        name = item.alias_or_name
+        names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
+        listed[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
+        items.append(with_notes_of(quoted_column(names[-1], _LIMITED), listed[number]))
+    keys = [exp.alias_(each.copy(), name, quoted=True) for (each, _), name in zip(pairs, hidden, strict=True)]
+    below.set("expressions", [*listed, *keys])
+    ranked = rewrite_as_rank(below, [each.copy() for each, _ in pairs])
+    if is_value:
+        # There is one row per group, but Spark requires an aggregate.
+        items = [exp.Max(this=item) for item in items]
+    equal = [
+        exp.EQ(this=quoted_column(name, _LIMITED), expression=other.copy())
+        for (_, other), name in zip(pairs, hidden, strict=True)
+    ]
+    made = exp.Select(expressions=items).from_(ranked.subquery(_LIMITED, copy=False), copy=False)
+    return made.where(*equal, copy=False)
+
+
+def _is_first_row(query: exp.Select) -> bool:
+    limit = query.args.get("limit")
+    return limit is not None and _number_of_rows(limit) == 1 and not query.args.get("offset")
 
 
 def _has_no_effect(select: exp.Select) -> bool:
