@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..sql.dialect import canonical
+from ..aggregates.grouping import resolve
+from ..sql.dialect import canonical, reading_select
 from ..sql.nodes import every, quoted_column, star_without
+
+_JOINED = "joined"
 
 
 def split(select: exp.Select) -> None:
@@ -16,6 +19,9 @@ def split(select: exp.Select) -> None:
     >>> split(tree) or sql(tree)
     'SELECT * EXCEPT (`__0`), `__0` AS `k` FROM (SELECT d.* EXCEPT (k), e.k AS `__0` FROM e JOIN d ON d.k = e.k) AS joined'
     """
+    # Subqueries keep their own columns, and ask for those of the rows by the name of a relation.
+    asked = {id(each) for each in every(select, exp.Column) if reading_select(each) is select}
+    aliases = _aliases_read(select)
     below = exp.Select()
     for clause in ("from_", "from", "joins", "laterals", "where"):
         if value := select.args.get(clause):
@@ -28,31 +34,38 @@ def split(select: exp.Select) -> None:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for column in list(every(select, exp.Column)):
-        if isinstance(column.this, exp.Star) or id(column) in in_stars:
-            continue  # names in EXCEPT aren't values
+        is_own = column.find_ancestor(exp.Select) is select
+        # Names in EXCEPT aren't values.
+        if isinstance(column.this, exp.Star) or id(column) in in_stars or not (is_own or id(column) in asked):
+            continue
         key = canonical(column)
         if key not in names:
-            if not column.table and _is_alias(column, select):
+            if id(column) in aliases:
                 continue
             name = column.name if not stars and column.name.lower() not in taken else f"__{len(names)}"
             taken.add(name.lower())
             names[key] = name
             below.append("expressions", exp.alias_(column.copy(), name, quoted=True))
-        item = column.parent if isinstance(column.parent, exp.Select) else None
-        made = quoted_column(names[key])
-        column.replace(exp.alias_(made, column.name, quoted=True) if item is select else made)
+        made = quoted_column(names[key], None if is_own else _JOINED)
+        column.replace(exp.alias_(made, column.name, quoted=True) if column.parent is select else made)
     if not below.expressions:
         below.append("expressions", exp.alias_(exp.true(), "anything"))
     if stars:
         rest = [item for item in select.expressions if not item.is_star]
         select.set("expressions", [star_without(names.values()), *rest])
-    select.from_(below.subquery("joined", copy=False), copy=False)
+    select.from_(below.subquery(_JOINED, copy=False), copy=False)
 
 
-def _is_alias(column: exp.Column, select: exp.Select) -> bool:
-    """Whether an unqualified name in GROUP BY, HAVING or ORDER BY is a select alias."""
-    inside = column.find_ancestor(exp.Group, exp.Order, exp.Having)
-    return inside is not None and any(
-        isinstance(item, exp.Alias) and item.alias.lower() == column.name.lower()
-        for item in select.expressions
-    )
+def _aliases_read(select: exp.Select) -> set[int]:
+    """Returns the identities of the unqualified names in GROUP BY, HAVING and ORDER BY that are select aliases."""
+    aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    clauses = [
+        clause for name in ("group", "having", "order") if (clause := select.args.get(name)) is not None
+    ]
+    names = (each for clause in clauses for each in every(clause, exp.Column) if not each.table)
+    return {
+        id(each)
+        for each in names
+        if each.name.lower() in aliases
+        and (each.find_ancestor(exp.Group, exp.Select) is select or resolve(each, select) is not each)
+    }

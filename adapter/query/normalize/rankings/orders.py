@@ -13,6 +13,8 @@ from ..names.stars import columns_of
 CUTS = ("limit", "offset", "fetch")
 """Clauses that cut off rows."""
 _ITEM = "item_of_select_list"
+_HOLDERS = (exp.Ordered, exp.Window, exp.AggFunc)
+"""What prints an expression in it so that it needs no brackets."""
 
 
 def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
@@ -40,12 +42,12 @@ def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
 
 def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
     """Returns the expressions of an ORDER BY (from `expand_order`) with aliases replaced by their items."""
-    by_name = _by_name(select)
+    by_name = items_by_name(select)
     found = []
     for each in order.expressions:
         copy = each.copy()
         if not _is_item(copy.this):
-            copy.set("this", _with_items(copy.this, by_name))
+            copy.set("this", with_items(copy.this, by_name))
         found.append(copy)
     return found
 
@@ -60,7 +62,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     >>> sql(outer.find(exp.Subquery).this.expressions[2]), sql(order).strip()
     ('w AS `__sorted_by_0`', 'ORDER BY p + 1, `__sorted_by_0`')
     """
-    by_name = _by_name(select)
+    by_name = items_by_name(select)
     by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
     names = {item.output_name.lower() for item in select.expressions} - {""}
     visible = list(select.expressions)
@@ -74,7 +76,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
         name = by_text.get(canonical(each.this))
         if name is None:
             name = f"__sorted_by_{len(hidden)}"
-            value = each.this if _is_item(each.this) else _with_items(each.this, by_name)
+            value = each.this if _is_item(each.this) else with_items(each.this, by_name)
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(name)
         each.set("this", quoted_column(name))
@@ -96,17 +98,18 @@ def _is_item(node: exp.Expr) -> bool:
     return bool(node.meta.get(_ITEM))
 
 
-def _with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
-    """Returns an expression with aliases replaced by their items."""
+def with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
+    """Returns a copy of an expression with items in place of their aliases (`items_by_name`)."""
     made = exp.paren(node.copy())
     for column in list(every(made, exp.Column)):
         if not column.table and (item := by_name.get(column.name.lower())) is not None:
-            is_all = column.parent is made
-            column.replace(item.copy() if is_all or isinstance(item, exp.Column) else exp.paren(item.copy()))
+            is_whole = column.parent is made or isinstance(column.parent, _HOLDERS)
+            is_bare = is_whole or isinstance(item, exp.Column)
+            column.replace(item.copy() if is_bare else exp.paren(item.copy()))
     return made.this
 
 
-def _by_name(select: exp.Select) -> dict[str, exp.Expr]:
+def items_by_name(select: exp.Select) -> dict[str, exp.Expr]:
     """Maps names to their select items. With several relations also items that are plain columns, whose unqualified
     name would be ambiguous."""
     items = (item for item in select.expressions if not item.is_star)

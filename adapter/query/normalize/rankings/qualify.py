@@ -7,11 +7,14 @@ SELECT k FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS _w FRO
 
 from __future__ import annotations
 
-from sqlglot import exp, transforms
+from sqlglot import exp
+from sqlglot.helper import find_new_name
 
-from ...sql.dialect import canonical
+from ...sql.dialect import canonical, reading_select
 from ...sql.nodes import every, replace_each, star_without
 from . import orders
+
+_RELATION, _HIDDEN = "_t", "_w"
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:
@@ -20,23 +23,80 @@ def without_qualify(tree: exp.Query) -> exp.Query:
 
 
 def _over_subquery(select: exp.Select) -> exp.Query | None:
+    """Returns a SELECT with QUALIFY as a filter over a subquery, in which what the filter reads and the SELECT doesn't list
+    are hidden columns. None without QUALIFY.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> tree = parse("select c.k, a + b as v from t as c qualify rank() over (order by v * 2, c.v) < 3 and c.v > w")
+    >>> print(sql(_over_subquery(tree)))
+    SELECT k, v FROM (SELECT c.k, a + b AS v, RANK() OVER (ORDER BY (a + b) * 2, c.v) AS _w, c.v AS _w_2, w FROM t AS c) \
+AS _t WHERE _w < 3 AND _w_2 > w
+    """
     if not select.args.get("qualify"):
         return None
-    had = set(select.named_selects)
-    _replace_by_items(select)
+    below, is_star = select.copy(), select.is_star
+    _name_items(below)
+    visible = list(below.expressions)
+    qualify, distinct = below.args["qualify"], below.args.get("distinct")
+    parts = _parts_over_rows(qualify, below)
     # DISTINCT applies after the filter, and without the filter's columns.
-    distinct = select.args.get("distinct")
-    select.set("distinct", None)
-    made = transforms.eliminate_qualify(select.copy())
-    assert isinstance(made, exp.Select)
+    for clause in ("qualify", "distinct"):
+        below.set(clause, None)
+    named = [item for item in visible if not item.is_star]
+    items = orders.items_by_name(below)
+    columns = {canonical(item.unalias()): exp.column(item.alias_or_name, quoted=True) for item in named}
+    names = set(map(str.lower, below.named_selects))
+    for node, is_in_subquery in parts:
+        if isinstance(node, exp.Column) and not node.table:
+            if not is_star and node.name.lower() not in names:
+                names.add(node.name.lower())
+                below.append("expressions", node.copy())
+            continue
+        text = canonical(node)
+        if text not in columns:
+            columns[text] = exp.column(find_new_name(names, _HIDDEN))
+            names.add(columns[text].name)
+            below.append("expressions", exp.alias_(orders.with_items(node, items), columns[text].name))
+        column = columns[text].copy()
+        if is_in_subquery:
+            column.set("table", exp.to_identifier(_RELATION))
+        node.replace(column)
+    hidden = [item.alias_or_name for item in below.expressions[len(visible) :]]
+    star: exp.Expr = star_without(hidden, quoted=False)
+    made = exp.Select(expressions=[star] if is_star else [*map(_column_above, visible)])
+    made = made.from_(below.subquery(_RELATION, copy=False), copy=False)
+    made.set("where", exp.Where(this=qualify.this))
     made.set("distinct", distinct)
-    inner = made.find(exp.Subquery)
-    assert inner is not None
-    if select.is_star:
-        # The filter's columns aren't part of the star.
-        helpers = (name for name in inner.this.named_selects if name not in had)
-        made.set("expressions", [star_without(helpers, quoted=False)])
     return made
+
+
+def _parts_over_rows(qualify: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, bool]]:
+    """Returns the parts of a QUALIFY that have a value for each row of its SELECT: OVER, aggregates, columns, and those of
+    the SELECT's relations in subqueries. Each comes with whether it is in a subquery."""
+    found: list[tuple[exp.Expr, bool]] = []
+    for node in every(qualify, exp.Window, exp.AggFunc, exp.Column):
+        if node.find_ancestor(exp.Select) is not select:
+            if isinstance(node, exp.Column) and reading_select(node) is select:
+                found.append((node, True))
+        elif node.find_ancestor(exp.Window, exp.AggFunc, exp.Select) is select:
+            found.append((node, False))
+    return found
+
+
+def _name_items(select: exp.Select) -> None:
+    """Names the unnamed items of a SELECT. Changes the tree."""
+    taken = set(select.named_selects)
+    for item in list(select.expressions):
+        if not item.alias_or_name:
+            name = find_new_name(taken, "_c")
+            taken.add(name)
+            item.replace(exp.alias_(item.copy(), name))
+
+
+def _column_above(item: exp.Expr) -> exp.Column:
+    """Returns the column of an item, quoted as there."""
+    name = item.args.get("alias") or item.this
+    return exp.column(item.alias_or_name, quoted=isinstance(name, exp.Identifier) and name.args.get("quoted"))
 
 
 def _with_limit_above(select: exp.Select) -> exp.Select | None:
@@ -61,16 +121,3 @@ ORDER BY `__sorted_by_0` LIMIT 3
         made.set(clause, value)
     made.set("order", None if order is None else above)
     return made
-
-
-def _replace_by_items(select: exp.Select) -> None:
-    """Replaces rankings in QUALIFY by the select items that are equal. Changes the tree."""
-    qualify = select.args["qualify"]
-    listed = {
-        canonical(item.this): item.alias
-        for item in select.expressions
-        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Window)
-    }
-    for window in list(every(qualify, exp.Window)):
-        if (name := listed.get(canonical(window))) is not None:
-            window.replace(exp.column(name, quoted=True))
