@@ -3,17 +3,19 @@ written, or are refused."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from tests.corpus.regressions import LONG, stream
 from tests.differential import duck, planning, tables
 from tests.differential.outcome import EQUAL
+from tests.differential.tables import PIECES, Row
 from tests.differential.tree import Model, Written
 from tests.thorough import mostly_thorough
 
 CLICKS, ORDERS = stream("clicks"), stream("orders")
+_IN = f"c.k in (select o.k from {ORDERS} as o)"
 BESIDE_TABLE = f"from {CLICKS} as c join levels as l on c.u = l.u group by"
 QUERIES = {
     "a table's columns in a subquery of a select list": "select c.k, (select max(u) from levels) as m, count(*) as n "
@@ -61,3 +63,27 @@ def _check(laboratory: duck.Laboratory, text: str) -> None:
 def test_rows_are_those_of_the_query_as_written(laboratory: duck.Laboratory, name: str) -> None:
     laboratory.show(tables.make(3))
     _check(laboratory, QUERIES[name])
+
+
+@pytest.mark.parametrize(
+    "test",
+    mostly_thorough(
+        [
+            f"({_IN}) = false",
+            f"coalesce({_IN}, c.u > 1)",
+            f"({_IN}) is null",
+            f"if({_IN}, false, c.u = 2) is null",
+            f"({_IN}) <=> null",
+        ],
+        [f"({_IN}) = false"],
+    ),
+)
+def test_a_later_null_counts_for_each_row_that_in_tests(laboratory: duck.Laboratory, test: str) -> None:
+    def rows(*found: tuple[str | None, int]) -> list[Row]:
+        return [(datetime(2024, 3, 4, 8, tzinfo=timezone.utc), *each, 1, None, None) for each in found]
+
+    click = [(*each, *[None] * 5) for each in rows(("a", 1), ("b", 2), (None, 2))]
+    laboratory.put("clicks", tables.CLICKS, [click, *[[]] * (PIECES - 1)])
+    laboratory.put("orders", tables.ORDERS, [rows(("a", 1)), *[[]] * (PIECES - 2), rows((None, 2))])
+    laboratory.tables = None
+    _check(laboratory, f"select c.k, c.u from {CLICKS} as c where {test}")

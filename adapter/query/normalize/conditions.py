@@ -527,9 +527,14 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     found = _equated(wanted, alias, names)
     if not isinstance(over, exp.In):
         return found or None
-    if over.find_ancestor(exp.Not, exp.Or, exp.Case) is not None:
+    clause = over.find_ancestor(exp.Where, exp.Join, exp.Select)
+    assert clause is not None
+    # In a select list, Spark returns false for NULL.
+    tests = [over] if isinstance(clause, exp.Select) else conjuncts(clause.args.get("on") or clause.this)
+    is_test = any(over is each for each in tests)
+    if not is_test or over.find_ancestor(exp.Not, exp.Or, exp.Case) is not None:
         return None  # its value depends on NULLs among all rows
-    if over.find_ancestor(exp.Where) is not None:
+    if isinstance(clause, exp.Where):
         found |= _equality_of_in(over, query, alias, names)
     return found or None
 
