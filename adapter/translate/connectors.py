@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlglot import exp
 
 from ..util.redaction import has_secrets
-from .errors import Note, Untranslatable
+from .errors import Notes, Untranslatable
 from .files import SourceTable
 from .flink_parser import ddl_name
 from .intervals import duration
@@ -46,16 +47,6 @@ _STARTING_OFFSETS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _IGNORED = re.compile(
     r"sink\.|properties\.group\.id|fields\.|rows-per-second|number-of-rows|.*(-|\.)rate$|scan\.parallelism"
 )
-
-
-def source_entry(table: CreateTable, is_looked_up: bool, notes: list[Note]) -> SourceTable:
-    """Returns the entry of a table in sources.yml.
-
-    Args:
-        is_looked_up: whether models read it as a static or an external table.
-        notes: gets a note on each option that has no translation, or one to check.
-    """
-    return _Connector(table, notes).source_entry(is_looked_up)
 
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -126,16 +117,24 @@ def _with_variables(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", r"{{ env_var('\1') }}", text)
 
 
-class _Connector:
-    """The connector of a table. `_left` holds the options that haven't been translated yet."""
+class TableConnector:
+    """The connector of a table. `_left` holds the options that haven't been translated yet.
 
-    def __init__(self, table: CreateTable, notes: list[Note]) -> None:
+    Args:
+        notes: gets a note on each option that has no translation, or one to check.
+    """
+
+    def __init__(self, table: CreateTable, notes: Notes) -> None:
         self._table, self._notes = table, notes
         self._left = {name: _with_variables(value) for name, value in table.options.items()}
         self._connection: dict[str, str] = {}
 
     def source_entry(self, is_looked_up: bool) -> SourceTable:
-        """See the function `source_entry`."""
+        """Returns the entry of a table in sources.yml.
+
+        Args:
+            is_looked_up: whether models read it as a static or an external table.
+        """
         table = self._table
         connector = self._pop("connector")
         if connector == "jdbc":
@@ -164,7 +163,7 @@ class _Connector:
         return self._left.pop(name, default)
 
     def _note(self, text: str) -> None:
-        self._notes.append(Note(self._table.line, text))
+        self._notes.add(self._table.line, text)
 
     def _stream_settings(self, connector: str) -> dict[str, Any]:
         if connector in ("kafka", "upsert-kafka"):
@@ -266,7 +265,9 @@ class _Connector:
                 self._connection[ours] = self._pop(flink)
         for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
             if flink in self._left:
-                found["cache_ttl"] = _duration(self._pop(flink))
+                found["cache_ttl"] = self._pop(flink)
+                with suppress(Untranslatable):
+                    found["cache_ttl"] = duration(found["cache_ttl"])
         if retries := self._pop("lookup.max-retries"):
             found["retries"] = int(retries) if retries.isdigit() else retries
         for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
@@ -274,10 +275,3 @@ class _Connector:
         if self._connection:
             found["connection"] = self._table.name
         return found
-
-
-def _duration(text: str) -> str:
-    try:
-        return duration(text)
-    except Untranslatable:
-        return text

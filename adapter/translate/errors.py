@@ -21,6 +21,14 @@ class Note:
         return f"line {self.line}: {without_recognised(self.text)}"
 
 
+class Notes(list[Note]):
+    """The notes on a script."""
+
+    def add(self, at: exp.Expr | int, text: str) -> None:
+        """Adds a note on a line, or on the line of a node."""
+        self.append(Note(at if isinstance(at, int) else line_of(at) or 0, text))
+
+
 class Untranslatable(Exception):
     """Raised for a query that has no translation. Its model is written as a comment."""
 

@@ -12,7 +12,6 @@ from ..util.redaction import without_recognised
 from .errors import Note
 from .queries import escaped, quote
 from .relations import NamedRelation
-from .script import Statement
 
 SOURCE = "flink"
 """The source in sources.yml that has the tables of a script."""
@@ -63,11 +62,6 @@ class Seed:
     rows: str
     types: dict[str, str]
     event_time: str | None
-
-
-def disabled(name: str, statement: Statement, problems: list[Note]) -> Model:
-    """Returns the model of a statement that can't be translated."""
-    return Model(name, statement.line, statement.comments, problems=problems, originals=[statement.text])
 
 
 def disable_reader(model: Model, models: Mapping[str, Model]) -> bool:

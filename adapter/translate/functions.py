@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..query.sql.dialect import DIALECT, function_name
 from ..query.sql.nodes import every
 from ..query.sql.spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
-from .errors import Note, Untranslatable, line_of
+from .errors import Notes, Untranslatable
 from .similar_to import regular_expression
 
 Args = list[exp.Expr]
@@ -200,7 +200,7 @@ class Functions:
     types: ColumnTypes
     own: Mapping[str, int]
     """Lines of the functions that the script creates."""
-    notes: list[Note]
+    notes: Notes
 
     def translate(self, tree: exp.Query) -> None:
         """Writes Spark's functions in a query. Changes the tree.
@@ -234,14 +234,11 @@ class Functions:
             condition = clause.args.get("on") if isinstance(clause, exp.Join) else clause.this
             for called in every(condition, exp.Func) if condition is not None else ():
                 if function_name(called) in _CLOCKS:
-                    self._note(
+                    self.notes.add(
                         clause,
                         "a filter by the current time: now is the watermark here, and without a window a row leaves the "
                         "result when it no longer passes. In Flink now is the clock, and a row that has passed stays.",
                     )
-
-    def _note(self, node: exp.Expr, text: str) -> None:
-        self.notes.append(Note(line_of(node) or 0, text))
 
     def _translate_call(self, node: exp.Anonymous) -> exp.Expr:
         name = node.name.lower()
@@ -261,7 +258,7 @@ class Functions:
             )
         if (made := RENAMED.get(name.upper())) is not None:
             if name == "collect":
-                self._note(node, "COLLECT() gives a MULTISET, and here collect_list() an ARRAY.")
+                self.notes.add(node, "COLLECT() gives a MULTISET, and here collect_list() an ARRAY.")
             try:
                 return made(node.expressions)
             except IndexError:
@@ -281,7 +278,7 @@ class Functions:
         if sides == ["int", "int"]:
             return exp.IntDiv(this=node.left.copy(), expression=node.right.copy())
         if set(sides) <= {"int", None}:
-            self._note(
+            self.notes.add(
                 node,
                 f"'{node.sql(dialect=DIALECT)}': if both are integers, Flink drops the remainder and Spark doesn't. Write "
                 "'a div b' then.",
@@ -294,7 +291,7 @@ class Functions:
         if index.is_string or kind.startswith("map"):
             return node
         if not kind.startswith("array"):
-            self._note(
+            self.notes.add(
                 node,
                 f"'{node.sql(dialect=DIALECT)}' is read as an element of an array, counted from 1. If it is a map, write "
                 "element_at(map, key).",
@@ -311,7 +308,7 @@ class Functions:
         if kind == "int":
             return exp.cast(node.copy(), "bigint")
         if kind is None:
-            self._note(
+            self.notes.add(
                 inner,
                 f"'{inner.sql(dialect=DIALECT)}': if it is of integers, Flink drops the remainder and Spark doesn't. Cast "
                 "it to BIGINT then.",
@@ -320,7 +317,7 @@ class Functions:
 
     def _translate_first(self, node: exp.Expr) -> exp.Expr:
         if not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
-            self._note(
+            self.notes.add(
                 node,
                 "FIRST_VALUE and LAST_VALUE take the order in which rows come. Write min_by(value, time) for the first one, "
                 "and max_by(value, time) for the last one.",

@@ -11,7 +11,7 @@ from sqlglot import exp
 from ..query.sql import intervals as lengths
 from ..query.sql.dialect import DIALECT
 from . import connectors, files, intervals, planning, sinks
-from .errors import Note, Untranslatable
+from .errors import Note, Notes, Untranslatable
 from .functions import ColumnTypes
 from .queries import Writer, Written, last_rows
 from .relations import NamedRelation, Versions, columns_of, ctes_of
@@ -61,7 +61,7 @@ class _Translator:
 
     script: list[Statement]
     name: str
-    notes: list[Note] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     tables: dict[str, CreateTable] = field(default_factory=dict)
     relations: dict[str, NamedRelation] = field(default_factory=dict)
     models: dict[str, files.Model] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class _Translator:
             elif isinstance(what, Insert | CreateTable) and self._fills_first(what.name, statement):
                 self._add_sink(what.name)
             elif isinstance(what, Function):
-                self._note(
+                self.notes.add(
                     statement.line, f"the function {what.name} is your own; models that call it are disabled."
                 )
             elif isinstance(what, Other):
@@ -103,7 +103,7 @@ class _Translator:
         self._refuse_names_that_differ_in_case()
         sources = self._sources()
         seeds = list(self._seeds())
-        planning.check(self.models, sources, seeds, self._note)
+        planning.check(self.models, sources, seeds, self.notes.add)
         files.disable_readers(self.models)
         texts = files.texts(self.name, self.models, sources, seeds)
         return Translation(texts, sorted(set(self.notes)))
@@ -123,17 +123,14 @@ class _Translator:
         for table in self.tables.values():
             names = [each.name.lower() for each in table.columns]
             if len(set(names)) < len(names):
-                self._note(
+                self.notes.add(
                     table.line,
                     f"columns of {table.name} differ in the case of their names only, and are one in Spark.",
                 )
 
-    def _note(self, line: int, text: str) -> None:
-        self.notes.append(Note(line, text))
-
     def _refuse(self, model: files.Model, text: str, line: int | None = None) -> None:
         """Disables a model, with a note."""
-        self._note(line or model.line, text)
+        self.notes.add(line or model.line, text)
         model.problems.append(self.notes[-1])
 
     # -- statements ----------------------------------------------------------------------------------
@@ -146,7 +143,7 @@ class _Translator:
             what = statement.what
             if isinstance(what, CreateTable | View):
                 if what.name in created:
-                    self._note(
+                    self.notes.add(
                         statement.line,
                         f"{what.name} is created twice; this definition is used, also in statements before it.",
                     )
@@ -158,14 +155,14 @@ class _Translator:
                 if what.query is not None:
                     self._add_insert(Insert(what.name, (), {}, what.query), statement)
                 if what.left_out:
-                    self._note(
+                    self.notes.add(
                         statement.line,
                         f"{' '.join(what.left_out)} of {what.name} has no counterpart and is left out.",
                     )
                 for column in what.columns:
                     if column.is_processing_time:
                         self.processing_times.add(column.name)
-                        self._note(statement.line, processing_time_note(column.name))
+                        self.notes.add(statement.line, processing_time_note(column.name))
                     elif column.type:
                         self.types.declare(column.name, column.type)
             elif isinstance(what, Function):
@@ -187,7 +184,7 @@ class _Translator:
         if table.like is None:
             return
         if table.like not in self.tables:
-            self._note(
+            self.notes.add(
                 table.line, f"{table.name} is LIKE {table.like}, which the script doesn't create before it."
             )
             return
@@ -208,18 +205,20 @@ class _Translator:
     def _add_insert(self, insert: Insert, statement: Statement) -> None:
         table = self.tables.get(insert.name)
         if insert.overwrites:
-            self._note(statement.line, f"INSERT OVERWRITE {insert.name} adds its rows, as INSERT INTO does.")
+            self.notes.add(
+                statement.line, f"INSERT OVERWRITE {insert.name} adds its rows, as INSERT INTO does."
+            )
         try:
             rows = sinks.values_of(insert, table)
         except Untranslatable as problem:
-            self._note(problem.line or statement.line, str(problem))
+            self.notes.add(problem.line or statement.line, str(problem))
             return
         if rows is None:
             self.inserts.setdefault(insert.name, []).append((insert, statement))
         elif insert.name in self.seeds:
             first, _, more = rows.partition("\n")
             if not self.seeds[insert.name].startswith(f"{first}\n"):
-                self._note(
+                self.notes.add(
                     statement.line,
                     f"the rows of {insert.name} have other columns than those before; they are left out.",
                 )
@@ -238,7 +237,7 @@ class _Translator:
             more = ""
             if setting.name == "table.local-time-zone":
                 more = f" Give the windows that follow the wall clock time_zone='{setting.value}'."
-            self._note(line, f"SET '{setting.name}' has no counterpart and is left out.{more}")
+            self.notes.add(line, f"SET '{setting.name}' has no counterpart and is left out.{more}")
 
     def _add_other(self, what: Other, statement: Statement, number: int) -> None:
         if what.problem is None:
@@ -248,16 +247,19 @@ class _Translator:
                 if is_known
                 else "isn't translated: it is no statement known here"
             )
-            self._note(statement.line, f"{what.words} … {means}.")
+            self.notes.add(statement.line, f"{what.words} … {means}.")
             return
-        self._note(statement.line, what.problem)
+        self.notes.add(statement.line, what.problem)
         name = relation_name([what.sink]) if what.sink else f"query_{number}"
         if (
             what.sink is not None
             and name not in self.inserts
             and what.words.upper().split()[1:2] != ["TABLE"]
         ):
-            self.models[name] = files.disabled(name, statement, [Note(statement.line, what.problem)])
+            note = Note(statement.line, what.problem)
+            self.models[name] = files.Model(
+                name, statement.line, statement.comments, problems=[note], originals=[statement.text]
+            )
             self.relations[name] = NamedRelation(name, f"ref('{name}')")
 
     # -- relations -----------------------------------------------------------------------------------
@@ -287,12 +289,12 @@ class _Translator:
         is_filled = name in self.inserts or name in self.seeds
         for column in () if is_filled else connectors.unknown_metadata(table):
             table.columns.remove(column)
-            self._note(
+            self.notes.add(
                 table.line,
                 f"{name} has no metadata column {column.metadata} here, so its column {column.name} is left out.",
             )
         if name not in self.tables and name not in self.inserts:
-            self._note(
+            self.notes.add(
                 read_at,
                 f"the script doesn't create {name}. It is read from JSON files in data/{name}, with the columns that they "
                 "have: say in sources.yml what it is.",
@@ -326,9 +328,9 @@ class _Translator:
             if isinstance(lag, exp.Sub) and isinstance(lag.this, exp.Column) and lag.this.name == column:
                 return intervals.length(lag.expression)
         except Untranslatable as problem:
-            self._note(table.line, str(problem))
+            self.notes.add(table.line, str(problem))
             return "0 seconds"
-        self._note(
+        self.notes.add(
             table.line,
             f"the WATERMARK of {table.name} isn't a column minus an interval. Write config watermark in the models.",
         )
@@ -396,18 +398,18 @@ class _Translator:
         table = self._table(name)
         given = self.inserts[name]
         if name in self.seeds:
-            self._note(
+            self.notes.add(
                 given[0][1].line,
                 f"the rows of INSERT INTO {name} VALUES are left out: {name} is a model of the other INSERTs.",
             )
             del self.seeds[name]
         connector = table.options.get("connector")
         if name not in self.tables:
-            self._note(
+            self.notes.add(
                 given[0][1].line, f"the script doesn't create {name}, so its columns are named by the query."
             )
         if connector and connector not in connectors.SINKS:
-            self._note(
+            self.notes.add(
                 table.line,
                 f"the connector {connector} isn't written: the rows are in the table {name}. With config changelog=true, "
                 f"{name}__changes has each change of it.",
@@ -494,7 +496,7 @@ class _Translator:
         if lengths.parse(delay):
             model.config["watermark"] = delay
         if len(delays) > 1:
-            self._note(
+            self.notes.add(
                 model.line,
                 f"{model.name} reads tables with different watermarks; its own is the longest, {delay}.",
             )
@@ -506,7 +508,7 @@ class _Translator:
         try:
             found = intervals.duration(text)
         except Untranslatable as problem:
-            self._note(line, str(problem))
+            self.notes.add(line, str(problem))
             return {}
         return {config: found} if lengths.parse(found) else {}
 
@@ -525,12 +527,12 @@ class _Translator:
                 if lengths_of_time:
                     found["state_ttl"] = max(lengths_of_time, key=lengths.parse)
                 if len(lasts) > 1:
-                    self._note(
+                    self.notes.add(
                         statement.line,
                         f"STATE_TTL differs by table; state_ttl is the longest, {found.get('state_ttl')}.",
                     )
             else:
-                self._note(
+                self.notes.add(
                     statement.line, f"the hint {name}({arguments}) has no counterpart and is left out."
                 )
         return found
@@ -557,8 +559,8 @@ class _Translator:
         for name in self.sources:
             is_looked_up = name in self.looked_up or self._is_versioned(name)
             # A table that the script doesn't create has a note already, where it is read.
-            notes = self.notes if name in self.tables else []
-            found[name] = connectors.source_entry(self._table(name), is_looked_up, notes)
+            notes = self.notes if name in self.tables else Notes()
+            found[name] = connectors.TableConnector(self._table(name), notes).source_entry(is_looked_up)
         return found
 
     def _is_versioned(self, name: str) -> bool:

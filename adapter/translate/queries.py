@@ -14,7 +14,7 @@ from ..query.sql.nodes import every
 from ..query.windows.expansion import WINDOW_COLUMNS
 from ..query.windows.windows import KINDS
 from . import intervals
-from .errors import Note, Untranslatable, line_of
+from .errors import Notes, Untranslatable, line_of
 from .flink_parser import WINDOW, WindowCall, ddl_name
 from .functions import PROCESSING_TIME, ColumnTypes, Functions
 from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
@@ -69,7 +69,7 @@ class Writer:
     """Lines of the functions that the script creates."""
     processing_times: set[str]
     """Names of columns with the processing time."""
-    notes: list[Note]
+    notes: Notes
 
     def written(self, query: exp.Query) -> Written:
         """Translates a query. Changes the tree."""
@@ -126,12 +126,10 @@ class Writer:
             return f"{{{{ {found.call} }}}}"
         if found.connector != "jdbc":
             return f"{{{{ stream({found.call}) }}}}"
-        self.notes.append(
-            Note(
-                line_of(table) or 0,
-                f"{found.name} is a table of a database. A join with it looks its rows up for the keys of each micro-batch, "
-                "so later changes of it don't reach rows that came before.",
-            )
+        self.notes.add(
+            table,
+            f"{found.name} is a table of a database. A join with it looks its rows up for the keys of each micro-batch, so "
+            "later changes of it don't reach rows that came before.",
         )
         result.looked_up.add(found.name)
         return f"{{{{ {found.call} }}}}"
@@ -189,7 +187,7 @@ class Writer:
                 if is_processing_time(inner) or (
                     name in self.processing_times and item.alias_or_name == name
                 ):
-                    self.notes.append(Note(line_of(item) or 0, processing_time_note(item.alias_or_name)))
+                    self.notes.add(item, processing_time_note(item.alias_or_name))
                 else:
                     kept.append(item)
             select.set("expressions", kept)

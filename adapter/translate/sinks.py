@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ..query.sql.dialect import DIALECT
 from ..query.sql.nodes import every
-from .errors import Note, Untranslatable
+from .errors import Notes, Untranslatable
 from .flink_parser import Tokenizer
 from .functions import ColumnTypes
 from .relations import Resolve, columns_of, ctes_of
@@ -21,7 +21,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 def inserted(
-    insert: Insert, table: CreateTable, resolve: Resolve, types: ColumnTypes, notes: list[Note], line: int
+    insert: Insert, table: CreateTable, resolve: Resolve, types: ColumnTypes, notes: Notes, line: int
 ) -> exp.Query:
     """Returns the query of an INSERT with the names and types of the table's columns."""
     query = insert.query
@@ -43,12 +43,10 @@ def inserted(
         found = columns_of(select, resolve, ctes_of(query))
         if any(item.is_star for item in select.expressions):
             if found is None:
-                notes.append(
-                    Note(
-                        line,
-                        f"INSERT INTO {table.name} SELECT *: Flink goes by the order of columns, which isn't known here, "
-                        "and the model by their names. Write the columns.",
-                    )
+                notes.add(
+                    line,
+                    f"INSERT INTO {table.name} SELECT *: Flink goes by the order of columns, which isn't known here, and "
+                    "the model by their names. Write the columns.",
                 )
                 return query
             if [*found, *partition] == names and not partition:
