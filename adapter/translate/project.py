@@ -365,9 +365,16 @@ class _Translator:
         model = files.Model(table.name, table.line, [what])
         self.models[table.name] = model
         writer = Writer(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
-        self._write(
-            model, lambda: writer.written(query), {"event_time": relation.event_time} if is_timed else None
-        )
+
+        def written() -> Written:
+            if is_message and table.options["connector"] == "upsert-kafka":
+                raise Untranslatable(
+                    f"{table.name} is of upsert-kafka and has metadata columns, and a source has either a key or the "
+                    "metadata of messages. Leave these columns out."
+                )
+            return writer.written(query)
+
+        self._write(model, written, {"event_time": relation.event_time} if is_timed else None)
         relation.is_inlined = not is_timed
         relation.reads = model.reads
 

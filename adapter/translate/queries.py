@@ -227,8 +227,11 @@ class Writer:
                 select.where(on, copy=False)
             value = found.expressions[0]
             columns = found.args["alias"].columns if found.args.get("alias") else []
+            kind = self.types.of(value) or ""
+            if kind.startswith("map") and len(columns) == 1:
+                raise Untranslatable("UNNEST of a MULTISET: write LATERAL VIEW explode(map_keys(…)).", found)
             # Several columns are the fields of an array's rows, or the keys and values of a map.
-            is_rows = len(columns) > 1 and not (self.types.of(value) or "").startswith("map")
+            is_rows = kind.startswith("array<struct") or (len(columns) > 1 and not kind.startswith("map"))
             generator = (exp.Inline if is_rows else exp.Explode)(this=value.copy())
             alias = exp.TableAlias(this=exp.to_identifier(found.alias or "unnested"), columns=columns)
             join.pop()

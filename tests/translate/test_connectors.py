@@ -244,3 +244,15 @@ JOIN c FOR SYSTEM_TIME AS OF t.p ON c.id = t.id;""",
     assert lookup == {"dbtable": "c", "connection": "c"}
     output = yaml.safe_load(made.files["profiles.yml"])["x"]["outputs"]["dev"]
     assert output["connections"] == {"c": {"url": "{{ env_var('DBT_ENV_SECRET_C_URL', '') }}"}}
+
+
+def test_a_table_of_changes_with_metadata_is_refused() -> None:
+    """A source takes the columns out of messages and has a key, or has the messages and their metadata."""
+    made = translated(
+        "'connector' = 'upsert-kafka', 'topic' = 'a', 'value.format' = 'json'",
+        "id INT, at TIMESTAMP(3) METADATA FROM 'timestamp', PRIMARY KEY (id) NOT ENFORCED",
+    )
+    assert (
+        "Not translated, line 1: t is of upsert-kafka and has metadata columns" in made.files["models/t.sql"]
+    )
+    assert "it reads t, which is disabled" in made.files["models/s.sql"]

@@ -514,7 +514,7 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
     assert "The versions of last_rates aren't known" in model(made, "query_1")
 
 
-TAGS = """CREATE TABLE t (id INT, tags ARRAY<STRING>, more ARRAY<INT>, p AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+TAGS = """CREATE TABLE t (id INT, tags ARRAY<STRING>, more ARRAY<INT>, one ARRAY<ROW<x INT>>, bag MULTISET<STRING>, p AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');"""
 
 
@@ -530,6 +530,9 @@ WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');"""
             "SELECT id, tag FROM t LEFT JOIN UNNEST(tags) AS u (tag) ON TRUE",
             "LATERAL VIEW OUTER EXPLODE(tags) u AS tag",
         ),
+        ("SELECT id, x FROM t CROSS JOIN UNNEST(one) AS u (x)", "LATERAL VIEW INLINE(one) u AS x"),
+        ("SELECT id, x FROM t CROSS JOIN UNNEST(one) AS u", "LATERAL VIEW INLINE(one) u"),
+        ("SELECT id, tag FROM t CROSS JOIN UNNEST(bag) AS u (tag)", "UNNEST of a MULTISET"),
         ("SELECT id, tag FROM t LEFT JOIN UNNEST(tags) AS u (tag) ON tag <> 'x'", "ON with a condition"),
         ("SELECT id, tag FROM t CROSS JOIN UNNEST(tags, more) AS u (tag, n)", "UNNEST of several arrays"),
         (
