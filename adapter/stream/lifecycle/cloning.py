@@ -26,7 +26,7 @@ from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
 from ..iceberg.ownership import owned_table
 from ..iceberg.table import IcebergTable, load
-from ..progress.position import Position, read_position
+from ..progress.position import Position, read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import effect_on
@@ -254,9 +254,9 @@ def _copy(
     if out is not None:
         # The position in an append commit doesn't count that commit's rows (`own_rows`), so they are subtracted here.
         summary = original.tables[TABLE][0].last_summary()
-        total = out.rows_out + sink.own_rows(summary)
+        out = replace(out, rows_out=out.rows_out + sink.own_rows(summary))
         own = sink.own_rows({"added-records": str(rows)})
-        position = replace(out, model=model.name, query_id=query_id, rows_out=total - own)
+        position = replace(out, model=model.name, query_id=query_id, rows_out=out.rows_out - own)
         append("table.clone", model, sink.table, copied, position.properties())
     with around("clone.checkpoint", model.name):
         model.storage.delete(model.checkpoint)
@@ -266,8 +266,9 @@ def _copy(
     with around("clone.metadata", model.name):
         model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
     # The progress file doesn't exist yet.
-    last = state or (None if out is None else with_row_counts(original.model, out))
+    last = with_row_counts(original.model, out) if state is None and out is not None else state
     assert last is not None
+    last = with_output_counts(last, out)
     size = made.size() if state is not None else None
     write_progress(model, report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size))
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows)

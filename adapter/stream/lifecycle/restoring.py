@@ -21,11 +21,12 @@ from ..common.session import jvm, working_session
 from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
 from ..iceberg.ownership import name_of
 from ..iceberg.table import IcebergTable, load
-from ..progress.position import read_position
+from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, write_progress
 from ..run.evolve import effect_on
 from ..run.lock import locked
 from ..run.saving import remove, save_before, tables_of
+from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import copy_checkpoint, file_entries, next_snapshots, read_checkpoint
@@ -121,7 +122,7 @@ def _restore(
             restore_table(spark, table, to)
     with around("restore.progress", model.name):
         storage.delete(model.attempt)
-        _report(spark, model, tables)
+        _report(spark, model, program, tables)
     with around("restore.end", model.name):
         storage.delete(model.restoring)
     readers = readers_beyond(storage, tables[TABLE], tables[CHANGELOG])
@@ -241,11 +242,12 @@ def _is_there(spark: SparkSession, file: str) -> bool:
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))
 
 
-def _report(spark: SparkSession, model: StreamModel, tables: Mapping[str, IcebergTable | None]) -> None:
+def _report(
+    spark: SparkSession, model: StreamModel, program: Program, tables: Mapping[str, IcebergTable | None]
+) -> None:
     """Writes the progress file for the model's last epoch after the restore."""
-    found = (tables[kind] for kind in (STATE, TABLE))
-    positions = (read_position(table.last_summary()) for table in found if table is not None)
-    position = next((each for each in positions if each is not None), None)
+    state, target = tables[STATE], sink_of(spark, model, program.upsert).position()
+    position = target if state is None else read_position(state.last_summary())
     if position is not None:
-        size = StateTable(spark, model).size() if tables[STATE] is not None else None
-        write_progress(model, report(position, BatchMetrics(), size))
+        size = None if state is None else StateTable(spark, model).size()
+        write_progress(model, report(with_output_counts(position, target), BatchMetrics(), size))

@@ -206,6 +206,22 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
     )
 
 
+def with_output_counts(position: Position, target: Position | None) -> Position:
+    """Returns the last epoch of a state with the counters of its table's. These may be newer, because the state is written
+    before the output of its epoch.
+
+    Args:
+        target: the last epoch of the table, including its own rows; None if there is none.
+    """
+    if target is None:
+        return position
+    later = {
+        name: max(getattr(position, name), getattr(target, name))
+        for name in ("rows_out", "lookup_requests", "lookup_keys")
+    }
+    return replace(position, **later)
+
+
 def _parse_split(text: str) -> SplitPoint | None:
     if not text:
         return None

@@ -31,7 +31,7 @@ from ..microbatch.loop import Batches
 from ..microbatch.micro_batch import RunContext
 from ..microbatch.read_windows import read_windows
 from ..progress.open_windows import OpenWindowSummary
-from ..progress.position import Position
+from ..progress.position import Position, with_output_counts
 from ..progress.report import note_windows, with_row_counts
 from ..progress.result import StreamResult
 from ..sink.append import Sink
@@ -576,13 +576,8 @@ def _last_position(context: RunContext, found: StoredProgress) -> Position | Non
     """Returns the last committed epoch; None before the first."""
     stateful = context.program.keeps_state
     position = found.state if stateful else found.target
-    if position is not None and found.target is not None:
-        # The state was written before the output of its epoch, so the table's counters may be newer.
-        later = {
-            name: max(getattr(position, name), getattr(found.target, name))
-            for name in ("rows_out", "lookup_requests", "lookup_keys")
-        }
-        position = replace(position, **later)
+    if position is not None:
+        position = with_output_counts(position, found.target)
     return position if position is None or stateful else with_row_counts(context.model, position)
 
 

@@ -84,6 +84,10 @@ def data_files(root: Path) -> set[Path]:
     return {path for path in root.rglob("*.parquet") if not path.name.startswith(".")}
 
 
+def total_rows_out(stream: Stream) -> int:
+    return int((read_progress(stream.model) or {})["total"]["rows_out"])
+
+
 def location(spark: Any, name: str) -> Path:
     return Path(re.sub(r"^file:/+", "/", str(IcebergTable(spark, name).java.location())))
 
@@ -144,6 +148,7 @@ def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPat
     take(stream, "kept")
     assert data_files(root) == files, "no file of rows is written or copied"
     was, batch = stream.rows(), listed(stream.model.storage, stream.model.savepoints)[0].batch
+    emitted = total_rows_out(stream)
     for number in range(2, 5):
         stream.add((number * 1000, f"k{number % 3}", number))
         stream.run()
@@ -153,7 +158,7 @@ def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPat
     assert (stream.rows(), done.kept_as, done.readers) == (was, "before-restore-1", ())
     progress = read_progress(stream.model)
     assert progress is not None
-    assert progress["batch"] == batch
+    assert (progress["batch"], progress["total"]["rows_out"]) == (batch, emitted)
     assert stream.run().rows_in == 3, "the rows since then, and no others"
     kind.is_right()
     # There and back, and on with new rows.

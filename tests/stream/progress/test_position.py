@@ -6,7 +6,12 @@ import itertools
 import json
 from dataclasses import replace
 
-from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Position, read_position
+from dbt.adapters.spark_streaming.stream.progress.position import (
+    PartGrowth,
+    Position,
+    read_position,
+    with_output_counts,
+)
 
 POSITION = Position(
     model="curves",
@@ -86,3 +91,10 @@ def test_no_two_steps_have_one_number() -> None:
     assert [each.number for each in following] == [3999, 4000, 4001, 4002, 5000, 7000]
     assert all(later.is_after(earlier) for earlier, later in itertools.pairwise(following[:4]))
     assert Position("m", "q", batch=-1, flush=1).next(0).step == (0, 0)
+
+
+def test_a_table_counts_what_the_last_epoch_of_its_state_has_emitted() -> None:
+    state = Position("m", "q", 3, rows_in=9, rows_out=4, lookup_requests=2)
+    table = replace(state, rows_in=0, rows_out=6, lookup_requests=1)
+    assert with_output_counts(state, table) == replace(state, rows_out=6)
+    assert with_output_counts(state, None) == state
