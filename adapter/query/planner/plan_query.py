@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -91,11 +91,14 @@ def plan(
         if ask is not None and (unknown := _unknown_column_message(text, ask)):
             raise QueryError(unknown) from problem
         if misspelt := column_names.unknown(domains, text, known or {}):
-            rest = [name for name in domains if name not in misspelt]
-            _plan_without_domains(
-                misspelt,
-                partial(plan, text=text, known=known, ttl=ttl, domains=rest, ask=ask, emission=emission),
-            )
+            # They match no column, and so bound nothing.
+            rest, listed = [name for name in domains if name not in misspelt], ", ".join(map(repr, misspelt))
+            try:
+                plan(text, known, ttl, rest, ask=ask, emission=emission)
+            except UnboundedStateError as unbounded:
+                raise UnboundedStateError(
+                    f"config 'constant_domains' names {listed}, and no column of this query is called so. {unbounded}"
+                ) from unbounded
         if ask is not None and (
             missing := functions.missing_functions(parse(text), functions.session_functions(ask))
         ):
@@ -164,21 +167,6 @@ def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
         if what.event_time is not None and is_path(what.event_time) and relation.lower() in streams:
             return f"; or bound it by time: {event_clock.column_advice(relation, what.event_time)}."
     return None
-
-
-def _plan_without_domains(misspelt: Sequence[str], made: Callable[[], Plan]) -> None:
-    """Plans a query again without the constant_domains that match no column and so bound nothing.
-
-    Raises:
-        UnboundedStateError: the state is still unbounded; the message names those columns.
-    """
-    listed = ", ".join(f"'{name}'" for name in misspelt)
-    try:
-        made()
-    except UnboundedStateError as problem:
-        raise UnboundedStateError(
-            f"config 'constant_domains' names {listed}, and no column of this query is called so. {problem}"
-        ) from problem
 
 
 def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None) -> Plan:
