@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -141,10 +141,8 @@ def _megabytes(folder: Path) -> int:
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(FileNotFoundError):  # renamed when complete
                 size += os.stat(os.path.join(parent, name)).st_size
-            except FileNotFoundError:  # renamed when complete
-                pass
     return round(size / 1e6)
 
 

@@ -12,7 +12,7 @@ from ..query.errors import QueryError
 from ..query.program import Lookup, Program, StreamInput
 from ..query.sql.names import unmarked
 from ..sources.limits import with_row_limit
-from ..sources.stream_source import stream_source
+from ..sources.stream_source import ICEBERG, stream_source
 from ..stream.common.identifiers import joined_name, parts, with_suffix
 from ..stream.common.lookup_source import LookupSource, lookup_source
 from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
@@ -177,15 +177,13 @@ def _sources(program: Program, environment: Environment) -> tuple[StreamSource, 
 def _source(stream: StreamInput, environment: Environment, rows: int | None) -> StreamSource:
     relation = stream.relation
     declared = stream_source(relation)
+    given = declared.options if declared else {}
+    options = {key: value for key, value in given.items() if key != "path"}
+    if rows is not None:
+        options = with_row_limit(declared.format if declared else ICEBERG, options, rows)
     if declared is None or declared.is_table:
-        options = declared.options if declared else {}
-        if rows is not None:
-            options = with_row_limit(declared.format if declared else "iceberg", options, rows)
         table = in_catalog(relation, environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
-    options = {key: value for key, value in declared.options.items() if key != "path"}
-    if rows is not None:
-        options = with_row_limit(declared.format, options, rows)
     return StreamSource(
         relation,
         declared.options.get("path", ""),

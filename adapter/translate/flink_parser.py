@@ -194,7 +194,10 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             return None
         found = exp.DataType.build(self.flink_type(), dialect=DIALECT)
         if name in ("CHAR", "CHARACTER", "VARCHAR") and self._prev.text == ")":
-            found.meta[LENGTH] = int(self._tokens[self._index - 2].text)
+            length = self._tokens[self._index - 2].text
+            if not length.isdigit():
+                self.raise_error("Expecting a length")
+            found.meta[LENGTH] = int(length)
         return found
 
     # -- values --------------------------------------------------------------------------------------
@@ -296,6 +299,10 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
                 f"{kind.upper()}(…) isn't over TABLE name, DESCRIPTOR(column). Give what it is over a name in a view, and "
                 f"write FROM {{{{ {kind}(ref('view'), 'time_column', …) }}}}.",
                 line,
+            )
+        if not all(isinstance(each, exp.Column) for each in partition_by):
+            raise Untranslatable(
+                "PARTITION BY of a window takes columns. Name what is computed in a view below.", line
             )
         self._match_r_paren()
         return WindowCall(kind, relation, time, found, partition_by)

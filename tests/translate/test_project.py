@@ -277,6 +277,15 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
             "needs a PRIMARY KEY",
         ),
         ("SELECT id FROM ${TABLE}", "isn't the name of a table"),
+        ("SELECT CAST(id AS VARCHAR()) FROM orders", "Expecting a length"),
+        (
+            "SELECT COUNT(*) FROM TABLE(SESSION(TABLE orders PARTITION BY, DESCRIPTOR(ts), INTERVAL '5' MINUTE))",
+            "PARTITION BY of a window takes columns",
+        ),
+        (
+            "SELECT COUNT(*) FROM TABLE(SESSION(TABLE orders PARTITION BY UPPER(id), DESCRIPTOR(ts), INTERVAL '5' MINUTE))",
+            "PARTITION BY of a window takes columns",
+        ),
         ("SELECT `$rowtime` FROM orders", "$rowtime is a column of Confluent's"),
     ],
 )
