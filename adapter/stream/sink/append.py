@@ -22,7 +22,7 @@ from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
 from . import incremental_runs
 from .change_types import INSERT
-from .changelog import REPLACED_PROPERTY, changes_of
+from .changelog import REPLACED_PROPERTY, Changes, changes_of
 from .constraints import checked
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ DECIDED = "decided_changes"
 
 class Sink(ABC):
     """A model's table, and its changelog if the model keeps one."""
+
+    _replaces_rows = False
+    """Whether rows of the table change, so that a stream that reads it needs the changelog."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
         self.model = model
@@ -101,24 +104,31 @@ class Sink(ABC):
 
     def begin(self, spark: SparkSession) -> None:
         """Reconciles table and changelog before the first micro-batch of a run. The table gets the changes that a crash left
-        in the changelog only, and the changelog gets other writers' changes of the table."""
+        in the changelog only, and the changelog gets other writers' changes of the table. Marks an updating table as such,
+        and removes the mark that another table may keep when it replaces one."""
         incremental_runs.forget(self.table)
-        if self.changes is None:
-            return
+        if self.changes is not None:
+            self._reconcile(spark, self.changes)
+        mark = "true" if self._replaces_rows else None
+        if self.table.property(REPLACED_PROPERTY) != mark:
+            with around("table.property", self.model.name):
+                self.table.set_properties({REPLACED_PROPERTY: mark})
+
+    def _reconcile(self, spark: SparkSession, changes: Changes) -> None:
         # A run may have ended after changing the table's columns.
-        self.changes.follow_columns(spark)
+        changes.follow_columns(spark)
         others = self.table.changed_by_others()
-        decided, position = self.changes.position(), self.position()
+        decided, position = changes.position(), self.position()
         if decided is not None and self._lacks(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed_snapshot()
             with BatchCache() as cache:
-                rows = self.changes.last(spark)
+                rows = changes.last(spark)
                 cache.persist(rows)
                 register_view(scan_cached(rows), DECIDED)
                 self._take_over(spark, decided)
             position = self.position()
-        self.changes.follow(spark, self.table, position, others)
+        changes.follow(spark, self.table, position, others)
         self._followed = None
 
     def catch_up(self, spark: SparkSession) -> None:
@@ -210,13 +220,6 @@ class Sink(ABC):
 
 class AppendSink(Sink):
     """A table whose rows never change."""
-
-    def begin(self, spark: SparkSession) -> None:
-        """See `Sink.begin`. Removes the upsert property that a table may keep when it replaces an upsert table."""
-        super().begin(spark)
-        if self.table.property(REPLACED_PROPERTY) is not None:
-            with around("table.property", self.model.name):
-                self.table.set_properties({REPLACED_PROPERTY: None})
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """See `Sink.put`."""

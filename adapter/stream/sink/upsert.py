@@ -24,7 +24,7 @@ from ..progress.position import Position
 from ..sources.rows import BatchCache, Observed, scan_cached
 from .append import DECIDED, AppendSink, Sink
 from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
-from .changelog import REPLACED_PROPERTY, each_change, summed
+from .changelog import each_change, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -76,6 +76,8 @@ class UpsertSink(Sink):
     """A table with one row per key. Each micro-batch compares its result with the table's rows of the affected
     windows and writes the differences in one commit, so that readers never see half an update."""
 
+    _replaces_rows = True
+
     def __init__(self, spark: SparkSession, model: StreamModel, upsert: Upsert) -> None:
         super().__init__(spark, model, upsert.key)
         self._upsert = upsert
@@ -88,12 +90,9 @@ class UpsertSink(Sink):
         """Whether the key includes the columns of the scope, so that rows of unaffected windows have other keys."""
 
     def begin(self, spark: SparkSession) -> None:
-        """See `Sink.begin`. Marks the table as updating: a stream that reads it needs the changelog."""
+        """See `Sink.begin`. Raises if a key has several rows."""
         self._check_keys(spark)
         super().begin(spark)
-        if self.table.property(REPLACED_PROPERTY) is None:
-            with around("table.property", self.model.name):
-                self.table.set_properties({REPLACED_PROPERTY: "true"})
 
     def catch_up(self, spark: SparkSession) -> None:
         """See `Sink.catch_up`."""
