@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
 from ..common.errors import StreamError
-from ..common.identifiers import parts
 from ..common.model import StreamModel
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.table import IcebergTable, find, load
 from ..storage.checkpoint import read_checkpoint
 from .initial_offset import bootstrapped_from, note_bootstrap
 from .readers import as_stream, read_streams
@@ -32,11 +30,6 @@ def check_bootstrap(
             f"Model {model.name}: only a model with one stream can begin with another table's rows, and it has "
             f"{len(model.sources)}. Leave bootstrap out."
         )
-    wanted = [part.lower() for part in parts(model.bootstrap)]
-    owned = (model.target, model.changes, model.state)
-    for own in owned:
-        if wanted == [part.lower() for part in parts(own)]:
-            raise _owned_error(model, own)
     try:
         table = load(spark, model.bootstrap)
     except (AnalysisException, IllegalArgumentException) as problem:
@@ -44,24 +37,20 @@ def check_bootstrap(
             f"Model {model.name}: the table {model.bootstrap} to bootstrap it from isn't an Iceberg table. Copy its rows "
             "to one, and bootstrap from that."
         ) from problem
+    for own in (model.target, model.changes, model.state):
+        # Compares UUIDs, since a table may have another name.
+        there = find(spark, own)
+        if table is not None and there is not None and there.uuid == table.uuid:
+            raise StreamError(
+                f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and "
+                "bootstrap from that."
+            )
     if table is None or table.known is None:
         raise StreamError(
             f"Model {model.name}: the table {model.bootstrap} to bootstrap it from doesn't exist, or has no rows."
         )
-    for own in owned:
-        # Compares UUIDs, since a table may have another name. A table that isn't Iceberg's is a different one.
-        with suppress(AnalysisException, IllegalArgumentException):
-            if (there := load(spark, own)) is not None and there.uuid == table.uuid:
-                raise _owned_error(model, own)
     as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table
-
-
-def _owned_error(model: StreamModel, own: str) -> StreamError:
-    return StreamError(
-        f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and "
-        "bootstrap from that."
-    )
 
 
 def begin_with_table(
