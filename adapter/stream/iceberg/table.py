@@ -187,10 +187,6 @@ class IcebergTable:
     def folder(self) -> str:
         return str(self.java.location()).rstrip("/")
 
-    @property
-    def _can_list_files(self) -> bool:
-        return self._io_supports("PrefixOperations")
-
     def _io_supports(self, what: str) -> bool:
         """Returns whether the table's FileIO has an interface of Iceberg's."""
         kind = jvm(self.spark).java.lang.Class.forName(f"org.apache.iceberg.io.Supports{what}")
@@ -463,7 +459,10 @@ class IcebergTable:
         java = jvm(spark)
         actions = java.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         action = actions.deleteOrphanFiles(self.java).olderThan(before)
-        if self._can_list_files and self.java.io().getClass().getSimpleName() != "HadoopFileIO":
+        if (
+            self._io_supports("PrefixOperations")
+            and self.java.io().getClass().getSimpleName() != "HadoopFileIO"
+        ):
             # Hadoop may have no file system for the table's location.
             action = action.usePrefixListing(True)
         # Deletes nothing: the files are only collected.
@@ -514,7 +513,7 @@ class IcebergTable:
 
     def listed(self, folder: str) -> Iterator[str]:
         """Yields the files below a folder. Nothing if the table's FileIO can't list files, or the folder doesn't exist."""
-        if not self._can_list_files:
+        if not self._io_supports("PrefixOperations"):
             return
         try:
             for file in each_of(self.java.io().listPrefix(f"{folder}/").iterator()):

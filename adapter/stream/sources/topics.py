@@ -35,9 +35,7 @@ Ids = dict[str, dict[str, str]]
 
 def check_topics(spark: SparkSession, model: StreamModel) -> None:
     """Raises if a topic that a stream reads was recreated. The model's sources are in the checkpoint's order."""
-    places = _places(model)
-    if places:
-        _checked(spark, model, places, noted_topics(model))
+    _checked(spark, model, _places(model), noted_topics(model))
 
 
 def note_topics(spark: SparkSession, model: StreamModel) -> None:

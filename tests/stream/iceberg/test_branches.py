@@ -19,8 +19,6 @@ GONE = "java.io.UncheckedIOException: java.io.FileNotFoundException: No such fil
 class Table(IcebergTable):
     """One whose FileIO has some files, and says of a folder without any what it is told to."""
 
-    _can_list_files = True
-
     def __init__(
         self, location: str, files: Collection[str], no_folder: str = GONE, late: bool = False
     ) -> None:
@@ -43,6 +41,9 @@ class Table(IcebergTable):
             refuse()
         has = (lambda: bool(found)) if found else refuse
         return SimpleNamespace(iterator=lambda: SimpleNamespace(hasNext=has, next=lambda: found.pop()))
+
+    def _io_supports(self, what: str) -> bool:
+        return True
 
     def _file(self, path: str) -> Any:
         self.looked_at.append(path)
