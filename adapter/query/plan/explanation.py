@@ -20,6 +20,7 @@ WINDOW_END = "window end + allowed lateness"
 WHEN_EMITTED = "when it is emitted"
 BOUNDED = "nothing: its input is bounded"
 ALL_BOUNDED = "nothing: its inputs are bounded"
+FEW_ROWS = "nothing: its rows are constant_domains, or have few values"
 AS_ITS_INPUT = "nothing: as many as its input has"
 
 

@@ -454,6 +454,17 @@ OPERATORS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         ["Sink append", "UnionAll append", "Source append", "Source append"],
     ),
+    "a set operation of a column with few values": (
+        f"select bidder from {BIDS} except all select bidder from {BIDS} where price > 1",
+        BIDDERS,
+        [
+            "Sink retract: the next micro-batch",
+            "SetOperation retract: nothing: its rows are constant_domains, or have few values",
+            "Source append",
+            "Project append",
+            "see Source",
+        ],
+    ),
     "windows over groups": (
         f"select window_start, window_end, count(*) as n from "
         f"{window('tumble', '10 minutes', relation=f'(select ts, k, count(*) as c from {BIDS} group by ts, k)')} "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
-from ..explanation import Context, Explanation
+from ..explanation import ALL_BOUNDED, BOUNDED, FEW_ROWS, Context, Explanation
 from ..lineage import Lineage, by_position
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT, Relation
@@ -66,6 +66,12 @@ class SetOperation(ExpiringOperator):
         wiring.steps += counts.steps()
         wiring.output(self, counts.change())
         wiring.store(counts.state(), self)
+
+    def clearing_phrase(self, context: Context, last: str = "the last change") -> str:
+        """Returns what clears its state, as a phrase: nothing, if the set of its rows doesn't grow."""
+        found = super().clearing_phrase(context, last)
+        are_inputs_bounded = all(each.relation.bounded for each in self.inputs)
+        return FEW_ROWS if found in (BOUNDED, ALL_BOUNDED) and not are_inputs_bounded else found
 
     def explain(self, context: Context) -> Explanation:
         """Returns the operation, and that its state counts rows."""
