@@ -35,7 +35,7 @@ from ..plan.operators.window_close import WindowClose
 from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
 from ..program import MiniBatch
-from ..rewrites.stream_rewrites import Rewrites
+from ..rewrites.stream_rewrites import Rewrites, check_texts
 from ..sql import functions
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
@@ -420,6 +420,8 @@ def _read_text(
     hint = mini_batch.take_hint(tree, text)
     rewrites = Rewrites(tree, text)
     query = normalize(tree, ask)
+    if ask is not None:
+        check_texts(query.tree, ask)
     lookup_tables = lookups.replace_by_views(
         query.tree, [relation for relation, what in known.items() if what.lookup]
     )

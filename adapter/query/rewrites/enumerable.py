@@ -48,7 +48,7 @@ def number_of(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
     The SQL raises an error if the key is a string and the literals aren't.
     """
     made = exp.Case()
-    if not {_kind(literal) for literal in values} <= {STRING, None}:
+    if not all(is_text(literal) or isinstance(literal, exp.Null) for literal in values):
         # '1' and '01' both equal 1 and are two groups.
         sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
         is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
@@ -117,6 +117,10 @@ def _values_of_in(test: exp.In) -> list[exp.Expr] | None:
     if test.args.get("query") or test.args.get("unnest") or not listed or not all(map(_is_literal, listed)):
         return None
     return [item for item in listed if not isinstance(item, exp.Null)]
+
+
+def is_text(literal: exp.Expr) -> bool:
+    return _kind(literal) == STRING
 
 
 def _is_literal(node: exp.Expr) -> bool:

@@ -30,11 +30,14 @@ from math import prod
 from sqlglot import exp
 
 from ..aggregates.aggregate_builder import AggregateBuilder
+from ..aggregates.grouping import grouping
 from ..aggregates.model import Enumerated
+from ..aggregates.types import types_query
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize.rankings import qualify, ranks
-from ..sql.dialect import parse, sql
+from ..sql.dialect import parse, sql, without_items
+from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from . import enum_distinct, enumerable, split_distinct, split_topn
 from .buckets import check_buckets
@@ -210,6 +213,33 @@ class Rewrites:
     def _add(self, name: str, what: str) -> None:
         if (name, what) not in self.done:
             self.done.append((name, what))
+
+
+def check_texts(tree: exp.Query, ask: QueryRunner) -> None:
+    """Raises unless each text that WHERE gives a key of an `enum_distinct` is written as Spark writes the key's value: the
+    counts would have the text as their key, and the rows the value.
+
+    Args:
+        tree: a query whose streams and hints are marked.
+    """
+    selects = [select for select in every(tree, exp.Select) if ENUM_DISTINCT in select.meta]
+    for select, key in [(each, key) for each in selects for key in grouping(each).keys]:
+        texts = [each for each in enumerable.values(select, key) or () if enumerable.is_text(each)]
+        try:
+            kind = (
+                str(*ask(types_query(without_items(select), [f"ANY_VALUE({sql(key)})"])))
+                if texts
+                else "string"
+            )
+        except QueryError:
+            continue  # correlated, or Spark rejects the query itself
+        for text in map(sql, texts) if not kind.startswith("string") else ():
+            shown, written = ask(f"SELECT CAST(CAST({text} AS {kind}) AS STRING), CAST({text} AS STRING)")
+            if shown not in (None, written):
+                raise QueryError(
+                    f"{ENUM_DISTINCT}: {sql(key)} is a {kind.upper()}, and the text {text} is its value '{shown}'; write it "
+                    "so, or as a value of that type."
+                )
 
 
 def is_rewrite_hint(hint: exp.Expr | str) -> bool:

@@ -96,6 +96,43 @@ def test_values_of_another_relation_are_not_those_of_the_key() -> None:
         planned("enum_distinct", text.format("d"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "texts", "refused"),
+    [
+        ("date", ["2024-03-04", "2024-03-05"], None),
+        ("date", ["2024-03-04", "2024-3-5"], "2024-3-5"),
+        ("timestamp", ["2024-03-04 00:00:00", "2024-03-05"], "2024-03-05"),
+        ("int", ["1", "02"], "02"),
+        ("string", ["1", "02"], None),
+        ("string collate UTF8_LCASE", ["1", "02"], None),
+    ],
+)
+def test_a_text_is_written_as_spark_writes_the_value(
+    kind: str, texts: list[str], refused: str | None
+) -> None:
+    """Its text would be another key of the counts than the value is of the rows."""
+    shown = {"2024-3-5": "2024-03-05", "2024-03-05": "2024-03-05 00:00:00", "02": "2"}
+
+    def ask(query: str) -> list[object]:
+        if query.startswith("SELECT CAST(CAST("):
+            assert f" AS {kind}) AS STRING)" in query
+            (text,) = (each for each in texts if f"'{each}'" in query)
+            return [text if kind == "date" and text == "2024-03-05" else shown.get(text, text), text]
+        return [kind] * query.count("TYPEOF")
+
+    where = " or ".join(f"channel = '{text}'" for text in texts)
+    text = stream_rewrites.with_hints("enum_distinct", grouped(where=where))
+    if refused is None:
+        assert plan_of(text, KNOWN, ask=ask).rewrites
+        return
+    with pytest.raises(QueryError) as problem:
+        plan_of(text, KNOWN, ask=ask)
+    assert str(problem.value) == (
+        f"enum_distinct: channel is a {kind.upper()}, and the text '{refused}' is its value '{shown[refused]}'; write it "
+        "so, or as a value of that type."
+    )
+
+
 def test_filters_share_a_set_as_they_are() -> None:
     text = (
         "select count(distinct visitor) as v, count(distinct visitor) filter (where a > 1) as w from " + VIEWS
