@@ -17,7 +17,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, columns_of
 from ..program import EXPIRES_AT
-from ..sql.clauses import is_star_over, relations
+from ..sql.clauses import AROUND, is_star_over, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -63,8 +63,6 @@ RESERVED = (
 )
 
 _KEY = "key"
-_AROUND = exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls
-"""What a call of an aggregate may be in."""
 
 
 def hidden_name(name: str) -> str:
@@ -306,7 +304,7 @@ class AggregateBuilder:
             raise NotMergeable("a subquery in the select list")
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping_bits(node)
-        if isinstance(node, exp.AggFunc | _AROUND):
+        if isinstance(node, (exp.AggFunc, *AROUND)):
             return exp.column(self._metric(node), quoted=True)
         if isinstance(node, exp.Window):
             return self._rewrite_over(node, aliases)
@@ -354,7 +352,7 @@ class AggregateBuilder:
             QueryError: it is an aggregate of an aggregate.
         """
         call, condition, within = node, None, False
-        while isinstance(call, _AROUND):
+        while isinstance(call, AROUND):
             if isinstance(call, exp.Filter):
                 condition = call.expression.this
             within = within or isinstance(call, exp.WithinGroup)

@@ -15,6 +15,7 @@ from sqlglot import exp
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
 from ..aggregates.grouping import grouping, resolve, value_or_column
 from ..errors import QueryError
+from ..sql.clauses import AROUND, unwrapped
 from ..sql.dialect import (
     arguments,
     canonical,
@@ -28,7 +29,6 @@ from ..sql.names import Names
 from ..sql.nodes import every, is_name
 from .steps import column, expression, named
 
-_AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _SETS = exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple
 _ORDERS = ("order", "sort", "cluster", "distribute")
 _KEPT = ("distinct", "limit", "offset", "fetch", "with_")
@@ -243,9 +243,7 @@ class Grouped:
     def _window(self, node: exp.Expr, ordering: bool) -> exp.Expr:
         """Rewrites ``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
         copy = node.copy()
-        call = copy.this
-        while isinstance(call, _AROUND):
-            call = call.this
+        call = unwrapped(copy.this)
         inner = list(call.iter_expressions()) if isinstance(call, exp.Func) else []
         if isinstance(copy.this, exp.Filter):
             inner.append(copy.this.expression.this)
@@ -293,7 +291,7 @@ class Grouped:
     def _check_call(self, node: exp.Expr) -> None:
         for inner in walk_same_query(node):
             if inner is not node and (_is_aggregate(inner) or isinstance(inner, exp.Window)):
-                if isinstance(inner.parent, _AROUND) and inner.parent.this is inner:
+                if isinstance(inner.parent, AROUND) and inner.parent.this is inner:
                     continue
                 raise QueryError(
                     f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
@@ -373,6 +371,4 @@ def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
-    if isinstance(node, _AROUND):
-        return _is_aggregate(node.this)
-    return isinstance(node, exp.AggFunc)
+    return isinstance(unwrapped(node), exp.AggFunc)

@@ -114,10 +114,26 @@ def first_aggregate(select: exp.Select) -> exp.Expr | None:
     return None
 
 
+AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+"""What a call of an aggregate may be in, besides OVER."""
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """Returns a call without WITHIN GROUP, IGNORE NULLS and FILTER.
+
+    >>> from .dialect import parse, sql
+    >>> sql(unwrapped(parse("select listagg(v) within group (order by v) filter (where w) from t").expressions[0]))
+    'LISTAGG(v)'
+    """
+    while isinstance(node, AROUND):
+        node = node.this
+    return node
+
+
 def is_over(node: exp.Expr) -> bool:
     """Whether a call is the function of an OVER."""
     over = node.parent
-    while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and over.this is node:
+    while isinstance(over, AROUND) and over.this is node:
         node, over = over, over.parent
     return isinstance(over, exp.Window) and over.this is node
 

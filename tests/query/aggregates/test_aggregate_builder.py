@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.aggregates.aggregate_builder import AggregateBuilder
-from dbt.adapters.spark_streaming.query.sql.dialect import parse_select
+from dbt.adapters.spark_streaming.query.sql.dialect import parse_select, sql
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_words_about_nulls_belong_to_the_aggregate(call: str) -> None:
         ("v",),
         "w" if "w)" in call else None,
     )
-    assert made.output("groups") == f"SELECT `k` AS `k`, `{metric.name}` AS `x` FROM groups"
+    assert sql(made.output("groups")) == f"SELECT `k` AS `k`, `{metric.name}` AS `x` FROM groups"

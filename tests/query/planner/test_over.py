@@ -149,3 +149,13 @@ def test_rows_that_a_generator_makes_are_ranked_from_all_rows() -> None:
     found = flow(f"select k, x from ({rows}) where rn <= 2")
     (made,) = (each for each in found.operators if isinstance(each, Recompute))
     assert made.top is None
+
+
+@pytest.mark.parametrize(
+    "call", ["percentile_cont(0.5) within group (order by v)", "listagg(v) within group (order by v)"]
+)
+def test_an_ordered_aggregate_of_over_has_a_value_for_each_row(call: str) -> None:
+    """Taken for an aggregate of all rows, its result would have the key of a single row."""
+    found = flow(f"select k, {call} over (partition by k) as x from {STREAM}")
+    assert [each.label for each in found.operators if isinstance(each, Recompute)] == ["OVER"]
+    assert found.root.relation.keys == ()

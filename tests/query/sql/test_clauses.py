@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.sql.clauses import output_column_of
+from dbt.adapters.spark_streaming.query.sql.clauses import first_aggregate, output_column_of
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 
@@ -39,3 +39,19 @@ def test_of_several_relations_only_a_qualified_column_is_in_their_stars() -> Non
     )
     keys = select.expressions[-1].this.args["partition_by"]
     assert [output_column_of(select, key) for key in keys] == ["k", None, None]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sum(v)",
+        "sum(v) filter (where v > 1)",
+        "first(v) filter (where v > 1) ignore nulls",
+        "percentile_cont(0.5) within group (order by v)",
+        "listagg(v) within group (order by v) filter (where v > 1)",
+    ],
+)
+def test_a_function_of_over_is_no_aggregate_of_the_select(call: str) -> None:
+    """Taken for one, the query would have a single row."""
+    assert first_aggregate(parse(f"select k, {call} over (partition by k) as x from t")) is None
+    assert first_aggregate(parse(f"select {call} as x from t")) is not None
