@@ -7,11 +7,14 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from tests.corpus.regressions import LONG, stream
 from tests.differential import duck, planning, tables
 from tests.differential.outcome import EQUAL
+from tests.differential.planning import KNOWN
 from tests.differential.tables import PIECES, Row
 from tests.differential.tree import Model, Written
+from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
 CLICKS, ORDERS = stream("clicks"), stream("orders")
@@ -45,7 +48,20 @@ QUERIES = {
     "QUALIFY by a table's row of a row": f"select k, u from {CLICKS} as c "
     "qualify row_number() over (partition by k order by ts, u, v) = 1 and exists (select 1 from dims as d where d.k = c.k)",
 }
-_MOST = ["a table's column that a stream has, too", "QUALIFY by a column that an item is called like"]
+_RANKED = f"row_number() over (partition by k order by ts, v) as {{}} from {stream('odd')}"
+QUERIES |= {
+    "a field that is called like a rank": f"select k, a from (select k, rec, {_RANKED.format('a')}) as rec "
+    "where rec.rec.a <= 1",
+    "groups of a field that is called like a rank's group": "select r.rec.b as b, count(if(r.rn < 3, 1, null)) as n "
+    f"from (select rec, k as b, {_RANKED.format('rn')} where k = 'a') as r group by r.rec.b",
+}
+QUERIES["an alias next to a stream's row"] = f"""select d.name, factor + 1 as a, a * 2 as b,
+  (select count(*) from {CLICKS}) as n from dims as d"""
+_MOST = [
+    "a field that is called like a rank",
+    "a table's column that a stream has, too",
+    "QUALIFY by a column that an item is called like",
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +79,22 @@ def _check(laboratory: duck.Laboratory, text: str) -> None:
 def test_rows_are_those_of_the_query_as_written(laboratory: duck.Laboratory, name: str) -> None:
     laboratory.show(tables.make(3))
     _check(laboratory, QUERIES[name])
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "order by r limit 3",
+        "order by 1 limit 3",
+        "order by r + 1 limit 3",
+        "qualify row_number() over (order by r) = 1",
+    ],
+)
+def test_rows_are_not_ordered_by_another_value_than_they_have(clause: str) -> None:
+    with pytest.raises(
+        QueryError, match=r"ordered by the item 'RAND\(\)', which has another value each time"
+    ):
+        plan_of(f"select rand() as r, k from {CLICKS} {clause}", KNOWN)
 
 
 @pytest.mark.parametrize(

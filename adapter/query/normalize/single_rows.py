@@ -51,8 +51,10 @@ def join(select: exp.Select) -> None:
                 f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is needed."
             )
     if len(beside := relations(select)) == 1:
+        # A name that isn't the table's may be an alias of an item before it.
+        aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
         for each in walk_same_query(select):
-            if isinstance(each, exp.Column) and not each.table:
+            if isinstance(each, exp.Column) and not each.table and each.name.lower() not in aliases:
                 each.set("table", exp.to_identifier(beside[0].alias_or_name, quoted=True))
     for number, query in enumerate(queries):
         alias = f"__row_{number}"

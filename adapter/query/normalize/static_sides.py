@@ -122,7 +122,7 @@ def unqualified_correlation(select: exp.Select) -> exp.Column | None:
         if inside is None or select_around(inside) is None or test.find(exp.Query) is not None:
             continue
         columns = list(every(test, exp.Column))
-        of_around = any(each.table.lower() in around for each in columns)
+        of_around = any(relation_of(each) in around for each in columns)
         plain = [each for each in columns if not each.table]
         if plain and not of_around and len({each.sql() for each in columns}) > 1:
             return plain[-1]

@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.dialect import canonical
+from ...sql.dialect import canonical, sql
+from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
 from ..names.stars import columns_of
 
@@ -46,7 +47,9 @@ def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
     found = []
     for each in order.expressions:
         copy = each.copy()
-        if not _is_item(copy.this):
+        if _is_item(copy.this):
+            _refuse_random(copy.this)
+        else:
             copy.set("this", with_items(copy.this, by_name))
         found.append(copy)
     return found
@@ -99,14 +102,28 @@ def _is_item(node: exp.Expr) -> bool:
 
 
 def with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
-    """Returns a copy of an expression with items in place of their aliases (`items_by_name`)."""
+    """Returns a copy of an expression with items in place of their aliases (`items_by_name`).
+
+    Raises:
+        QueryError: an item isn't deterministic, so its copy would have another value.
+    """
     made = exp.paren(node.copy())
     for column in list(every(made, exp.Column)):
         if not column.table and (item := by_name.get(column.name.lower())) is not None:
+            _refuse_random(item)
             is_whole = column.parent is made or isinstance(column.parent, _HOLDERS)
             is_bare = is_whole or isinstance(item, exp.Column)
             column.replace(item.copy() if is_bare else exp.paren(item.copy()))
     return made.this
+
+
+def _refuse_random(item: exp.Expr) -> None:
+    """Raises `QueryError` if rows would be ordered by another value of an item than they have."""
+    if any(map(is_random, every(item, exp.Func))):
+        raise QueryError(
+            f"Rows are ordered by the item '{sql(item)}', which has another value each time it is computed; compute it in a "
+            "query below."
+        )
 
 
 def items_by_name(select: exp.Select) -> dict[str, exp.Expr]:

@@ -57,15 +57,16 @@ def ranks_read(select: exp.Select) -> dict[str, int]:
     read = relations(select)
     if len(read) != 1 or any(select.args.get(clause) for clause in ("joins", "laterals", "qualify")):
         return {}
-    asked = _ranks_read_by_all(select, read[0].alias_or_name.lower())
+    alias = read[0].alias_or_name.lower()
+    asked = _ranks_read_by_all(select, alias)
     if not asked:
         return {}
     try:
-        keys = _columns(grouping(select).keys)
+        keys = _columns(grouping(select).keys, alias)
     except QueryError:
         return {}
     if select.args.get("group"):
-        if any(not _columns([test]) <= keys for test in filters(select)):
+        if any(not _columns([test], alias) <= keys for test in filters(select)):
             return {}  # the first row of a group may be filtered and others not
         asked = {name: last for name, last in asked.items() if last and _is_within(read[0], name, keys)}
     return dict(list(asked.items())[:1])
@@ -168,7 +169,12 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     return _is_within(below, named[rank], {named[key] for key in keys})
 
 
-def _columns(nodes: Collection[exp.Expr]) -> set[str]:
-    """Names of the columns in expressions; "" for a subquery, whose columns are unknown."""
-    found = {column.name.lower() for node in nodes for column in every(node, exp.Column)}
-    return found | ({""} if any(node.find(exp.Query) for node in nodes) else set())
+def _columns(nodes: Collection[exp.Expr], alias: str) -> set[str]:
+    """Names of the columns in expressions over a relation with this alias, not of fields of structs; "" for a subquery,
+    whose columns are unknown."""
+    found = {""} if any(node.find(exp.Query) for node in nodes) else set()
+    for node in nodes:
+        for column in every(node, exp.Column):
+            first, *others = (part.name.lower() for part in column.parts)
+            found.add(others[0] if others and first == alias else first)
+    return found

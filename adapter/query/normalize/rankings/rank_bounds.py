@@ -196,7 +196,9 @@ def _first_rank(limit: Fraction, exact: bool, strict: bool) -> int:
 def _sum(node: exp.Expr) -> _Sum | None:
     node = node.unnest()
     if isinstance(node, exp.Column):
-        return _Sum((node.table.lower(), node.name.lower()), 1, Fraction(0)) if node.name != "*" else None
+        if node.name == "*" or len(node.parts) > 2:
+            return None  # the third part is a field of a struct
+        return _Sum((node.table.lower(), node.name.lower()), 1, Fraction(0))
     if isinstance(node, exp.Literal):
         return _literal(node)
     if isinstance(node, exp.Neg | exp.Negative):

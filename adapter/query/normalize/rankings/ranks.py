@@ -127,7 +127,8 @@ def check(select: exp.Select) -> None:
     last = bounds(select)
     for test in filters(select):
         for column in every(test, exp.Column):
-            if column.name.lower() in of_rows.keys() - last.keys() and _belongs_to(column.table, relation):
+            is_rank = len(column.parts) <= 2 and column.name.lower() in of_rows.keys() - last.keys()
+            if is_rank and _belongs_to(column.table, relation):
                 raise QueryError(
                     f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
                 )
