@@ -10,6 +10,7 @@ from ...util.nested_types import fields_of
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
+from ..frontend.streams import is_printed
 from ..sql import tie_breaking
 from ..sql.clauses import is_over
 from ..sql.dialect import arguments, correlated_columns, function_name, sql, walk_same_query, without_items
@@ -70,16 +71,23 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
     """
     for lateral in every(tree, exp.Lateral):
         if (versions := hints.versions_as_of(lateral)) is not None:
-            row = _row_type(exp.select("*").from_(versions.table.copy()), ask)
+            row = _row_type(exp.select("*").from_(versions.table.copy()), [exp.Star()], ask)
             if row is not None and has_map(row):
                 hints.note_version_type(lateral, row)
     for select in every(tree, exp.Select):
         _find_order_of_extremes(select, ask)
+        if tie_breaking.reads_terms(select) and not is_printed(select):
+            terms = [
+                each if each.is_star else exp.alias_(each, f"__{number}")
+                for number, each in enumerate(tie_breaking.terms(select))
+            ]
+            tie_breaking.note_term_types(select, _row_type(select, terms, ask))
+            continue
         split = hints.reads_stream(select) and _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not _ranks_rows(select, kinds):
             continue
-        row = _row_type(select, ask)
+        row = _row_type(select, tie_breaking.listed(select), ask)
         if row is None or not has_map(row):
             continue
         if split:
@@ -157,10 +165,9 @@ def _call_types_query(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
     return types_query(without_items(select), values)
 
 
-def _row_type(select: exp.Select, ask: QueryRunner) -> str | None:
-    """Returns the type of the select list without ranks, as a struct. None if Spark rejects the query."""
-    items = [item.copy() for item in tie_breaking.listed(select)]
-    listed = without_items(select).select(*items, copy=False)
+def _row_type(select: exp.Select, items: Sequence[exp.Expr], ask: QueryRunner) -> str | None:
+    """Returns the type of items over the input of a SELECT, as a struct. None if Spark rejects the query."""
+    listed = without_items(select).select(*(item.copy() for item in items), copy=False)
     for clause in ("group", "having") if is_grouped(select) else ():
         if (value := select.args.get(clause)) is not None:
             listed.set(clause, value.copy())

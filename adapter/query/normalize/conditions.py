@@ -26,7 +26,15 @@ from ..sql.dialect import (
 )
 from ..sql.functions import builtin, is_random, makes_rows
 from ..sql.nodes import every, quoted_column, star_without
-from ..sql.tie_breaking import break_ties, is_decided
+from ..sql.tie_breaking import (
+    add_tie_breaker,
+    break_ties,
+    depends_on_frame_ties,
+    has_rows_frame,
+    is_decided,
+    orders_all,
+    sees_rows,
+)
 from ..windows.window_columns import is_in_each_row
 from . import event_clock
 from .compared_types import is_mixed, is_of_mixed_types
@@ -98,7 +106,7 @@ def why_over_nondeterministic(
     for window in windows_of(select):
         order = window.args.get("order")
         node = _function_of(window)
-        if not isinstance(node, exp.AggFunc) or (order is not None and order.meta_get("by_row")):
+        if not isinstance(node, exp.AggFunc) or (order is not None and sees_rows(window)):
             continue
         by = [
             *(window.args.get("partition_by") or ()),
@@ -189,8 +197,6 @@ _UNNAMED, _WHOLE = "__unnamed_", "__whole"
 _WHOLE_PARTITION = exp.WindowSpec(
     kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
 )
-_RANKS_OF_EQUALS = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
-"""Functions that give tied rows the same value, for any frame."""
 
 
 def order_windows(query: exp.Expr) -> None:
@@ -246,12 +252,15 @@ def order_limits(query: exp.Expr) -> None:
 
 
 def order_all(select: exp.Select, *aliases: str) -> None:
-    """Adds the whole row to the ORDER BY of functions that depend on the order of ties, such as LAG. Changes the
-    tree.
+    """Adds the whole row to the ORDER BY of functions that depend on the order of rows, and that `break_ties`, which runs
+    before, leaves: they have no ORDER BY, or values without an order. Changes the tree.
 
     Args:
         select: a SELECT with OVER.
         aliases: of the relations that it reads.
+
+    Raises:
+        UnintendedQueryError: a function depends on which of equal rows are in its frame.
     """
     for window in windows_of(select):
         if not window.args.get("order") and _why_node_nondeterministic(
@@ -260,44 +269,16 @@ def order_all(select: exp.Select, *aliases: str) -> None:
             window.set("order", exp.Order(expressions=[]))
             window.set("spec", _WHOLE_PARTITION.copy())
         order = window.args.get("order")
-        spec = window.args.get("spec")
-        by_row = (
-            spec is not None
-            and str(spec.args.get("kind")).upper() == "ROWS"
-            and not isinstance(window.this, _RANKS_OF_EQUALS)
-        )
-        if order is None or order.meta_get("by_row") or not (by_row or _is_by_row(window.this)):
+        if order is None or orders_all(window) or not sees_rows(window):
             continue
-        if not by_row and _depends_on_frame_ties(window.this, spec):
+        if not has_rows_frame(window) and depends_on_frame_ties(window):
             raise UnintendedQueryError(
                 f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; say which rows of them it "
                 "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
             )
-        order.meta["by_row"] = True
         for alias in aliases:
             star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
-            row = exp.Anonymous(this="STRUCT", expressions=[star])
-            order.append("expressions", exp.Ordered(this=row, nulls_first=True))
-
-
-def _depends_on_frame_ties(node: exp.Expr, spec: exp.Expr | None) -> bool:
-    """Whether a function returns a row of its frame other than the partition's first one, so that ties at the frame's
-    edges matter."""
-    if isinstance(node, exp.RespectNulls):
-        node = node.this
-    if isinstance(node, exp.FirstValue):
-        return spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED"
-    return isinstance(node, exp.NthValue) or (
-        isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.FirstValue | exp.NthValue)
-    )
-
-
-def _is_by_row(node: exp.Expr) -> bool:
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        node = node.this
-    return (
-        isinstance(node, exp.Lag | exp.Lead | exp.FirstValue | exp.NthValue) or function_name(node) == "ntile"
-    )
+            add_tie_breaker(order, exp.Anonymous(this="STRUCT", expressions=[star]))
 
 
 def explodes(select: exp.Select) -> bool:

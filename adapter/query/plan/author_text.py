@@ -3,8 +3,10 @@
 >>> select = parse("select `a`, b + 1 as c, `t`.`__stream_weight` as `__stream_weight` from `__input_0` as t where a > 1")
 >>> clauses(select)
 'a, b + 1 AS c WHERE a > 1'
->>> ranked = parse("select a, row_number() over (partition by a order by b desc, struct(a)) as r from t")
->>> order_text(ranked.expressions[1].this, ranked)
+>>> ranked = parse("select a, row_number() over (partition by a order by b desc) as r from t")
+>>> from ..sql.tie_breaking import break_ties
+>>> break_ties(ranked)
+>>> order_text(ranked.expressions[1].this)
 'b DESC'
 """
 
@@ -27,6 +29,7 @@ from ..sql import intervals
 from ..sql.clauses import filters, first_aggregate, is_over, joined
 from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..sql.nodes import every
+from ..sql.tie_breaking import breaks_ties
 
 _Spec = TypeVar("_Spec", WindowAggregateSpec, GroupAggregateSpec)
 _Query = TypeVar("_Query", bound=exp.Query)
@@ -239,33 +242,18 @@ def over_clauses_text(select: exp.Select) -> str:
     """Returns the OVER clauses in short: ``LAG(n) by ts per item``."""
     found = []
     for window in over_clauses(select):
-        order = order_text(window, select)
+        order = order_text(window)
         found.append(f"{shown(window.this)}{f' by {order}' if order else ''}{per_suffix(partition(window))}")
     return ", ".join(found)
 
 
-def order_text(window: exp.Expr, select: exp.Select) -> str:
+def order_text(window: exp.Expr) -> str:
     """Returns the ORDER BY of an OVER, without tie-breakers."""
     order = window.args.get("order")
     found = list(order.expressions) if order else []
-    if len(found) > 1 and _breaks_ties(found[-1].this, select):
+    if len(found) > 1 and breaks_ties(found[-1]):
         found.pop()
     return ", ".join(shown(each) for each in found)
-
-
-def _breaks_ties(node: exp.Expr, select: exp.Select) -> bool:
-    """Whether an expression is the struct of all columns of a SELECT, or of one of its relations, that planning adds."""
-    if function_name(node) != "struct":
-        return False
-    star = node.expressions[0] if len(node.expressions) == 1 else None
-    if isinstance(star, exp.Column) and isinstance(star.this, exp.Star):
-        return True
-    rest = [sql(item.unalias()) for item in select.expressions if not item.find(exp.Window)]
-    # The parser names the struct's fields after columns, which may have been replaced by expressions.
-    values = [
-        each.expression if isinstance(each, exp.PropertyEQ) else each.unalias() for each in node.expressions
-    ]
-    return [sql(each) for each in values] == rest
 
 
 def partition(window: exp.Expr) -> list[str]:

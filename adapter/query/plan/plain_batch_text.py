@@ -16,7 +16,7 @@ from sqlglot import exp
 from ..aggregates.types import find_ties
 from ..errors import QueryError
 from ..frontend import hints, select_numbers
-from ..frontend.streams import Known
+from ..frontend.streams import Known, is_printed
 from ..normalize import as_of_joins, brackets, conditions, on_change
 from ..normalize.names import own_names
 from ..normalize.rankings import limits, qualify, ranks
@@ -79,7 +79,8 @@ def _rewritten(
         pass  # any rows may be the first in batch
     as_of_joins.write_as_joins(rewritten, known)
     for select in every(rewritten, exp.Select):
-        break_ties(select)
+        if not is_printed(select):
+            break_ties(select)
     decide_extremes(rewritten)
     for lateral in filter(hints.reads_stream, list(every(rewritten, exp.Lateral))):
         conditions.order_limits(lateral.this)

@@ -177,7 +177,7 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
     if windows:
         bounds = ("window_start", "window_end", "window_time")
         within = [*(key for key in within if key.rpartition(".")[2] not in bounds), "window"]
-    order, function = order_text(rank, select), function_name(rank.this)
+    order, function = order_text(rank), function_name(rank.this)
     words = order.lower().removesuffix(" nulls last").removesuffix(" nulls first").split()
     column = words[0].rpartition(".")[2] if words else ""
     is_first = function == "row_number" and last == 1
