@@ -364,13 +364,14 @@ class RunningStream:
                 query.stop()
                 return True
             if self._has_first_rows() and self._turn.acquire(timeout=_STOP_CHECK / 2):
-                # This query would never read these rows: see `reading_options`. It isn't stopped in a micro-batch: one whose
-                # state is committed would be ingested again.
-                self._is_restarting = True
+                # This query would never read these rows: see `reading_options`. It isn't started again in a micro-batch, or
+                # after one that failed: if its state is committed, it would be ingested again.
+                self._is_restarting = self._problem is None
                 self._turn.release()
-                query.stop()
-                self._is_restarting = False
-                query = self.query = self._start(self._session, self._started, self._inputs)
+                if self._is_restarting:
+                    query.stop()
+                    self._is_restarting = False
+                    query = self.query = self._start(self._session, self._started, self._inputs)
             self._note_windows_in_between()
         return False
 

@@ -92,7 +92,7 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
     stream = RunningStream.__new__(RunningStream)
     blank: Any = SimpleNamespace(refresh=lambda: None, is_blank=False)
     stream._blank, stream._turn, stream._is_restarting = (blank,), threading.Lock(), False
-    stream._is_asked_to_stop = lambda: False
+    stream._problem, stream._is_asked_to_stop = None, lambda: False
     taken: list[object] = []
 
     def process(batch: object, number: int) -> bool:
@@ -133,6 +133,36 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
     assert not stream._has_stopped(query, math.inf)
     assert query.ended and taken == []
     assert stream.take(NO_SPARK, 1) and taken == [1]
+
+
+def test_a_query_is_not_started_again_after_a_micro_batch_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its state may be committed and its rows not emitted: the next query would ingest its rows again."""
+    stream = RunningStream.__new__(RunningStream)
+    blank: Any = SimpleNamespace(refresh=lambda: None, is_blank=False)
+    stream._blank, stream._turn, stream._is_restarting = (blank,), threading.Lock(), False
+    stream._problem = StreamError("it can't be emitted")
+    stream._is_asked_to_stop = lambda: False
+    monkeypatch.setattr(stream, "_note_windows_in_between", lambda: None)
+
+    class Failing(Query):
+        """One whose micro-batch has failed, and that ends when it is looked at again."""
+
+        looks = 0
+
+        def awaitTermination(self, seconds: float) -> bool:
+            self.looks += 1
+            if self.looks == 2:
+                raise RuntimeError("the callback failed")
+            return False
+
+    query = Failing()
+    monkeypatch.setattr(stream, "_start", lambda *given: pytest.fail("it is started again"))
+    stream._session = stream._started = NO_SPARK
+    stream._inputs = ()
+    assert stream._watch(query, math.inf) == (False, stream._problem)
+    assert not query.ended and not stream._is_restarting and not stream._turn.locked()
 
 
 def test_a_request_to_stop_counts_for_a_run_that_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
