@@ -167,7 +167,8 @@ def _bootstrap_file(model: StreamModel) -> str:
 def begin_again(model: StreamModel) -> None:
     """Discards the planned first micro-batch, and the times at which its files were changed. Keeps the order of the sources
     and the id of the query."""
-    for each in ("offsets", "commits", "sources", FILES):
+    # The times first: without a plan, they would be taken for those of the files that are planned next.
+    for each in (FILES, "offsets", "commits", "sources"):
         model.storage.delete(f"{model.checkpoint}/{each}")
 
 

@@ -74,6 +74,18 @@ def test_to_begin_again_keeps_the_id_of_the_query(model: StreamModel) -> None:
     assert model.storage.read_text(f"{model.checkpoint}/metadata") == '{"id": "q"}'
 
 
+def test_no_times_of_files_outlive_the_plan_that_they_are_of(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed in between: the next plan's files would seem to be written again after they were read."""
+    storage = model.storage
+    storage.write_text(f"{model.checkpoint}/files.json", '{"1": {"file:///a.json": 7}}')
+    deleted: list[str] = []
+    monkeypatch.setattr(storage, "delete", deleted.append)
+    begin_again(model)
+    assert deleted[0] == f"{model.checkpoint}/files.json"
+
+
 def test_what_an_earlier_attempt_left_is_not_where_a_stream_begins(
     model: StreamModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
