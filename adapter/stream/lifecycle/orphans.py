@@ -103,12 +103,17 @@ class DroppedModel:
 
 def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[DroppedModel | str]:
     """Yields models whose table was dropped, but whose state, changelog, checkpoint or savepoints still exist. A table
-    counts as dropped only if its own catalog says so; if the catalog can't be asked, yields a sentence that says why.
+    counts as dropped only if its own catalog says so; if the catalog can't be asked, or a deployment can't be read, yields
+    a sentence that says why.
 
     Args:
         schemas: full names of the schemas whose tables are examined.
     """
-    swapping = tables_being_swapped(storage)
+    try:
+        swapping = tables_being_swapped(storage)
+    except StreamError as problem:
+        yield f"{problem.msg} Until then what is left of dropped models is left alone."
+        return
     targets: set[str] = set()
     folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
     for key in sorted(folders | {*owner.keys(storage)}):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.lifecycle.orphans import orphans_of_storage
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import dropped, orphans_of_storage
+from dbt.adapters.spark_streaming.stream.storage import deployments
 
 HALF = "m.json.0123456789abcdef0123456789abcdef.partial"
 HOUR = 3_600_000
@@ -43,3 +45,15 @@ def test_halves_of_files_are_found_and_whole_ones_are_not(storage: Storage) -> N
 def test_a_young_file_may_be_being_written(storage: Storage) -> None:
     assert orphans_of_storage(storage, before=9 * HOUR, remove=True) == []
     assert storage.exists(f"{storage.progress}/{HALF}")
+
+
+def test_nothing_counts_as_dropped_while_it_is_unknown_which_tables_are_being_renamed(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    storage.write_text(f"{storage.checkpoints}/db.m/metadata", "{}")
+    file = f"{deployments.folder(storage, 'db.m')}/deployment.json"
+    storage.write_text(file, "{")
+    no_spark: Any = None
+    assert list(dropped(no_spark, storage, ["db"])) == [
+        f"{file} can't be read, so nothing is known of the deployment of db.m. Put the file back, or delete it and drop the "
+        "tables that it describes. Until then what is left of dropped models is left alone."
+    ]
