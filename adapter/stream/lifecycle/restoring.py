@@ -19,7 +19,7 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
 from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
-from ..iceberg.ownership import name_of
+from ..iceberg.ownership import check_names, name_of
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, write_progress
@@ -102,6 +102,7 @@ def _restore(
             f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {problem}, so the rows that came since "
             "can't be read again. Nothing was changed."
         )
+    check_names(spark, model, program.keeps_state)
     kept_as, not_kept = begun["kept_as"] if begun is not None else None, None
     if keep and begun is None:
         try:
