@@ -2,8 +2,9 @@
 
 The new version of a model is the same model under the name ``<model>__deploy_<id>``, with its own table, state, changelog
 and checkpoint. After its promotion it has the model's name, and the old version is ``<model>__previous_<id>``. The id
-depends on the table that is to be replaced. So the next deployment has another one, because a table keeps its folder when it
-is renamed, and two tables must not share one; and two processes that begin a deployment at once begin the same one.
+depends on the table that is to be replaced. So after a promotion the next deployment has another one, because a table keeps
+its folder when it is renamed, and two tables must not share one; and two processes that begin a deployment at once begin the
+same one. If a new version is dropped and the same table stays, the next deployment has the same id.
 
 ``deployments/<model>/deployment.json`` describes the deployment. While tables are being renamed it also has the swap, from
 before the first rename until after the last, and next to it are copies of the checkpoints and savepoints.
