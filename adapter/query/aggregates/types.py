@@ -82,7 +82,6 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 for number, each in enumerate(tie_breaking.terms(select))
             ]
             tie_breaking.note_term_types(select, _row_type(select, terms, ask))
-            continue
         split = hints.reads_stream(select) and _is_split(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not _ranks_rows(select, kinds):

@@ -201,6 +201,7 @@ def _inputs_first(windows: Sequence[WindowSteps]) -> Iterator[list[WindowSteps]]
     done, left = set[str](), list(windows)
     while left:
         ready = [each for each in left if done.issuperset(each.spec.reads)]
+        assert ready, [each.spec.name for each in left]
         yield ready
         done |= {each.spec.name for each in ready}
         left = [each for each in left if each.spec.name not in done]

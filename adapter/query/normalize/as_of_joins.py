@@ -27,6 +27,7 @@ from ..sql.clauses import hide_from_stars
 from ..sql.dialect import DIALECT, parse, sql
 from ..sql.maps import orderable
 from ..sql.nodes import every
+from ..sql.tie_breaking import mark_without_ties
 from ..windows.expansion import VALID_UNTIL, versions_in_changes
 
 
@@ -54,6 +55,8 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
             key = changelog_key(versions, found)
             begins, until = versions.version_time.name, versions.valid_until.name
             all_versions = parse(versions_in_changes(sql(changelog), begins, key, until))
+        for each in every(all_versions, exp.Select):
+            mark_without_ties(each)
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
         compare_times(select, join, alias, versions, versions.valid_until.name)
 

@@ -251,8 +251,7 @@ def order_text(window: exp.Expr) -> str:
     """Returns the ORDER BY of an OVER, without tie-breakers."""
     order = window.args.get("order")
     found = list(order.expressions) if order else []
-    if len(found) > 1 and breaks_ties(found[-1]):
-        found.pop()
+    found = [each for each in found if not breaks_ties(each)] or found
     return ", ".join(shown(each) for each in found)
 
 

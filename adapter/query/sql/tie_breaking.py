@@ -9,22 +9,23 @@ those of LAG, ROWS frames and the like by all values that the SELECT reads.
 >>> tree = parse("select a, lag(c) over (order by b) as p from t")
 >>> break_ties(tree)
 >>> sql(tree)
-'SELECT a, LAG(c) OVER (ORDER BY b, STRUCT(a, c, b)) AS p FROM t'
+'SELECT a, LAG(c) OVER (ORDER BY b, a, c) AS p FROM t'
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from ...util import nested_types
 from ...util.quoting import quote
+from .clauses import first_aggregate
 from .dialect import DIALECT, arguments, canonical, function_name, unqualified
 from .functions import is_random, makes_rows
 from .maps import has_map, orderable
-from .nodes import copied, every, holds, is_name
+from .nodes import copied, every, holds
 
 _BROKEN, _FIELDS, _TERMS, _BREAKS = "ties_broken", "fields_of_ties", "terms_of_ties", "breaks_ties"
 _DECIDED, _ORDERED = "ties_decided", "ordered_value"
@@ -40,12 +41,19 @@ def break_ties(select: exp.Select) -> None:
     if select.meta_get(_BROKEN):
         return
     tied = [each for each in _windows(select) if depends_on_ties(each)]
-    row = tie_breaker(select) if tied else None
-    if row is None:
-        return
-    select.meta[_BROKEN] = True
+    row = terms(select) if reads_terms(select) else []
+    number = row or list(filter(None, [tie_breaker(select)]))
     for each in tied:
-        add_tie_breaker(each.args["order"], copied(row))
+        listed = {canonical(by.this) for by in each.args["order"].expressions}
+        for value in number if isinstance(each.this, exp.RowNumber) else row:
+            mark_without_ties(select)
+            if canonical(value) not in listed:
+                add_tie_breaker(each.args["order"], _struct([value]) if value.is_star else copied(value))
+
+
+def mark_without_ties(select: exp.Select) -> None:
+    """Marks a SELECT in whose OVER clauses ties are broken, or have no effect. `break_ties` leaves it as it is."""
+    select.meta[_BROKEN] = True
 
 
 def add_tie_breaker(order: exp.Expr, value: exp.Expr) -> None:
@@ -114,7 +122,9 @@ def depends_on_frame_ties(window: exp.Window) -> bool:
     if isinstance(node, exp.RespectNulls):
         node = node.this
     if isinstance(node, exp.FirstValue):
-        return spec is not None and str(spec.args.get("start")).upper() != "UNBOUNDED"
+        # A frame with an offset has one ORDER BY.
+        start, end = (str((spec and spec.args.get(each)) or "").upper() for each in ("start", "end"))
+        return spec is not None and (start != "UNBOUNDED" or end not in ("UNBOUNDED", "CURRENT ROW", ""))
     return isinstance(node, exp.NthValue) or (
         isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.FirstValue | exp.NthValue)
     )
@@ -157,10 +167,14 @@ def note_order(call: exp.Expr, kind: str) -> None:
 
 
 def tie_breaker(select: exp.Select) -> exp.Expr | None:
-    """Returns the value that breaks ties, a struct: of the select list without ranks, if its only OVER is a ROW_NUMBER, and
-    otherwise of `terms`. None if that is empty."""
-    items = terms(select) if reads_terms(select) else values(select)
-    return exp.Anonymous(this="STRUCT", expressions=items) if items else None
+    """Returns the value that breaks ties of a SELECT's only OVER, a ROW_NUMBER: a struct of the select list without ranks.
+    None if that is empty."""
+    items = values(select)
+    return _struct(items) if items else None
+
+
+def _struct(items: Sequence[exp.Expr]) -> exp.Expr:
+    return exp.Anonymous(this="STRUCT", expressions=[copied(each) for each in items])
 
 
 def values(select: exp.Select) -> list[exp.Expr]:
@@ -179,63 +193,72 @@ def reads_terms(select: exp.Select) -> bool:
 
 
 def terms(select: exp.Select) -> list[exp.Expr]:
-    """Returns the values that determine a row of a SELECT with OVER: those of its select list, then those in OVER clauses.
-    An expression that is no value of a single row is replaced by its columns and aggregates.
+    """Returns the values that order tied rows of a SELECT with OVER: of its select list, of OVER clauses, and of its groups.
+    Rows that are equal in all of them may change places. Empty if such values aren't known: the select list has a
+    subquery, or a name that may be a column or another item.
 
     >>> from .dialect import parse, sql
     >>> over = "sum(c) filter (where d) over (partition by e order by f + 1)"
-    >>> tree = parse(f"select a as x, x + b as y, 2 * lag(a) over (order by b) as p, {over} as q, rand() as r from t")
+    >>> tree = parse(f"select upper(a) as a, b, g * lag(a) over (order by b) as p, {over} as q, rand() as r from t")
     >>> [sql(each) for each in terms(tree)]
-    ['a', 'b', 'c', 'd', 'e', 'f + 1']
+    ['UPPER(a)', 'b', 'a', 'c', 'd', 'e', 'f + 1', 'g']
+    >>> tree = parse("select upper(k) as k, n - lag(sum(v)) over (order by max(n)) as d from t group by upper(k), n")
+    >>> [sql(each) for each in terms(tree)]
+    ['UPPER(k)', 'SUM(v)', 'MAX(n)', 'n']
+    >>> terms(parse("select a as x, x + b as y, lag(c) over (order by d) as p from t"))
+    []
     """
     noted: list[str] | None = select.meta.get(_TERMS)
     if noted is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in noted]
-    aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
-    items = [term for item in select.expressions for term in _terms_of(item.unalias(), aliases)]
-    parts = [term for window in _windows(select) for part in _parts_of(window) for term in _terms_of(part)]
+    items = [item.unalias() for item in select.expressions]
+    if any(holds(item, exp.Query) for item in items) or _has_unclear_name(select):
+        return []
+    plain_star = next((item for item in items if isinstance(item, exp.Star) and _is_plain_star(item)), None)
+    if plain_star is not None:
+        return [copied(plain_star)]
+    parts = [part for window in _windows(select) for part in _parts_of(window)]
     found: dict[str, exp.Expr] = {}
     same = unqualified(select)
-    for each in [*items, *parts]:
-        found.setdefault(canonical(each, same), copied(each))
-    # A plain star has all columns.
-    star = next(
-        (each for each in found.values() if isinstance(each, exp.Star) and _is_plain_star(each)), None
+    for each in [*items, *parts, *_groups_or_columns(select)]:
+        if each.is_star or (_is_value(each) and holds(each, exp.Column, exp.AggFunc)):
+            found.setdefault(canonical(each, same), copied(each))
+    return list(found.values())
+
+
+def _has_unclear_name(select: exp.Select) -> bool:
+    """Whether a name in the select list may be a column or the alias of another item. In OVER, and in an item that is called
+    like it, it is a column."""
+    aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    used, columns = set[str](), set[str]()
+    for item in select.expressions:
+        own = {item.alias_or_name.lower()}
+        for column in every(item, exp.Column):
+            if not column.table:
+                name = column.name.lower()
+                is_column = name in own or column.find_ancestor(exp.Window, exp.Select) is not select
+                (columns if is_column else used).add(name)
+    return bool((used & aliases) - columns)
+
+
+def _groups_or_columns(select: exp.Select) -> list[exp.Expr]:
+    """Returns what determines the rest of items with OVER: the keys of a grouped SELECT, and otherwise their columns."""
+    aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    if group := select.args.get("group"):
+        return [key for key in group.expressions if key.name.lower() not in aliases or key.find(exp.Func)]
+    if first_aggregate(select) is not None:
+        return []
+    others = (item for item in select.expressions if not item.is_star and not _is_value(item))
+    columns = (each for item in others for each in every(item, exp.Column))
+    return [each for each in columns if each.find_ancestor(exp.Window, exp.Select) is select]
+
+
+def _is_value(node: exp.Expr) -> bool:
+    """Whether an expression is a value of a single row, or of a group, that is the same each time."""
+    return not any(
+        isinstance(each, exp.Window | exp.Query) or makes_rows(each) or _is_random(each)
+        for each in every(node, exp.Expr)
     )
-    return list(found.values()) if star is None else [star]
-
-
-def _terms_of(node: exp.Expr, aliases: Collection[str] = ()) -> list[exp.Expr]:
-    """Returns the expression itself if it is a value of a row, and otherwise its columns and aggregates.
-
-    Args:
-        aliases: names in lower case that, without a table, may be those of other select items.
-    """
-
-    def may_be_item(each: exp.Expr) -> bool:
-        return isinstance(each, exp.Column) and not each.table and each.name.lower() in aliases
-
-    def is_no_value(each: exp.Expr) -> bool:
-        return isinstance(each, exp.Window | exp.Query) or makes_rows(each) or _is_random(each)
-
-    def inputs(each: exp.Expr) -> Iterator[exp.Expr]:
-        if isinstance(each, exp.Window):
-            for part in _parts_of(each):
-                yield from _terms_of(part)
-        elif isinstance(each, exp.Column) or (
-            isinstance(each, exp.AggFunc) and not any(map(is_no_value, every(each, exp.Expr)))
-        ):
-            yield from () if may_be_item(each) else (each,)
-        elif not isinstance(each, exp.Query) and not is_name(each):
-            for child in each.iter_expressions():
-                yield from inputs(child)
-
-    is_value = isinstance(node, exp.Column) or not any(
-        is_no_value(each) or may_be_item(each) for each in every(node, exp.Expr)
-    )
-    if is_value:
-        return [node] if holds(node, exp.Column, exp.Star, exp.AggFunc) else []
-    return list(inputs(node))
 
 
 def _is_random(node: exp.Expr) -> bool:
@@ -243,20 +266,25 @@ def _is_random(node: exp.Expr) -> bool:
 
 
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
-    """Yields the OVER clauses of a SELECT, but not those of its subqueries."""
-    return (each for each in every(select, exp.Window) if each.parent_select is select)
+    """Yields the OVER clauses of a SELECT, but not those of its subqueries: first those of its items, in order."""
+    listed = [each for item in select.expressions for each in every(item, exp.Window)]
+    found = {id(each): each for each in [*listed, *every(select, exp.Window)]}
+    return (each for each in found.values() if each.parent_select is select)
 
 
 def _parts_of(window: exp.Window) -> list[exp.Expr]:
     """Returns what an OVER reads: its function's arguments and filter, its partition and its order."""
     function, found = window.this, list[exp.Expr]()
-    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         if isinstance(function, exp.Filter):
             found.append(function.expression.this)
+        if isinstance(function, exp.WithinGroup):
+            found += [each.this for each in function.expression.expressions]
         function = function.this
     order = window.args.get("order")
     by = [each.this for each in order.expressions] if order else []
-    return [*arguments(function), *found, *(window.args.get("partition_by") or ()), *by]
+    read = [each for each in arguments(function) if not each.is_star]
+    return [*read, *found, *(window.args.get("partition_by") or ()), *by]
 
 
 def listed(select: exp.Select) -> list[exp.Expr]:
@@ -289,9 +317,11 @@ def note_term_types(select: exp.Select, row: str | None) -> None:
         select: a SELECT with OVER. It is changed.
         row: type of its terms, a struct as `typeof` prints it; None if unknown.
     """
-    if row is not None and (has_map(row) or _UNORDERED.search(row)):
-        texts = None if _UNORDERED.search(row) else _orderable_items(select, terms(select), row)
-        select.meta[_TERMS] = texts or []
+    kinds = [kind for _, kind in nested_types.fields_of(row or "") or ()]
+    if any(map(_UNORDERED.search, kinds)):
+        select.meta[_TERMS] = []
+    elif any(map(has_map, kinds)):
+        select.meta[_TERMS] = _orderable_items(select, terms(select), row or "") or []
 
 
 def _orderable_items(select: exp.Select, items: Sequence[exp.Expr], row: str) -> list[str] | None:

@@ -15,6 +15,7 @@ from dbt.adapters.spark_streaming.query.sql.tie_breaking import (
     fields_of,
     note_term_types,
     note_types,
+    terms,
     tie_breaker,
 )
 
@@ -85,16 +86,20 @@ def test_maps_where_ties_cannot_go_by_their_entries(text: str, sentence: str) ->
 @pytest.mark.parametrize(
     ("call", "by"),
     [
-        ("lag(v) over (partition by k order by ts)", "ts, STRUCT(a, v, k, ts)"),
-        ("lead(v, 2, w) over (order by ts desc)", "ts DESC, STRUCT(a, v, w, ts)"),
-        ("ntile(3) over (order by ts)", "ts, STRUCT(a, ts)"),
-        ("first_value(v) over (order by ts)", "ts, STRUCT(a, v, ts)"),
-        ("sum(v) over (order by ts rows 2 preceding)", "ts, STRUCT(a, v, ts)"),
-        ("nth_value(v, 2) over (order by ts rows 2 preceding)", "ts, STRUCT(a, v, ts)"),
+        ("lag(v) over (partition by k order by ts)", "ts, a, v, k"),
+        ("lead(v, 2, w) over (order by ts desc)", "ts DESC, a, v, w"),
+        ("ntile(3) over (order by ts)", "ts, a"),
+        ("first_value(v) over (order by ts)", "ts, a, v"),
+        ("sum(v) over (order by ts rows 2 preceding)", "ts, a, v"),
+        ("nth_value(v, 2) over (order by ts rows 2 preceding)", "ts, a, v"),
         # The frame ends with all tied rows, so a longer order would change it.
         ("sum(v) over (order by ts)", "ts"),
         ("nth_value(v, 2) over (order by ts)", "ts"),
         ("first_value(v) over (order by ts range between interval 1 hour preceding and current row)", "ts"),
+        (
+            "first_value(v) over (order by ts range between unbounded preceding and interval 1 hour following)",
+            "ts",
+        ),
         ("rank() over (order by ts)", "ts"),
         # Its author ordered all there is.
         ("lag(v) over (order by ts, struct(*))", "ts, STRUCT(*)"),
@@ -114,16 +119,66 @@ def test_row_number_beside_another_over_goes_by_what_that_reads() -> None:
     select = parse("select a, row_number() over (order by ts) as n, sum(v) over (order by v) as s from t")
     assert isinstance(select, exp.Select)
     break_ties(select)
-    assert "ROW_NUMBER() OVER (ORDER BY ts, STRUCT(a, ts, v))" in sql(select)
+    assert "ROW_NUMBER() OVER (ORDER BY ts, a, v)" in sql(select)
+
+
+@pytest.mark.parametrize(
+    ("text", "by"),
+    [
+        # An item that is called like its column, as in stream's and batch's usual queries.
+        ("select upper(k) as k, lag(v) over (order by ts) as p from t", "UPPER(k), v, ts"),
+        (
+            "select * except (v), v * 2 as v, lag(w) over (order by ts) as p from t",
+            "* EXCEPT (v), v * 2, w, ts",
+        ),
+        ("select a.*, b.x, lag(v) over (order by ts) as p from t as a join u as b", "a.*, b.x, v, ts"),
+        (
+            "select case when lag(v) over (order by ts) > 1 then w when z > 2 then y end as c from t",
+            "v, ts, w, y, z",
+        ),
+        ("select explode(a) as x, lag(v) over (order by ts) as p, rand() as r from t", "v, ts, a"),
+        # Groups: only what is grouped or aggregated can be ordered by.
+        (
+            "select d, datediff(upper(d), lag(upper(d)) over (order by upper(d))) as g from t group by d, upper(d)",
+            "d, UPPER(d)",
+        ),
+        (
+            "select k, sum(v) filter (where ok) - lag(sum(v) filter (where ok)) over (order by k) as d from t group by k",
+            "k, SUM(v) FILTER(WHERE ok)",
+        ),
+        ("select k, count(*) over (order by k rows unbounded preceding) as n from t group by k", "k"),
+        (
+            "select upper(k) as k, lag(count(*)) over (order by 1) as p from t group by 1",
+            "UPPER(k), COUNT(*)",
+        ),
+        # What the values are isn't known.
+        ("select a + 1 as b, b as c, lag(v) over (order by ts) as p from t", ""),
+        ("select lag(v) over (order by ts) as p, p as q from t", ""),
+        ("select (select max(x) from d where d.k = t.k) as m, lag(v) over (order by ts) as p from t", ""),
+    ],
+)
+def test_terms_are_expressions_that_over_can_be_ordered_by(text: str, by: str) -> None:
+    select = parse(text)
+    assert isinstance(select, exp.Select)
+    assert ", ".join(map(sql, terms(select))) == by
+
+
+def test_row_number_has_its_select_list_where_nothing_else_has_an_order() -> None:
+    select = parse("select j, row_number() over (order by ts) as n, lag(x) over (order by ts) as p from t")
+    assert isinstance(select, exp.Select)
+    note_term_types(select, "struct<j:variant,x:int,ts:timestamp>")
+    break_ties(select)
+    assert "ROW_NUMBER() OVER (ORDER BY ts, STRUCT(j))" in sql(select)
+    assert "LAG(x) OVER (ORDER BY ts)" in sql(select)
 
 
 def test_what_has_no_order_breaks_ties_in_another_form_or_not_at_all() -> None:
     select = parse("select k, lag(m) over (order by ts) as p from t")
     assert isinstance(select, exp.Select)
     for row, by in {
-        "struct<k:string,m:map<string,int>,ts:timestamp>": ", STRUCT(k, ARRAY_SORT(MAP_ENTRIES(m)), ts)",
+        "struct<k:string,m:map<string,int>,ts:timestamp>": ", k, ARRAY_SORT(MAP_ENTRIES(m))",
         "struct<k:string,m:variant,ts:timestamp>": "",
-        "struct<k:string,m:interval day to second,ts:timestamp>": ", STRUCT(k, m, ts)",
+        "struct<k:string,m:interval day to second,ts:timestamp>": ", k, m",
     }.items():
         copy = select.copy()
         note_term_types(copy, row)
