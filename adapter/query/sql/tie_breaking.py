@@ -245,7 +245,10 @@ def _groups_or_columns(select: exp.Select) -> list[exp.Expr]:
     """Returns what determines the rest of items with OVER: the keys of a grouped SELECT, and otherwise their columns."""
     aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
     if group := select.args.get("group"):
-        return [key for key in group.expressions if key.name.lower() not in aliases or key.find(exp.Func)]
+        keys = (
+            key for key in group.expressions if not isinstance(key, exp.Cube | exp.Rollup | exp.GroupingSets)
+        )
+        return [key for key in keys if not isinstance(key, exp.Column) or key.name.lower() not in aliases]
     if first_aggregate(select) is not None:
         return []
     others = (item for item in select.expressions if not item.is_star and not _is_value(item))
