@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.dialect import canonical, sql
+from ...sql.clauses import is_over, unwrapped
+from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
 from ..names.stars import columns_of
@@ -74,7 +77,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     for each in copy.expressions:
         columns = list(every(each.this, exp.Column))
         is_by_names = all(not column.table and column.name.lower() in names for column in columns)
-        if is_by_names and not _is_item(each.this):
+        if is_by_names and not _is_item(each.this) and next(_aggregates(each.this), None) is None:
             continue
         name = by_text.get(canonical(each.this))
         if name is None:
@@ -97,24 +100,49 @@ def _ordered_by(ordered: exp.Expr, item: exp.Expr) -> exp.Expr:
     return copy
 
 
+def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yields the aggregates in an expression that aren't under OVER."""
+    return (each for each in walk_same_query(node) if isinstance(each, exp.AggFunc) and not is_over(each))
+
+
 def _is_item(node: exp.Expr) -> bool:
     return bool(node.meta.get(_ITEM))
 
 
 def with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
-    """Returns a copy of an expression with items in place of their aliases (`items_by_name`).
+    """Returns a copy of an expression with items in place of their aliases (`items_by_name`). In an aggregate, the name of
+    an aggregate is a column's.
+
+    >>> from ...sql.dialect import parse, sql
+    >>> tree = parse("select sum(v) as v from t order by sum(v) + v")
+    >>> sql(with_items(tree.args["order"].expressions[0].this, items_by_name(tree)))
+    'SUM(v) + (SUM(v))'
 
     Raises:
         QueryError: an item isn't deterministic, so its copy would have another value.
     """
     made = exp.paren(node.copy())
     for column in list(every(made, exp.Column)):
-        if not column.table and (item := by_name.get(column.name.lower())) is not None:
+        item = None if column.table else by_name.get(column.name.lower())
+        if item is not None and not (_is_in_aggregate(column) and _is_aggregated(item)):
             _refuse_random(item)
             is_whole = column.parent is made or isinstance(column.parent, _HOLDERS)
             is_bare = is_whole or isinstance(item, exp.Column)
             column.replace(item.copy() if is_bare else exp.paren(item.copy()))
     return made.this
+
+
+def _is_aggregated(item: exp.Expr) -> bool:
+    """Returns whether an item is computed by an aggregate or an OVER."""
+    return any(isinstance(node, exp.AggFunc | exp.Window) for node in walk_same_query(item))
+
+
+def _is_in_aggregate(column: exp.Column) -> bool:
+    """Returns whether a column is in a call of an aggregate that isn't the function of an OVER."""
+    node = column.parent
+    while node is not None and (is_over(node) or not isinstance(unwrapped(node), exp.AggFunc)):
+        node = node.parent
+    return node is not None
 
 
 def _refuse_random(item: exp.Expr) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.helper import find_new_name
 
+from ...sql.clauses import AROUND
 from ...sql.dialect import canonical, reading_select
 from ...sql.nodes import every, replace_each, star_without
 from . import orders
 
 _RELATION, _HIDDEN = "_t", "_w"
+_COMPUTED = (exp.Window, exp.AggFunc, *AROUND)
+"""What has a value for each row and is computed from columns, an aggregate with its FILTER and WITHIN GROUP."""
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:
@@ -74,11 +77,11 @@ def _parts_over_rows(qualify: exp.Expr, select: exp.Select) -> list[tuple[exp.Ex
     """Returns the parts of a QUALIFY that have a value for each row of its SELECT: OVER, aggregates, columns, and those of
     the SELECT's relations in subqueries. Each comes with whether it is in a subquery."""
     found: list[tuple[exp.Expr, bool]] = []
-    for node in every(qualify, exp.Window, exp.AggFunc, exp.Column):
+    for node in every(qualify, *_COMPUTED, exp.Column):
         if node.find_ancestor(exp.Select) is not select:
             if isinstance(node, exp.Column) and reading_select(node) is select:
                 found.append((node, True))
-        elif node.find_ancestor(exp.Window, exp.AggFunc, exp.Select) is select:
+        elif node.find_ancestor(*_COMPUTED, exp.Select) is select:
             found.append((node, False))
     return found
 

@@ -8,11 +8,11 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.normalize.rankings import qualify
+from dbt.adapters.spark_streaming.query.normalize.rankings import orders, qualify
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.sql.dialect import parse
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of
 
@@ -105,6 +105,62 @@ def test_qualify_over_groups() -> None:
     text = f"""select window_start, window_end, channel, count(*) as n from {TUMBLE} group by 1, 2, 3
         qualify rank() over (partition by window_start, window_end order by count(*) desc) <= 2"""
     assert windows_of(text).sql.endswith("AS _t WHERE _w <= 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        (
+            "select u, sum(v) as v from t group by u qualify rank() over (order by sum(v) desc) <= 3",
+            "RANK() OVER (ORDER BY SUM(v) DESC) AS _w",
+        ),
+        ("select k, sum(v) as v from t group by k qualify avg(v) > 3", "AVG(v) AS _w"),
+        (
+            "select k, sum(v) as v from t group by k qualify sum(w) filter (where v > 1) > 3",
+            "SUM(w) FILTER(WHERE v > 1) AS _w",
+        ),
+        # The function of an OVER reads the groups.
+        (
+            "select k, sum(v) as v from t group by k qualify sum(v) over (order by k) > 3",
+            "SUM(SUM(v)) OVER (ORDER BY k) AS _w",
+        ),
+        ("select k, -v as v from t qualify max(v) over () > 3", "MAX(-v) OVER () AS _w"),
+        (
+            "select k, max(u) as u from t group by k qualify sum(v) filter (where ok) > 3",
+            "SUM(v) FILTER(WHERE ok) AS _w",
+        ),
+        (
+            "select k from t group by k qualify percentile_cont(0.5) within group (order by v) filter (where ok) > 3",
+            "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY v) FILTER(WHERE ok) AS _w",
+        ),
+    ],
+)
+def test_aggregates_in_qualify_are_computed_below(text: str, hidden: str) -> None:
+    below = qualify.without_qualify(parse(text)).args["from_"].this.this
+    assert [sql(item) for item in below.expressions[len(parse(text).expressions) :]] == [hidden]
+
+
+def test_order_by_reads_no_item_in_an_aggregate() -> None:
+    tree = parse("select u, sum(v) as v from t group by u order by sum(v) + 1, v limit 3")
+    made = [sql(each) for each in orders.in_columns(tree.args["order"], tree)]
+    assert made == ["SUM(v) + 1", "SUM(v)"]
+
+
+@pytest.mark.parametrize(
+    ("by", "above"),
+    [
+        ("sum(v)", "`v`"),
+        ("v + 1", "v + 1"),
+        ("count(*)", "`__sorted_by_0`"),
+        ("sum(v) + v", "`__sorted_by_0`"),
+    ],
+)
+def test_aggregates_that_order_what_qualify_leaves_are_computed_below(by: str, above: str) -> None:
+    text = (
+        f"select k, sum(v) as v from t group by k qualify rank() over (order by k) < 3 order by {by} limit 3"
+    )
+    made = qualify.without_qualify(parse(text))
+    assert [sql(each) for each in made.args["order"].expressions] == [above]
 
 
 def test_qualify_within_qualify() -> None:
