@@ -508,7 +508,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     found = _equated(wanted, alias, names)
     if not isinstance(over, exp.In):
         return found or None
-    clause = over.find_ancestor(exp.Where, exp.Join, exp.Select)
+    clause = over.find_ancestor(exp.Where, exp.Having, exp.Join, exp.Select)
     assert clause is not None
     # In a select list, Spark returns false for NULL.
     tests = [over] if isinstance(clause, exp.Select) else conjuncts(clause.args.get("on") or clause.this)
