@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from ..query.sql.dialect import DIALECT
 from ..query.windows.windows import KINDS
 from .errors import Untranslatable
-from .functions import LENGTH, RENAMED, json_value
+from .functions import LENGTH, MULTISET, RENAMED, MultisetType, RowType, json_value
 
 WINDOW = "window"
 """Key of a table's `meta` with its `WindowCall`, if it is a windowing TVF."""
@@ -98,6 +98,11 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         name: made for name, made in DIALECT.parser_class.FUNCTIONS.items() if name not in RENAMED
     }
 
+    def reset(self) -> None:
+        """Forgets what has been parsed."""
+        super().reset()
+        self._fields: list[tuple[str, str]] = []
+
     def read(self, tokens: Sequence[Token], text: str, part: Callable[[Parser], Any]) -> Any:
         """Parses a statement's tokens with a method of the parser."""
         try:
@@ -129,7 +134,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         elif name == "MAP":
             found = f"map<{', '.join(self._nested(self.flink_type))}>"
         elif name == "ROW":
-            found = f"struct<{', '.join(self._nested(self._field))}>"
+            found = self._row()
         elif name in _SIMPLE:
             self.words("PRECISION")
             digits = self._parse_wrapped_csv(self._parse_number) if self._is_next("(") else []
@@ -149,7 +154,13 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             self._advance()
 
     def _collection(self, name: str, of: Sequence[str]) -> str:
-        return f"array<{of[0]}>" if name == "ARRAY" else f"map<{of[0]}, int>"
+        return f"array<{of[0]}>" if name == "ARRAY" else MultisetType(f"map<{of[0]}, int>")
+
+    def _row(self) -> RowType:
+        before = len(self._fields)
+        found = RowType(f"struct<{', '.join(self._nested(self._field))}>")
+        found.fields = tuple(self._fields[before:])
+        return found
 
     def _nested(self, part: object) -> list[str]:
         """Parses what is between < and >, or between parentheses."""
@@ -168,6 +179,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         kind = self.flink_type()
         if self._curr and self._curr.token_type == TokenType.STRING:
             self._advance()
+        self._fields.append((name.name, kind))
         return f"{ddl_name(name.name)}: {kind}"
 
     def name(self) -> exp.Identifier:
@@ -192,7 +204,9 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         name = self._curr.text.upper() if self._curr else ""
         if name not in {*_SIMPLE, *_NESTED} - {"TIME"}:
             return None
-        found = exp.DataType.build(self.flink_type(), dialect=DIALECT)
+        kind = self.flink_type()
+        found = exp.DataType.build(kind, dialect=DIALECT)
+        found.meta[MULTISET] = isinstance(kind, MultisetType)
         if name in ("CHAR", "CHARACTER", "VARCHAR") and self._prev.text == ")":
             length = self._tokens[self._index - 2].text
             if not length.isdigit():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,8 @@ PROCESSING_TIME = (
     "{} goes by processing time. Results follow event time here, so that a replay gives the same rows: give the table a "
     "column with the time of the event and a WATERMARK, and use that."
 )
+MULTISET = "multiset"
+"""The type of a multiset among those of columns, and the key of a type's `meta` with whether it is one."""
 LENGTH = "length"
 """Key of a type's `meta` with n of VARCHAR(n), the length to which Flink's CAST cuts a text."""
 _SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}
@@ -125,6 +127,17 @@ RENAMED: Mapping[str, Callable[[Args], exp.Expr]] = {
 """Functions of Flink's that have another name or another meaning in Spark; they are parsed as unknown ones."""
 
 
+class RowType(str):
+    """The type of a ROW, in Spark's words."""
+
+    fields: Sequence[tuple[str, str]] = ()
+    """Names and types of its fields, and of those in them."""
+
+
+class MultisetType(str):
+    """The type of a MULTISET, in Spark's words: a map of its values, and how often it has each."""
+
+
 @dataclass
 class ColumnTypes:
     """Types of columns by their names: all columns of one name in a script count as one."""
@@ -136,12 +149,9 @@ class ColumnTypes:
 
     def declare(self, name: str, kind: str) -> None:
         """Adds a column of a table, and the fields in it."""
-        self.columns.setdefault(name.lower(), set()).add(kind)
-        if kind.startswith("struct"):
-            for each in every(exp.DataType.build(kind, dialect=DIALECT), exp.ColumnDef):
-                self.columns.setdefault(each.name.lower(), set()).add(
-                    each.args["kind"].sql(dialect=DIALECT).lower()
-                )
+        for each, of in ((name, kind), *(kind.fields if isinstance(kind, RowType) else ())):
+            known = self.columns.setdefault(each.lower(), set())
+            known.add(MULTISET if isinstance(of, MultisetType) else of)
 
     def add(self, tree: exp.Expr) -> None:
         """Adds the aliases of a query."""
@@ -149,7 +159,7 @@ class ColumnTypes:
             self.computed.setdefault(each.alias.lower(), []).append(each.this)
 
     def of(self, node: exp.Expr, seen: frozenset[str] = frozenset()) -> str | None:
-        """Returns the type of an expression: ``int`` for all integers; None if it isn't known."""
+        """Returns the type of an expression: ``int`` for all integers, `MULTISET` for a multiset; None if it isn't known."""
         kind = type(node)
         if kind in _TYPE_OF_OPERAND:
             return self.of(node.this, seen)
@@ -162,7 +172,8 @@ class ColumnTypes:
         if kind is exp.Literal:
             return "string" if node.is_string else "int" if node.is_int else "decimal"
         if kind in (exp.Cast, exp.TryCast):
-            return _kind(node.args["to"].sql(dialect=DIALECT))
+            to = node.args["to"]
+            return MULTISET if to.meta.get(MULTISET) else _kind(to.sql(dialect=DIALECT))
         if kind in (exp.Add, exp.Sub, exp.Mul):
             sides = {self.of(node.this, seen), self.of(node.expression, seen)}
             return (

@@ -16,7 +16,7 @@ from ..query.windows.windows import KINDS
 from . import intervals
 from .errors import Notes, Untranslatable, line_of
 from .flink_parser import WINDOW, WindowCall, ddl_name
-from .functions import PROCESSING_TIME, ColumnTypes, Functions
+from .functions import MULTISET, PROCESSING_TIME, ColumnTypes, Functions
 from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
 from .script import is_processing_time, processing_time_note
 
@@ -228,8 +228,12 @@ class Writer:
             value = found.expressions[0]
             columns = found.args["alias"].columns if found.args.get("alias") else []
             kind = self.types.of(value) or ""
-            if kind.startswith("map") and len(columns) == 1:
+            if kind == MULTISET:
                 raise Untranslatable("UNNEST of a MULTISET: write LATERAL VIEW explode(map_keys(…)).", found)
+            if kind.startswith("map") and len(columns) == 1:
+                raise Untranslatable(
+                    "UNNEST of a MAP gives two columns: name its keys and its values.", found
+                )
             # Several columns are the fields of an array's rows, or the keys and values of a map.
             is_rows = kind.startswith("array<struct") or (len(columns) > 1 and not kind.startswith("map"))
             generator = (exp.Inline if is_rows else exp.Explode)(this=value.copy())

@@ -523,7 +523,7 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
     assert "The versions of last_rates aren't known" in model(made, "query_1")
 
 
-TAGS = """CREATE TABLE t (id INT, tags ARRAY<STRING>, more ARRAY<INT>, one ARRAY<ROW<x INT>>, bag MULTISET<STRING>, p AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+TAGS = """CREATE TABLE t (id INT, tags ARRAY<STRING>, more ARRAY<INT>, one ARRAY<ROW<x INT>>, bag MULTISET<STRING>, bags MULTISET<ROW<x INT, y INT>>, packed ROW<sack MULTISET<STRING>>, pairs MAP<STRING, INT>, p AS PROCTIME(), ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');"""
 
 
@@ -541,7 +541,17 @@ WITH ('connector' = 'filesystem', 'path' = 'x', 'format' = 'json');"""
         ),
         ("SELECT id, x FROM t CROSS JOIN UNNEST(one) AS u (x)", "LATERAL VIEW INLINE(one) u AS x"),
         ("SELECT id, x FROM t CROSS JOIN UNNEST(one) AS u", "LATERAL VIEW INLINE(one) u"),
-        ("SELECT id, tag FROM t CROSS JOIN UNNEST(bag) AS u (tag)", "UNNEST of a MULTISET"),
+        *(
+            (f"SELECT id FROM t CROSS JOIN UNNEST({value}) AS u{columns}", "UNNEST of a MULTISET")
+            for value in ("bag", "bags", "t.packed.sack", "CAST(bag AS MULTISET<STRING>)")
+            for columns in ("", " (x)", " (x, y)")
+        ),
+        (
+            "SELECT id, k, v FROM t CROSS JOIN UNNEST(pairs) AS u (k, v)",
+            "LATERAL VIEW EXPLODE(pairs) u AS k, v",
+        ),
+        ("SELECT id FROM t CROSS JOIN UNNEST(pairs) AS u", "LATERAL VIEW EXPLODE(pairs) u"),
+        ("SELECT id FROM t CROSS JOIN UNNEST(pairs) AS u (k)", "UNNEST of a MAP gives two columns"),
         ("SELECT id, tag FROM t LEFT JOIN UNNEST(tags) AS u (tag) ON tag <> 'x'", "ON with a condition"),
         ("SELECT id, tag FROM t CROSS JOIN UNNEST(tags, more) AS u (tag, n)", "UNNEST of several arrays"),
         (
