@@ -162,6 +162,12 @@ class TableConnector:
     def _pop(self, name: str, default: str = "") -> str:
         return self._left.pop(name, default)
 
+    def _move(self, name: str, ours: str, options: dict[str, Any], default: str = "") -> None:
+        """Moves an option to these under our name, or to the profile's if it holds or is about a secret."""
+        is_about_secrets = ours.startswith("kafka.") and _SECRET.search(ours) is not None
+        is_in_profile = is_about_secrets or has_secrets({ours: self._table.options.get(name, "")})
+        (self._connection if is_in_profile else options)[ours] = self._pop(name, default)
+
     def _note(self, text: str) -> None:
         self._notes.add(self._table.line, text)
 
@@ -212,8 +218,7 @@ class TableConnector:
         table, options = self._table, dict[str, str]()
         for name in [each for each in self._left if each.startswith("properties.")]:
             if name != "properties.group.id":
-                into = self._connection if _SECRET.search(name) else options
-                into[name.replace("properties", "kafka", 1)] = self._pop(name)
+                self._move(name, name.replace("properties", "kafka", 1), options)
         if pattern := self._pop("topic-pattern"):
             options["subscribePattern"] = pattern
         else:
@@ -246,16 +251,16 @@ class TableConnector:
 
     def _files(self) -> dict[str, Any]:
         format = self._format()
-        options = {"path": self._pop("path", f"data/{self._table.name}")}
+        options = dict[str, str]()
+        self._move("path", "path", options, f"data/{self._table.name}")
         options |= {ours: self._pop(name) for name, ours in _CSV.items() if name in self._left}
         self._pop("source.monitor-interval")
         known = format if format in _FORMATS else "json"
         return {"format": known, "options": options, **self._errors(format)}
 
     def _lookup_settings(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"url": self._pop("url")}
-        if has_secrets(found):
-            self._connection["url"] = found.pop("url")
+        found: dict[str, Any] = {}
+        self._move("url", "url", found)
         if name := self._pop("table-name"):
             found["dbtable"] = name
         if driver := self._pop("driver"):

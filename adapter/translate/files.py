@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,11 +114,16 @@ def _yaml(value: Any) -> str:
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
 
+def _secret_variable(table: str, option: str) -> str:
+    """Returns the name of the environment variable with an option of a table's connection."""
+    return re.sub(r"\W", "_", f"DBT_ENV_SECRET_{table}_{option}".upper())
+
+
 def _profile_text(name: str, sources: Mapping[str, SourceTable]) -> str:
     output: dict[str, Any] = {"type": "spark_streaming", "schema": name, "threads": 2}
     connections = {
         table: {
-            option: f"{{{{ env_var('DBT_ENV_SECRET_{table.upper()}_{option.upper().replace('.', '_')}', '') }}}}"
+            option: f"{{{{ env_var('{_secret_variable(table, option)}', '') }}}}"
             for option in source.connection
         }
         for table, source in sources.items()

@@ -75,6 +75,28 @@ def test_secrets_are_in_the_profile() -> None:
     assert 'password "secret"' not in made.files["profiles.yml"]
 
 
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ("'connector' = 'filesystem', 'path' = 's3a://KEY:hidden@bucket/in', 'format' = 'json'", "PATH"),
+        ("'connector' = 'filesystem', 'path' = 's3a://${KEY}:hidden@bucket/in', 'format' = 'json'", "PATH"),
+        (
+            "'connector' = 'kafka', 'topic' = 'a', 'format' = 'json', 'properties.basic.auth.user-info' = 'me:hidden'",
+            "KAFKA_BASIC_AUTH_USER_INFO",
+        ),
+        (
+            "'connector' = 'kafka', 'topic' = 'a', 'format' = 'json', 'properties.registry' = 'https://me:hidden@registry'",
+            "KAFKA_REGISTRY",
+        ),
+    ],
+)
+def test_what_has_secrets_by_its_name_or_its_value_is_in_the_profile(options: str, name: str) -> None:
+    made = translated(options)
+    assert not [path for path, text in made.files.items() if "hidden" in text]
+    assert config(made)["meta"]["stream"]["connection"] == "t"
+    assert f"DBT_ENV_SECRET_T_{name}" in made.files["profiles.yml"]
+
+
 def test_a_lookup() -> None:
     made = translate(
         """CREATE TABLE o (id INT, p AS PROCTIME()) WITH ('connector' = 'datagen');
