@@ -170,7 +170,7 @@ class _Translator:
             elif isinstance(what, Insert):
                 self._add_insert(what, statement)
             elif isinstance(what, Other) and what.sink and what.problem is not None:
-                self.unread.setdefault(relation_name([what.sink]), []).append(statement)
+                self.unread.setdefault(what.sink, []).append(statement)
             query = what if isinstance(what, exp.Query) else getattr(what, "query", None)
             if query is not None:
                 self.types.add(query)
@@ -250,7 +250,7 @@ class _Translator:
             self.notes.add(statement.line, f"{what.words} … {means}.")
             return
         self.notes.add(statement.line, what.problem)
-        name = relation_name([what.sink]) if what.sink else f"query_{number}"
+        name = what.sink or f"query_{number}"
         if (
             what.sink is not None
             and name not in self.inserts

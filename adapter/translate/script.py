@@ -205,9 +205,19 @@ def _made_by(tokens: Sequence[Token]) -> str | None:
     if words[0] in ("SELECT", "WITH", "(", "VALUES"):
         return ""
     for number, word in enumerate(words[:-1]):
-        if word in ("INTO", "OVERWRITE", "VIEW", "EXISTS") and words[number + 1] not in ("IF", "TABLE"):
-            return tokens[number + 1].text
+        if word in ("INTO", "OVERWRITE", "VIEW", "EXISTS") and words[number + 1] != "IF":
+            return _path_of(tokens[number + (2 if words[number + 1] == "TABLE" else 1) :])
     return None
+
+
+def _path_of(tokens: Sequence[Token]) -> str | None:
+    """Returns the name of a relation by the path that tokens begin with. None without tokens."""
+    parts = [each.text for each in tokens[:1]]
+    for dot, name in zip(tokens[1::2], tokens[2::2], strict=False):
+        if dot.token_type != TokenType.DOT:
+            break
+        parts.append(name.text)
+    return relation_name(parts) if parts else None
 
 
 class _Statements(Parser):

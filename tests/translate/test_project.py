@@ -643,6 +643,22 @@ def test_an_insert_that_cannot_be_read_disables_its_table(is_first: bool) -> Non
     assert "enabled=false" in model(made, "s") and "can't be read" in model(made, "s")
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("default_catalog.default_database.s", "s"),
+        ("`default_catalog` . `default_database`.`s`", "s"),
+        ("TABLE default_database.s", "s"),
+        ("shop.s", "shop_s"),
+    ],
+)
+def test_an_insert_by_a_path_that_cannot_be_read_disables_its_table(path: str, name: str) -> None:
+    made = translate(
+        f"{TAGS} INSERT INTO {path} SELECT id FROM t; INSERT INTO {path} SELECT id FROM t WHERE;", "shop"
+    )
+    assert "enabled=false" in model(made, name) and "can't be read" in model(made, name)
+
+
 def test_values_that_a_seed_cannot_hold_make_no_seed() -> None:
     made = translate(
         "CREATE TABLE c (id INT, name STRING) WITH ('connector' = 'filesystem', 'path' = 'c', 'format' = 'json');\n"
