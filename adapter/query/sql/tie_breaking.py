@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from ...util import nested_types
 from ...util.quoting import quote
-from .clauses import first_aggregate
+from .clauses import AROUND, first_aggregate
 from .dialect import DIALECT, arguments, canonical, function_name, unqualified
 from .functions import is_random, makes_rows
 from .maps import has_map, orderable
@@ -41,6 +41,8 @@ def break_ties(select: exp.Select) -> None:
     if select.meta_get(_BROKEN):
         return
     tied = [each for each in _windows(select) if depends_on_ties(each)]
+    if not tied:
+        return
     row = terms(select) if reads_terms(select) else []
     number = row or list(filter(None, [tie_breaker(select)]))
     for each in tied:
@@ -259,13 +261,8 @@ def _groups_or_columns(select: exp.Select) -> list[exp.Expr]:
 def _is_value(node: exp.Expr) -> bool:
     """Whether an expression is a value of a single row, or of a group, that is the same each time."""
     return not any(
-        isinstance(each, exp.Window | exp.Query) or makes_rows(each) or _is_random(each)
-        for each in every(node, exp.Expr)
-    )
-
-
-def _is_random(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Func) and is_random(node)
+        isinstance(each, exp.Window | exp.Query) or makes_rows(each) for each in every(node, exp.Expr)
+    ) and not any(map(is_random, every(node, exp.Func)))
 
 
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
@@ -278,7 +275,7 @@ def _windows(select: exp.Select) -> Iterator[exp.Window]:
 def _parts_of(window: exp.Window) -> list[exp.Expr]:
     """Returns what an OVER reads: its function's arguments and filter, its partition and its order."""
     function, found = window.this, list[exp.Expr]()
-    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+    while isinstance(function, AROUND):
         if isinstance(function, exp.Filter):
             found.append(function.expression.this)
         if isinstance(function, exp.WithinGroup):
