@@ -174,12 +174,12 @@ class Service:
 
     def _update(self) -> None:
         """Passes on requests to stop, collects the notes of the watchdog, and shows the models."""
-        self.supervisor.look()
+        self.supervisor.advance()
         for name, stream in self._streams.items():
             if stream.request is not None and stream.request.is_asked:
                 self.supervisor.stop(name)
             self.supervisor.models[name].note = self._watch.notes.get(name)
-        self._watch.look()
+        self._watch.report_silence()
         self._show(self._header())
         if not self._is_up:
             self._print_models_up()
@@ -243,7 +243,7 @@ class Service:
             if self._environment.ended() or (signals.is_urgent and time.monotonic() - began > _ORDERLY):
                 self._is_abandoned = True
                 self.supervisor.abandon()
-            self.supervisor.look()
+            self.supervisor.advance()
             signals.exit_code = 1 if self.supervisor.failed else 0
             time.sleep(_LOOK)
 
@@ -325,7 +325,7 @@ class _Watch:
     def start(self) -> None:
         threading.Thread(target=self._ask_always, name="watchdog", daemon=True).start()
 
-    def look(self) -> None:
+    def report_silence(self) -> None:
         """Prints a line if Spark doesn't answer."""
         asked_at = self._asked_at
         lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
@@ -360,7 +360,7 @@ class _Watch:
             else:
                 activities[name] = None
         if not running:
-            self._watchdog.look(time.monotonic(), activities, None)
+            self._watchdog.check_progress(time.monotonic(), activities, None)
             return
         session = self.environment.session()
         context = session.sparkContext._jsc.sc()
@@ -372,7 +372,7 @@ class _Watch:
             return
         local = str(session.sparkContext.master).startswith("local")
         executors = None if local else max(0, int(context.getExecutorMemoryStatus().size()) - 1)
-        self._watchdog.look(time.monotonic(), activities, executors)
+        self._watchdog.check_progress(time.monotonic(), activities, executors)
 
 
 def clock(seconds: float) -> str:

@@ -173,7 +173,7 @@ def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
         rows = session.table(raw.relation)
     else:
         rows = session.read.format(raw.format).options(**raw.options).schema(raw.schema).load()
-    for columns in records.parsing():
+    for columns in records.select_lists():
         rows = rows.selectExpr(*columns)
     rows = rows.selectExpr(f"{records.unreadable_values()} as {UNREADABLE}")
     names = rows.schema[UNREADABLE].dataType.names
@@ -302,7 +302,7 @@ def create_columns(source: DeclaredSource, columns: Mapping[str, str], made_by: 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
     """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
     inner = raw
-    for columns in records.parsing():
+    for columns in records.select_lists():
         inner = f"(select {', '.join(columns)} from {inner})"
     return (
         f"create view if not exists {source.relation} {_ownership_clause(made_by)} as {records.rows(inner)}"

@@ -146,7 +146,7 @@ def overwrite(
     if table is not None:
         ends = overwriting.extended_over_sessions(ends, table)
         check_history(overwriting, ends, table, ask)
-    return _incremental(overwriting, ends, node, table)
+    return _range_statement(overwriting, ends, node, table)
 
 
 def microbatch(
@@ -178,7 +178,7 @@ def microbatch(
     )
     if since is not None and since < ranges.micros(start):
         ends = ends.hull(overwriting.touched_windows(TimeRange(since, ranges.micros(start))))
-    return _incremental(overwriting, ends, node, table)
+    return _range_statement(overwriting, ends, node, table)
 
 
 def _is_first_batch(node: Mapping[str, Any], batch: TimeRange) -> bool:
@@ -332,7 +332,7 @@ def _window_before(overwriting: Overwriting, first: int | None, table: str, ask:
     return oldest if oldest is not None and (first is None or oldest <= first) else None
 
 
-def _incremental(
+def _range_statement(
     overwriting: Overwriting, ends: WindowRange, node: Mapping[str, Any], table: str | None
 ) -> Incremental:
     if names := list(rewrite_configs.requested_rewrites(node["config"])):

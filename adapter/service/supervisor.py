@@ -100,7 +100,7 @@ class Supervisor:
     def failed(self) -> list[str]:
         return [each.name for each in self.models.values() if each.state == FAILED]
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Starts the models that are due, and updates the state of the others."""
         for each in self.models.values():
             if each.attempt is not None:

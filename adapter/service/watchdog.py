@@ -37,7 +37,7 @@ class Watchdog:
     """Current warnings, by model."""
     _spells: dict[str, _Spell] = field(default_factory=dict)
 
-    def look(
+    def check_progress(
         self, now: float, activities: Mapping[str, tuple[str, object] | None], executors: int | None
     ) -> None:
         """Compares the activities of models with those of earlier calls, and warns.

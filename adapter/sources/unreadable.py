@@ -187,7 +187,7 @@ class Records:
 
     @property
     def are_texts(self) -> bool:
-        """Whether records are read as texts, which `parsing` converts to the columns of `schema`."""
+        """Whether records are read as texts, which `select_lists` converts to the columns of `schema`."""
         return self._text is not None
 
     @cached_property
@@ -230,7 +230,7 @@ class Records:
     @property
     def differs(self) -> bool:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
-        return bool(self.parsing()) or self.on_error != WARN or self._is_own
+        return bool(self.select_lists()) or self.on_error != WARN or self._is_own
 
     # -- what a query over the records selects -------------------------------------------------------
 
@@ -397,9 +397,10 @@ class Records:
         options |= {"mode": "PERMISSIVE"} | ({"columnNameOfCorruptRecord": raw} if raw else {})
         return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
 
-    def parsing(self) -> list[list[str]]:
-        """Returns SELECT lists, each over the one before, over what is read with `schema` or as text. The last one gives
-        the columns of `schema` with their own types, those of folders, and those for `unreadable_values`."""
+    def select_lists(self) -> list[list[str]]:
+        """Returns the SELECT lists that parse the records, in the order in which they are applied to the rows that Spark
+        reads. The last one has the columns of `schema` in their own types, the folders' columns, and what
+        `unreadable_values` needs."""
         if self.are_texts:
             return self._parsing_json()
         return [*self._probed_select_lists(), *self._casting()]

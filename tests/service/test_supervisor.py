@@ -47,7 +47,7 @@ class World:
 
     def looks(self, after: float = 0.0) -> dict[str, str]:
         self.time += after
-        self.supervisor.look()
+        self.supervisor.advance()
         return {name: each.state for name, each in self.supervisor.models.items()}
 
     def runs(self, name: str) -> None:

@@ -159,7 +159,7 @@ class _Marker:
 
     def mark(self) -> None:
         for select in list(every(self.tree, exp.Select)):
-            bounds = [test for test in filters(select) if self._bounds(test, select)]
+            bounds = [test for test in filters(select) if self._mark_lower_bound(test, select)]
             if len(bounds) > 1 and not self.windowed:
                 raise QueryError(
                     f"'{sql(bounds[0])}' and '{sql(bounds[1])}' both bound event time from below; keep the narrower one."
@@ -169,8 +169,9 @@ class _Marker:
                 if clock is not None and node not in bounds:
                     self._check_clock(node, clock, self._stream_columns_under(node, select))
 
-    def _bounds(self, test: exp.Expr, select: exp.Select) -> bool:
-        """Whether a condition can filter rows by the watermark. If so, marks its clock."""
+    def _mark_lower_bound(self, test: exp.Expr, select: exp.Select) -> bool:
+        """Marks the clock of a condition such as ``ts > now() - interval 1 day`` as event time, if rows can be
+        filtered by the watermark instead. Returns whether they can."""
         found = lower_bound(test)
         if found is None:
             return False

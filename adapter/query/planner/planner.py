@@ -118,7 +118,7 @@ class TreePlanner(Planner):
         return plan_source(self, table)
 
     def query(self, node: exp.Query) -> Operator:
-        """Returns the operator of a query that is visited for the first time."""
+        """Returns a new operator for a query that has none yet."""
         if next(hints.windows_under(node), None) is not None:
             within = self.leaving.plan_unless_left(node, partial(plan_window_results, self, node))
             if isinstance(within, Operator):

@@ -272,7 +272,7 @@ class WindowPlanner:
                     reason = str(found)
                     self.rewrites.rows_are_kept(select, reason)
                     self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
-            elif self._is_ranked_as_it_is(windowed.node):
+            elif self._is_only_read_here(windowed.node):
                 top = ranks.top(select, sources)
         else:
             reason = "a join of windows"
@@ -452,9 +452,9 @@ class WindowPlanner:
                 "same windowing table function with the same lengths, offset and time zone on both sides."
             )
 
-    def _is_ranked_as_it_is(self, node: exp.Expr) -> bool:
-        """Whether a relation is the unchanged rows of a windowing table function that is read once. A CTE
-        that is read twice is buffered once, in full."""
+    def _is_only_read_here(self, node: exp.Expr) -> bool:
+        """Whether a relation has the unchanged rows of a windowing table function, and nothing else in the query reads
+        them. Rows that several relations read are buffered once, all of them."""
         assert isinstance(node, exp.Subquery)
         below = _unwrapped(node)
         if not hints.window_of(below):

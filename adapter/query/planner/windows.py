@@ -141,8 +141,9 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     changes = planner.emission.changes
     if changes and window.merges:
         raise UnintendedQueryError(
-            f"{window} is over joined, grouped or ranked rows, and with early or late firing its bounds would change "
-            "with this updating input; put it into a separate model, or leave first_result_offset and late_updates out."
+            f"{window} is over joined, grouped or ranked rows, and with early or late firing those rows change, and "
+            "with them the bounds of its sessions; put it into a separate model, or leave first_result_offset and "
+            "late_updates out."
         )
     if window.emit == "on_change":
         raise QueryError(on_change.refusal(window))

@@ -74,7 +74,7 @@ from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each
 from .grouped import Call, Grouped, GroupKey, grouping_sets, has_distinct
-from .steps import NamedQuery, column, conjunction, expression, named, with_steps
+from .steps import NamedQuery, add_ctes, column, conjunction, expression, named
 
 FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
 MOST_BITS = 1024
@@ -176,7 +176,7 @@ class _Rewrite:
         ]
         final = self.grouped.finished_query(self)
         last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
-        return with_steps(self._from_counts(final), steps, last)
+        return add_ctes(self._from_counts(final), steps, last)
 
     # -- dimensions --------------------------------------------------------------------------------
 
@@ -267,10 +267,10 @@ class _Rewrite:
         made = exp.Select(expressions=[*map(column, [*self.others, *values]), *flags, *words]).from_(
             self.rows
         )
-        made.set("group", exp.Group(expressions=self._set_keys()))
+        made.set("group", exp.Group(expressions=self._grouping_keys()))
         return made
 
-    def _set_keys(self) -> list[exp.Expr]:
+    def _grouping_keys(self) -> list[exp.Expr]:
         sets = self.grouped.distinct_sets
         if len(self.other_sets) > 1:
             return [grouping_sets([(*others, *values) for others in self.other_sets for values in sets])]

@@ -62,7 +62,7 @@ from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
 from .grouped import Call, Grouped, grouping_sets, has_distinct
-from .steps import NamedQuery, column, conjunction, expression, named, with_steps
+from .steps import NamedQuery, add_ctes, column, conjunction, expression, named
 
 FUNCTIONS = frozenset({"count"})
 BUCKETS = 1024
@@ -129,7 +129,7 @@ class _Rewrite:
         final = self.grouped.finished_query(self, having="having").from_(self.parts)
         if keys:
             final.set("group", exp.Group(expressions=self._keys()))
-        return with_steps(final, steps, "The buckets, put together.")
+        return add_ctes(final, steps, "The buckets, put together.")
 
     def _check_sets(self) -> None:
         sets = [frozenset(members) for members in self.grouped.sets or ()]

@@ -49,7 +49,7 @@ from ..sql.nodes import every
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .steps import NamedQuery, column, expression, named, with_steps
+from .steps import NamedQuery, add_ctes, column, expression, named
 
 BUCKETS = 128
 NOTHING = (
@@ -163,7 +163,7 @@ class _Rewrite:
         if alias:
             table.set("alias", alias.copy())
         source.this.replace(table)
-        return with_steps(final, steps, "The first of all.")
+        return add_ctes(final, steps, "The first of all.")
 
     # -- checks ------------------------------------------------------------------------------------
 

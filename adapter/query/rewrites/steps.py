@@ -19,8 +19,8 @@ class NamedQuery:
     query: exp.Select
 
 
-def with_steps(select: exp.Select, steps: Sequence[NamedQuery], comment: str) -> exp.Select:
-    """Adds steps to a SELECT, after its own CTEs. Changes the tree."""
+def add_ctes(select: exp.Select, steps: Sequence[NamedQuery], comment: str) -> exp.Select:
+    """Adds a CTE for each step to a SELECT, after its own CTEs. Changes the tree."""
     listed = []
     for number, step in enumerate(steps, 1):
         step.query.comments = [f" {number}. {step.comment} "]

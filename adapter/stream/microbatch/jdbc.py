@@ -135,17 +135,17 @@ class Table:
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
         """Returns whether a request failed because a value isn't valid for a column, such as a UUID that is text here."""
-        if not is_of_values(problem):
+        if not is_invalid_value(problem):
             return False
         try:
             # Selects no row, so that the error can't come from an expression of a view.
             self.ask(connection, key, [values], " and 1 = 0")
         except Py4JJavaError as again:
-            return is_of_values(again)
+            return is_invalid_value(again)
         return False
 
 
-def is_of_values(problem: Py4JJavaError) -> bool:
+def is_invalid_value(problem: Py4JJavaError) -> bool:
     """Returns whether a database error says that text in a statement is invalid for its type or encoding."""
     from pyspark import SparkContext
 

@@ -29,7 +29,7 @@ from ..common.periodic import Periodic
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
-from .jdbc import Table, bound_as, is_of_values, kind
+from .jdbc import Table, bound_as, is_invalid_value, kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,7 +156,7 @@ class _LookupTable:
                         try:
                             found.addAll(self.table.ask(connection, self._key, waiting[0]))
                         except Py4JJavaError as problem:
-                            if len(waiting[0]) > 1 and is_of_values(problem):
+                            if len(waiting[0]) > 1 and is_invalid_value(problem):
                                 middle = len(waiting[0]) // 2
                                 waiting[:1] = [waiting[0][:middle], waiting[0][middle:]]
                                 continue

@@ -153,7 +153,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if found.checkpoint is None and found.target is not None:
         return (
             f"its table {model.target} holds rows of a stream whose checkpoint {model.checkpoint} is gone; "
-            f"starting again would put every row in twice.{_elsewhere_hint(model)}"
+            f"starting again would put every row in twice.{_other_host_hint(model)}"
         )
     # The snapshots of a stream's own table may have expired. A stream that hasn't begun has not written to the table.
     begun = found.checkpoint is not None and found.checkpoint.planned is not None
@@ -174,7 +174,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
     return None
 
 
-def _elsewhere_hint(model: StreamModel) -> str:
+def _other_host_hint(model: StreamModel) -> str:
     """Returns another possible reason for tables without a checkpoint, if the storage is local."""
     if not model.storage.is_local:
         return ""
@@ -205,7 +205,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             return f"its checkpoint {model.checkpoint} is there, but its state {model.state} is gone."
         return None
     if checkpoint is None:
-        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_elsewhere_hint(model)}"
+        return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_other_host_hint(model)}"
     if state.query_id != checkpoint.query_id:
         return _another_stream(model, f"state {model.state}", state, checkpoint)
     if problem := _older_checkpoint(model, f"state {model.state}", state, checkpoint):

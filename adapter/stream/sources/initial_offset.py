@@ -229,7 +229,8 @@ def _write_offset(model: StreamModel, number: int, snapshot: int, position: int)
 
 
 def _delete_checksum(storage: Storage, path: str) -> None:
-    """Deletes Hadoop's checksum of a file that is replaced or deleted: it fails to read or to rename another one there."""
+    """Deletes Hadoop's checksum of a file that is replaced or deleted. With an old checksum there, Hadoop can't read the new
+    file, nor rename a file to its name."""
     folder, _, name = path.rpartition("/")
     storage.delete(f"{folder}/.{name}.crc")
 

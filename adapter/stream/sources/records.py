@@ -58,7 +58,7 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
     """
     hidden = DROPPED if records.on_error == DROP else UNREADABLE
     records = records.of_columns(wanted)
-    for selected in records.parsing():
+    for selected in records.select_lists():
         found = found.selectExpr(*selected)
     rows = found.selectExpr("*", f"{records.unreadable_values(wanted)} as {hidden}")
     condition = records.condition(hidden)

@@ -65,7 +65,7 @@ def rows_of(found: Any, records: Records, plain: bool) -> list[str]:
         ),
         f"number as {number}",
     )
-    for selected in records.parsing():
+    for selected in records.select_lists():
         own = [
             "false as __plain" if each.endswith(" as __plain") and not plain else each for each in selected
         ]
@@ -88,7 +88,7 @@ def test_a_plain_record_has_the_same_row(lines: Any, kind: str) -> None:
 def test_most_records_are_plain(lines: Any) -> None:
     """Else the test above compares nothing."""
     records = Records("raw.events", "json", [("id", "bigint"), ("v", "string")])
-    text, parsed, plain, *_ = records.parsing()
+    text, parsed, plain, *_ = records.select_lists()
     found = lines.selectExpr("cast(bytes as string) as __line").selectExpr(*text).selectExpr(*parsed)
     count = found.selectExpr(*plain).where("__plain").count()
     assert 100 < count < 450

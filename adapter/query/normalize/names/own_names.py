@@ -101,7 +101,7 @@ def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[st
 
 
 def marked(known: Mapping[str, Known]) -> dict[str, Known]:
-    """Returns relations' declarations with marked column names."""
+    """Returns the properties of relations, with marks in the names of their columns."""
     return {
         relation: replace(
             what,

@@ -100,12 +100,12 @@ class Sessions:
     # -- from the state ----------------------------------------------------------------------------
 
     def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
-        """Returns the keys and bounds of sessions as instants, and ``merge_from``: a stored end before it belongs to a
-        previous session.
+        """Returns the keys and bounds of sessions as instants, and ``merge_from``: a stored session that ends before it is
+        another session.
 
         Args:
             names: names for the columns that sessions are partitioned by.
-            relation: the sessions. None for those that emit a result.
+            relation: a relation of sessions. None for the sessions that emit a result.
         """
         items = [f"{key} as {quote(name)}" for key, name in zip(self.keys, names, strict=True)]
         start, merge_from = f"unix_micros({SESSION_START})", f"unix_micros({MERGE_FROM})"
