@@ -17,7 +17,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, columns_of
 from ..program import EXPIRES_AT
-from ..sql.clauses import AROUND, is_star_over, relations
+from ..sql.clauses import AROUND, call_of, is_star_over, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -351,16 +351,12 @@ class AggregateBuilder:
             NotMergeable: the aggregate isn't stored as partial aggregates.
             QueryError: it is an aggregate of an aggregate.
         """
-        call, condition, within = node, None, False
-        while isinstance(call, AROUND):
-            if isinstance(call, exp.Filter):
-                condition = call.expression.this
-            within = within or isinstance(call, exp.WithinGroup)
-            call = call.this
+        wrapped = call_of(node)
+        call, condition = wrapped.function, wrapped.condition
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
         args = arguments(call)
-        types = _mergeable_types(call, distinct, within)
+        types = _mergeable_types(call, distinct, within=bool(wrapped.order))
         key = self._canonical(node)
         if key in self.metrics:
             return self.metrics[key].name

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ..aggregates.grouping import grouping
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.clauses import is_over, relations, unwrapped
+from ..sql.clauses import call_of, is_over, relations
 from ..sql.dialect import canonical, correlated_columns, relation_of, unqualified
 from ..sql.nodes import every, is_name, quoted_column
 
@@ -105,7 +105,7 @@ class _Lifting:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
             return self._over_keys(node, {id(column) for column in correlated_columns(node)})
-        if isinstance(unwrapped(node), exp.AggFunc) and not is_over(node):
+        if isinstance(call_of(node).function, exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(f"A subquery is inside '{hints.quoted(node)}'; join it in a query below.")
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)

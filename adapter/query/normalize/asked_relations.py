@@ -14,7 +14,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..frontend.select_kind import is_grouped
-from ..sql.clauses import conjuncts, filters
+from ..sql.clauses import conjuncts, filters, over_clauses
 from ..sql.dialect import is_read_within
 from ..sql.nodes import every, quoted_column, with_notes_of
 from . import conditions
@@ -33,7 +33,7 @@ def move_to_from(query: exp.Query) -> bool:
         and (
             is_grouped(query)
             or query.args.get("distinct")
-            or any(conditions.windows_of(query))
+            or any(over_clauses(query))
             or any(conditions.inner_queries(query))
         )
     )

@@ -12,7 +12,16 @@ from ..aggregates.aggregates import TYPED
 from ..aggregates.types import types_of
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
-from ..sql.clauses import conjuncts, filters, first_aggregate, is_semi_or_anti, joined, relations
+from ..sql.clauses import (
+    call_of,
+    conjuncts,
+    filters,
+    first_aggregate,
+    is_semi_or_anti,
+    joined,
+    over_clauses,
+    relations,
+)
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -22,7 +31,6 @@ from ..sql.dialect import (
     is_distinct,
     outermost_queries,
     sql,
-    walk_same_query,
 )
 from ..sql.functions import builtin, is_random, makes_rows
 from ..sql.nodes import every, quoted_column, star_without
@@ -103,10 +111,14 @@ def why_over_nondeterministic(
     Args:
         keys: sets of columns that identify an input row.
     """
-    for window in windows_of(select):
+    for window in over_clauses(select):
         order = window.args.get("order")
-        node = _function_of(window)
-        if not isinstance(node, exp.AggFunc) or (order is not None and sees_rows(window)):
+        call = call_of(window.this)
+        if (
+            not isinstance(call.function, exp.AggFunc)
+            or call.order
+            or (order is not None and sees_rows(window))
+        ):
             continue
         by = [
             *(window.args.get("partition_by") or ()),
@@ -115,7 +127,7 @@ def why_over_nondeterministic(
         columns = {each.name.lower() for each in by if isinstance(each, exp.Column)}
         if any(key <= columns for key in keys):
             continue  # the order has no ties
-        if (reason := _why_node_nondeterministic(node, to_the_digit)) is not None:
+        if (reason := _why_node_nondeterministic(call.function, to_the_digit)) is not None:
             return f"{reason}, or give the window ROWS BETWEEN …, in which tied rows have a fixed order"
     return None
 
@@ -142,13 +154,6 @@ def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None
             "it in a separate GROUP BY, or of decimals"
         )
     return None
-
-
-def _function_of(window: exp.Window) -> exp.Expr:
-    node: exp.Expr = window.this
-    while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        node = node.this
-    return node
 
 
 def _is_rounded(node: exp.Expr) -> bool:
@@ -186,13 +191,6 @@ def _is_order_fixed(node: exp.Expr) -> bool:
     return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST
 
 
-def windows_of(select: exp.Select) -> list[exp.Window]:
-    """The OVER clauses of a select list."""
-    return [
-        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
-    ]
-
-
 _UNNAMED, _WHOLE = "__unnamed_", "__whole"
 _WHOLE_PARTITION = exp.WindowSpec(
     kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
@@ -202,7 +200,7 @@ _WHOLE_PARTITION = exp.WindowSpec(
 def order_windows(query: exp.Expr) -> None:
     """Makes OVER deterministic in each SELECT of a query, also for ties. Changes the tree."""
     for select in every(query, exp.Select):
-        if not windows_of(select):
+        if not over_clauses(select):
             continue
         for number, node in enumerate(relations(select)):
             if not node.alias_or_name:
@@ -262,10 +260,10 @@ def order_all(select: exp.Select, *aliases: str) -> None:
     Raises:
         UnintendedQueryError: a function depends on which of equal rows are in its frame.
     """
-    for window in windows_of(select):
-        if not window.args.get("order") and _why_node_nondeterministic(
-            _function_of(window), to_the_digit=True
-        ):
+    for window in over_clauses(select):
+        call = call_of(window.this)
+        is_ordered = bool(window.args.get("order") or call.order)
+        if not is_ordered and _why_node_nondeterministic(call.function, to_the_digit=True):
             window.set("order", exp.Order(expressions=[]))
             window.set("spec", _WHOLE_PARTITION.copy())
         order = window.args.get("order")

@@ -22,7 +22,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
-from ..sql.clauses import joined, relations
+from ..sql.clauses import joined, over_clauses, relations
 from ..sql.dialect import from_clause, sql, walk_same_query
 from ..sql.nodes import quoted_column
 from . import conditions
@@ -99,7 +99,7 @@ def _can_join_single_rows(select: exp.Select, queries: Sequence[exp.Query]) -> b
     if not relations(select):
         return not select.args.get("where")
     stars = any(item.is_star for item in select.expressions if not isinstance(item, exp.Column))
-    if stars or is_grouped(select) or any(conditions.windows_of(select)) or select.args.get("laterals"):
+    if stars or is_grouped(select) or any(over_clauses(select)) or select.args.get("laterals"):
         return False
     # A join condition can't refer to relations that follow in FROM.
     return not any(isinstance(query.find_ancestor(exp.Join, exp.Select), exp.Join) for query in queries)

@@ -26,7 +26,7 @@ from ..normalize.conditions import INPUT
 from ..normalize.event_clock import WATERMARK
 from ..normalize.rankings.limits import RANK
 from ..sql import intervals
-from ..sql.clauses import filters, first_aggregate, is_over, joined
+from ..sql.clauses import AROUND, filters, first_aggregate, is_over, joined, over_clauses
 from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..sql.nodes import every
 from ..sql.tie_breaking import breaks_ties
@@ -222,20 +222,13 @@ def aggregates(select: exp.Select) -> list[tuple[str, str]]:
         for node in walk_same_query(item):
             if isinstance(node, exp.AggFunc) and not is_over(node):
                 outer: exp.Expr = node
-                while isinstance(outer.parent, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+                while isinstance(outer.parent, AROUND):
                     outer = outer.parent
                 found.setdefault(shown(outer), function_name(node))
     return list(found.items())
 
 
 # -- OVER ------------------------------------------------------------------------------------------
-
-
-def over_clauses(select: exp.Select) -> list[exp.Window]:
-    """Returns the OVER clauses of the select list."""
-    return [
-        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
-    ]
 
 
 def over_clauses_text(select: exp.Select) -> str:

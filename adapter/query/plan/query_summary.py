@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..frontend import hints
 from ..normalize.conditions import INPUT
 from ..normalize.rankings import ranks
-from ..sql.clauses import joined
+from ..sql.clauses import joined, over_clauses
 from ..sql.dialect import function_name
 from ..sql.nodes import every
 from .author_text import (
@@ -21,7 +21,6 @@ from .author_text import (
     items,
     joins,
     order_text,
-    over_clauses,
     over_clauses_text,
     partition,
     per_suffix,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..aggregates.types import types_of
-from ..normalize import conditions
+from ..sql.clauses import over_clauses
 from ..sql.dialect import DIALECT, arguments, canonical, function_name, sql
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -71,7 +71,7 @@ def running_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[
     }
     values: list[RunningValue] = []
     found = []
-    for window in conditions.windows_of(made):
+    for window in over_clauses(made):
         of_window = _running_values(window, alias)
         # A name may be that of another select item, and a subquery's columns aren't columns of the row.
         names = {each.name.lower() for each in every(window.this, exp.Column) if not each.table}

@@ -19,7 +19,7 @@ from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.relations.grouped import GroupedRows
-from ..sql.clauses import output_column_of
+from ..sql.clauses import output_column_of, over_clauses
 from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
 from ..sql.finite import is_finite
 from ..sql.names import digest
@@ -68,7 +68,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     key_columns = None if conditions.explodes(select) else _key_columns(select, found)
     together = any(column_origins.value_of_column(key, source.alias, relation.together) for key in in_all)
     if repeatable and together and not relation.changes:
-        if conditions.windows_of(select):
+        if over_clauses(select):
             return plan_over_groups(planner, select)
         break_ties(template)
         decide_extremes(template)
@@ -80,13 +80,13 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         below = without_open_windows(planner, below)
     reason = ""
     # Append-only rows are evaluated once.
-    if repeatable or not (relation.changes or conditions.windows_of(select)):
+    if repeatable or not (relation.changes or over_clauses(select)):
         try:
             return _aggregate(planner, select, template, source, below)
         except NotMergeable as refused:
             reason = str(refused)
     check_repeatable(select, template, inputs, "groups")
-    if conditions.windows_of(select) or _has_group_subqueries(select):
+    if over_clauses(select) or _has_group_subqueries(select):
         return plan_over_groups(planner, select)
     if below.relation.open_for is not None:
         return plan_group(planner, select, replace(source, operator=without_open_windows(planner, below)))

@@ -21,7 +21,7 @@ from ..plan.operators.top_n import TopN
 from ..plan.relation import WEIGHT, arrives_in_order, smallest
 from ..plan.relations.partitioned import PartitionedRows, rank_keys
 from ..plan.state.buffered_rows import TopRows
-from ..sql.clauses import hide_from_stars, relations
+from ..sql.clauses import hide_from_stars, over_clauses, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -59,7 +59,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     template, inputs = with_numbered_inputs(planner, select, [source])
     ranked, bounds = ranks.ranks(select), ranks.bounds_in_outer_select(select)
     # Each of the first rows of append-only input is computed once.
-    is_first = not relation.changes and len(conditions.windows_of(select)) == len(inputs) == 1
+    is_first = not relation.changes and len(over_clauses(select)) == len(inputs) == 1
     if not (is_first and ranked and ranked.keys() <= bounds.keys()):
         check_repeatable(written, template, inputs, "ranks")
     partitioned = PartitionedRows(select, source.alias, relation, bounds)
@@ -99,7 +99,7 @@ def _ranked_or_recomputed(
     select, common, bounds = partitioned.select, partitioned.common, partitioned.bounds
     ranked, relation = ranks.ranks(select), source.streamed.relation
     all_are_limited = ranked.keys() <= bounds.keys()
-    has_other = len(conditions.windows_of(select)) != len(ranked)
+    has_other = len(over_clauses(select)) != len(ranked)
     covered = planner.fixed_keys(common, select)
     unique = partitioned.keys
     # A generator in the select list runs before OVER.
@@ -153,7 +153,7 @@ def _ranked_or_recomputed(
 
 def _top_rows(template: exp.Select, last: int) -> TopRows:
     """Returns the rows that a ranking needs of append-only input: the first `last` of them."""
-    (placed,) = conditions.windows_of(template)
+    (placed,) = over_clauses(template)
     where = template.args.get("where")
     return TopRows(sql(placed), last, sql(where.this) if where else None)
 
@@ -195,7 +195,7 @@ def _first_rows(
         found = rankings.top_n_of_groups(limited, expires=is_forgotten) if lives else None
         return None if found is None else _add_ranking(planner, replace(found, growth=growth))
     limited = replace(limited, final=_is_emitted_once(select, source, limited.last))
-    (over,) = conditions.windows_of(select)
+    (over,) = over_clauses(select)
     is_timed = (bool(over.args.get("partition_by")) and is_forgotten) or limited.final
     found = rankings.top_n_of_rows(limited, is_timed)
     if found is None:
@@ -207,7 +207,7 @@ def _first_rows(
 def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     """Whether the result is the first row in order of event time, which is emitted when no other can come
     before it."""
-    (rank,) = conditions.windows_of(select)
+    (rank,) = over_clauses(select)
     order = rank.args["order"].expressions
     time = source.streamed.relation.event_time
     by = 2 if tie_breaker(select) is not None else 1  # the tie-breaker is last
@@ -239,7 +239,7 @@ def _over_in_time(
     """Plans OVER in order of event time, which is append-only; None for another order, or if frames have
     later rows."""
     relation = source.streamed.relation
-    over = conditions.windows_of(select)
+    over = over_clauses(select)
     waits = relation.event_time is not None
     time = ordered_by(over[0], source.alias)
     if relation.changes or time is None or conditions.multiplies(select):
@@ -324,7 +324,7 @@ def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> t
 def _partition_by_generation(select: exp.Select, alias: str) -> None:
     """Adds a row's TTL generation to the partition keys of all OVER clauses of a SELECT. Changes the tree."""
     generation = exp.column(GENERATION, table=alias, quoted=True)
-    for window in conditions.windows_of(select):
+    for window in over_clauses(select):
         window.set("partition_by", [*(window.args.get("partition_by") or ()), generation.copy()])
     hide_from_stars(select, [(alias, GENERATION)])
 

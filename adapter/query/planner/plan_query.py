@@ -37,6 +37,7 @@ from ..plan.plan import Plan
 from ..program import MiniBatch
 from ..rewrites.stream_rewrites import Rewrites, check_texts
 from ..sql import functions
+from ..sql.clauses import over_clauses
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied, every
@@ -316,7 +317,7 @@ def _refuse_random_rankings(tree: exp.Query) -> None:
         UnintendedQueryError: one isn't.
     """
     for select in every(tree, exp.Select):
-        for over in conditions.windows_of(select):
+        for over in over_clauses(select):
             if (order := over.args.get("order")) is not None and not conditions.is_repeatable(order):
                 raise UnintendedQueryError(
                     f"'{sql(over)}' ranks by a function that gives another value each time; compute it in a query below."

@@ -21,7 +21,7 @@ from ..plan.operators.top_n import TopN
 from ..plan.relation import WEIGHT
 from ..plan.state.group_state import identity_columns
 from ..plan.state.ranking import BY, ID, ORDER, ROW
-from ..sql.clauses import hide_from_stars, output_column_of, relations
+from ..sql.clauses import hide_from_stars, output_column_of, over_clauses, relations
 from ..sql.dialect import canonical, function_name, sql
 from ..sql.names import digest
 from ..sql.tie_breaking import fields_of, tie_breaker
@@ -71,7 +71,7 @@ def _split_ranking(ranked: RankedSelect, ids: Sequence[exp.Expr] = ()) -> _Ranki
     columns = _result_columns(template)
     if columns is None and template.expressions[-1] is not item:
         return None
-    (rank,) = conditions.windows_of(template)
+    (rank,) = over_clauses(template)
     order = list(rank.args["order"].expressions)
     # For a row with a MAP the tie-breaker is written out.
     is_tied = (

@@ -7,7 +7,7 @@ from sqlglot import exp
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
 from ..normalize import conditions
-from ..sql.clauses import relations
+from ..sql.clauses import over_clauses, relations
 
 _RESULT = "rows_of_result"
 
@@ -31,7 +31,7 @@ def is_result(select: exp.Select) -> bool:
 def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
     """Returns the ranking or grouping SELECT whose rows are, row by row, the result; None if there is none."""
     while isinstance(query, exp.Select):
-        if is_grouped(query) or (query.find(exp.Window) is not None and any(conditions.windows_of(query))):
+        if is_grouped(query) or (query.find(exp.Window) is not None and any(over_clauses(query))):
             return query
         nodes = [node for node in relations(query) if hints.reads_stream(node)]
         # A subquery over a stream changes the result without changes of these rows.

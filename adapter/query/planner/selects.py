@@ -25,7 +25,7 @@ from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_results import WindowResults
 from ..plan.operators.window_rows import WindowRows
-from ..sql.clauses import filters, relations, set_filters
+from ..sql.clauses import filters, over_clauses, relations, set_filters
 from ..windows.window_columns import FromRelation as From
 from . import temporal_joins
 from .closing import closed_inputs, passes_window_end
@@ -62,7 +62,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     read = read_from(planner, select)
     inner = conditions.inner_queries(select)
     streams = [each for each in read if each.operator is not None]
-    over = conditions.windows_of(select)
+    over = over_clauses(select)
     grouped = is_grouped(select)
     if tests := event_clock.bounds(select):
         by_row = len(streams) == 1 and not (inner or over or grouped)

@@ -18,7 +18,7 @@ from ..plan.operators.local import Local
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_end
-from ..sql.clauses import output_names
+from ..sql.clauses import output_names, over_clauses
 from ..sql.dialect import parse_select, sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
@@ -192,7 +192,7 @@ def _as_group_by(rows: exp.Select) -> exp.Select | None:
         or len(names) < len(items)
         or is_grouped(rows)
         or conditions.multiplies(rows)
-        or conditions.windows_of(rows)
+        or over_clauses(rows)
         or conditions.inner_queries(rows)
     ):
         return None

@@ -15,7 +15,7 @@ from sqlglot import exp
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
 from ..aggregates.grouping import grouping, resolve, value_or_column
 from ..errors import QueryError
-from ..sql.clauses import AROUND, unwrapped
+from ..sql.clauses import AROUND, call_of
 from ..sql.dialect import (
     arguments,
     canonical,
@@ -243,10 +243,9 @@ class Grouped:
     def _window(self, node: exp.Expr, ordering: bool) -> exp.Expr:
         """Rewrites ``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
         copy = node.copy()
-        call = unwrapped(copy.this)
-        inner = list(call.iter_expressions()) if isinstance(call, exp.Func) else []
-        if isinstance(copy.this, exp.Filter):
-            inner.append(copy.this.expression.this)
+        call = call_of(copy.this)
+        values = call.function.iter_expressions() if isinstance(call.function, exp.Func) else ()
+        inner = [*values, *([] if call.condition is None else [call.condition]), *call.order]
         order = copy.args.get("order")
         for child in (*inner, *(copy.args.get("partition_by") or ()), *([order] if order else [])):
             child.replace(self._over_computed(child, ordering=ordering))
@@ -371,4 +370,4 @@ def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(unwrapped(node), exp.AggFunc)
+    return isinstance(call_of(node).function, exp.AggFunc)

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -118,16 +119,42 @@ AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 """What a call of an aggregate may be in, besides OVER."""
 
 
-def unwrapped(node: exp.Expr) -> exp.Expr:
-    """Returns a call without WITHIN GROUP, IGNORE NULLS and FILTER.
+@dataclass(frozen=True)
+class WrappedCall:
+    """A call of an aggregate, and what is around it."""
+
+    function: exp.Expr
+    condition: exp.Expr | None = None
+    """The condition of its FILTER."""
+    order: tuple[exp.Expr, ...] = ()
+    """The values of its WITHIN GROUP (ORDER BY …)."""
+
+
+def call_of(node: exp.Expr) -> WrappedCall:
+    """Returns a call without WITHIN GROUP, IGNORE NULLS and FILTER, and what these have.
 
     >>> from .dialect import parse, sql
-    >>> sql(unwrapped(parse("select listagg(v) within group (order by v) filter (where w) from t").expressions[0]))
-    'LISTAGG(v)'
+    >>> text = "select listagg(v) within group (order by v) filter (where w) from t"
+    >>> call = call_of(parse(text).expressions[0])
+    >>> sql(call.function), sql(call.condition), [sql(each) for each in call.order]
+    ('LISTAGG(v)', 'w', ['v'])
     """
+    condition: exp.Expr | None = None
+    order: tuple[exp.Expr, ...] = ()
     while isinstance(node, AROUND):
+        if isinstance(node, exp.Filter):
+            condition = node.expression.this
+        elif isinstance(node, exp.WithinGroup):
+            order = tuple(each.this for each in node.expression.expressions)
         node = node.this
-    return node
+    return WrappedCall(node, condition, order)
+
+
+def over_clauses(select: exp.Select) -> list[exp.Window]:
+    """Returns the OVER clauses of the select list, without those in subqueries."""
+    return [
+        node for item in select.expressions for node in walk_same_query(item) if isinstance(node, exp.Window)
+    ]
 
 
 def is_over(node: exp.Expr) -> bool:

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from ...util import nested_types
 from ...util.quoting import quote
-from .clauses import AROUND, first_aggregate
+from .clauses import call_of, first_aggregate, over_clauses
 from .dialect import DIALECT, arguments, canonical, function_name, unqualified
 from .functions import is_random, makes_rows
 from .maps import has_map, orderable
@@ -267,24 +267,17 @@ def _is_value(node: exp.Expr) -> bool:
 
 def _windows(select: exp.Select) -> Iterator[exp.Window]:
     """Yields the OVER clauses of a SELECT, but not those of its subqueries: first those of its items, in order."""
-    listed = [each for item in select.expressions for each in every(item, exp.Window)]
-    found = {id(each): each for each in [*listed, *every(select, exp.Window)]}
+    found = {id(each): each for each in [*over_clauses(select), *every(select, exp.Window)]}
     return (each for each in found.values() if each.parent_select is select)
 
 
 def _parts_of(window: exp.Window) -> list[exp.Expr]:
     """Returns what an OVER reads: its function's arguments and filter, its partition and its order."""
-    function, found = window.this, list[exp.Expr]()
-    while isinstance(function, AROUND):
-        if isinstance(function, exp.Filter):
-            found.append(function.expression.this)
-        if isinstance(function, exp.WithinGroup):
-            found += [each.this for each in function.expression.expressions]
-        function = function.this
-    order = window.args.get("order")
+    call, order = call_of(window.this), window.args.get("order")
+    read = [each for each in arguments(call.function) if not each.is_star]
+    conditions = [] if call.condition is None else [call.condition]
     by = [each.this for each in order.expressions] if order else []
-    read = [each for each in arguments(function) if not each.is_star]
-    return [*read, *found, *(window.args.get("partition_by") or ()), *by]
+    return [*read, *conditions, *call.order, *(window.args.get("partition_by") or ()), *by]
 
 
 def listed(select: exp.Select) -> list[exp.Expr]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.clauses import is_over, unwrapped
+from ...sql.clauses import call_of, is_over
 from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
@@ -140,7 +140,7 @@ def _is_aggregated(item: exp.Expr) -> bool:
 def _is_in_aggregate(column: exp.Column) -> bool:
     """Returns whether a column is in a call of an aggregate that isn't the function of an OVER."""
     node = column.parent
-    while node is not None and (is_over(node) or not isinstance(unwrapped(node), exp.AggFunc)):
+    while node is not None and (is_over(node) or not isinstance(call_of(node).function, exp.AggFunc)):
         node = node.parent
     return node is not None
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ...normalize import conditions
 from ...normalize.rankings import ranks
-from ...sql.clauses import output_column_of
+from ...sql.clauses import output_column_of, over_clauses
 from ...sql.dialect import canonical
 from ..column_origins import outputs, passed_end
 from ..relation import Relation
@@ -32,7 +32,7 @@ class PartitionedRows:
     @cached_property
     def common(self) -> list[exp.Expr]:
         """The partition keys that all OVER clauses have."""
-        over = conditions.windows_of(self.select)
+        over = over_clauses(self.select)
         lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
         first = over[0].args.get("partition_by") or []
         return [key for key in first if all(canonical(key) in texts for texts in lists)]
