@@ -22,7 +22,15 @@ from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner
-from ..iceberg.ownership import check_droppable, drop, foreign_error, hand_over, is_folder, name_of
+from ..iceberg.ownership import (
+    check_droppable,
+    drop,
+    foreign_error,
+    hand_over,
+    is_folder,
+    is_made_as,
+    name_of,
+)
 from ..iceberg.table import IcebergTable, find, load
 from ..run.lock import locked
 from ..run.runner import reset
@@ -34,6 +42,7 @@ from ..storage.checkpoint import copy_checkpoint, next_snapshots
 from ..storage.deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
 from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints, delete_files
 from ..storage.source_order import noted_sources
+from .batch_tables import is_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -358,7 +367,7 @@ def _uuid(table: IcebergTable | None) -> str | None:
 
 
 def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:
-    """Renames a table unless it already has the new name, and sets its owner."""
+    """Renames a table unless it already has the new name, and sets its owner. A foreign table stays foreign."""
     if uuid is None:
         return
     name, new = name_of(was, kind), name_of(to, kind)
@@ -367,7 +376,9 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
         in_catalog = parts(new)[1:] if len(parts(new)) > 2 else parts(new)
         spark.sql(f"alter table {name} rename to {joined_name(in_catalog)}")
     table = find(spark, new)
-    if table is not None and _uuid(table) == uuid:
+    if table is None or _uuid(table) != uuid:
+        return
+    if is_made_as(table, kind, was.target) or (kind == TABLE and is_ours(table, was.target)):
         hand_over(table, kind, to.target)
 
 

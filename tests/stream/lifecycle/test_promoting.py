@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.iceberg.ownership import OF, ROLE
 from dbt.adapters.spark_streaming.stream.lifecycle import promoting
 from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, Swap
@@ -56,3 +57,43 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
     monkeypatch.setattr(promoting, "readers_beyond", lambda *given: ())
     promoting._carry_out(NO_SPARK, model, found)
     assert sorted(model.storage.files(model.storage.savepoints)) == sorted(foreign)
+
+
+class FakeTable:
+    """A table in a catalog."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.uuid, self.properties = "u", properties
+
+    def property(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def set_properties(self, properties: dict[str, str]) -> None:
+        self.properties |= properties
+
+    def refresh(self) -> None:
+        """Reads the table again."""
+
+
+@pytest.mark.parametrize(
+    ("was", "owner"),
+    [
+        ({}, None),
+        ({"owner": "somebody"}, None),
+        ({ROLE: "table", OF: "db.other"}, "db.other"),
+        ({ROLE: "state", OF: "db.m"}, "db.m"),
+        ({ROLE: "table", OF: "db.m"}, "db.m__previous"),
+        ({ROLE: "batch", OF: "db.m"}, "db.m__previous"),
+    ],
+)
+def test_a_foreign_table_stays_foreign_when_it_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: dict[str, str], owner: str | None
+) -> None:
+    """Otherwise the clean-up drops it."""
+    model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
+    table = FakeTable(dict(was))
+    monkeypatch.setattr(promoting, "find", lambda spark, name: table if name.endswith("__previous") else None)
+    for _ in range(2):  # again, as after a kill
+        promoting._rename(NO_SPARK, "table", "u", model, deployments.version(model, "db.m__previous"))
+    assert table.property(OF) == owner
+    assert table.property(ROLE) == ("table" if owner == "db.m__previous" else was.get(ROLE))
