@@ -33,7 +33,7 @@ from ..sql.dialect import (
     sql,
 )
 from ..sql.functions import builtin, is_random, makes_rows
-from ..sql.nodes import every, quoted_column, star_without
+from ..sql.nodes import copied, every, quoted_column, star_without
 from ..sql.tie_breaking import (
     add_tie_breaker,
     break_ties,
@@ -593,7 +593,7 @@ def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, .
 
 def row_source(template: exp.Select) -> str:
     """Canonical text of the rows below a SELECT's GROUP BY."""
-    copy = template.copy()
+    copy = copied(template)
     for clause in ("group", "having", "order", "distinct", "hint"):
         copy.set(clause, None)
     copy.set("expressions", [exp.Star()])

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ..sql.clauses import hide_from_stars
 from ..sql.dialect import DIALECT, sql
+from ..sql.nodes import copied
 from .relation import GIVEN_BY, WEIGHT
 
 ROW_TIME = "__row_time"
@@ -22,7 +23,7 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
         select: SELECT over relations that have weights.
         inputs: alias and weight column of each.
     """
-    made = select.copy()
+    made = copied(select)
     hide_from_stars(made, inputs)
     factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
     product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
@@ -33,7 +34,7 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
 def with_row(select: exp.Select, alias: str) -> exp.Select:
     """Returns a SELECT with the column `GIVEN_BY`, the input row that a row is computed from; its stars leave
     that column out."""
-    made = select.copy()
+    made = copied(select)
     hide_from_stars(made, [(alias, GIVEN_BY)])
     column = exp.column(GIVEN_BY, table=alias, quoted=True)
     made.append("expressions", exp.alias_(column, GIVEN_BY, quoted=True))

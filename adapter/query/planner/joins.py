@@ -24,7 +24,7 @@ from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, reading_select, walk_same_query
 from ..sql.names import digest
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..sql.tie_breaking import decide_extremes
 from .closing import closed_inputs, inputs_with_late_rows_counted
 from .context import Planner
@@ -450,7 +450,7 @@ def _until_for_outer_join(select: exp.Select, streams: Sequence[FromItem]) -> di
 
 def _time_bounds_of_matches(select: exp.Select, streams: Sequence[FromItem]) -> TimeBounds:
     """Returns the time bounds of matching rows. WHERE is left out, as it also applies to unmatched rows."""
-    met = select.copy()
+    met = copied(select)
     met.set("where", None)
     return TimeBounds(met, times_of(streams))
 

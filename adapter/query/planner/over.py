@@ -24,7 +24,7 @@ from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, over_clauses, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
 from . import rankings
 from .context import Planner
@@ -53,7 +53,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         QueryError: it uses non-deterministic values.
     """
     below = source.streamed
-    relation, written = below.relation, select.copy()
+    relation, written = below.relation, copied(select)
     break_ties(select)
     conditions.order_all(select, source.alias)
     template, inputs = with_numbered_inputs(planner, select, [source])
@@ -313,7 +313,7 @@ def _growth_of_frames(reached: FrameExtent, keys: Sequence[exp.Expr], bounded: b
 
 def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
     """Returns the SELECT with its WHERE moved into a query in FROM."""
-    made = select.copy()
+    made = copied(select)
     (node,) = relations(made)
     filter_relation(node, source.alias, [made.args["where"].this])
     made.set("where", None)

@@ -367,7 +367,7 @@ def without_items(select: exp.Select) -> exp.Select:
     read = exp.Select()
     for clause in ("from_", "from", "joins", "laterals"):
         if value := select.args.get(clause):
-            read.set(clause, [each.copy() for each in value] if isinstance(value, list) else value.copy())
+            read.set(clause, [copied(each) for each in value] if isinstance(value, list) else copied(value))
     return read
 
 
@@ -383,28 +383,42 @@ def function_name(node: exp.Expr) -> str:
     """Returns Spark's name of a called function, in lower case."""
     if isinstance(node, exp.WithinGroup):
         return function_name(node.this)
-    named = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
-    name = node.name if named else canonical(_outline(node)).partition("(")[0]
-    return name.strip().lower()
+    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+        return str(node.name.strip().lower())
+    return _kept_text(_outline(node), lambda: canonical(_call(node)).partition("(")[0].strip().lower())
 
 
-def _outline(node: exp.Expr) -> exp.Expr:
+def _outline(node: exp.Expr) -> Hashable:
+    """Returns a hashable value that is equal for calls which differ in computed arguments only."""
+
+    def part(value: object) -> Hashable:
+        if isinstance(value, list):
+            return tuple(map(part, value))
+        if not isinstance(value, exp.Expr):
+            return value
+        return exp.Column if _is_computed(value) else _outline(value)
+
+    return type(node), *((name, part(value)) for name, value in node.args.items())
+
+
+def _call(node: exp.Expr) -> exp.Expr:
     """Returns a call with plain columns instead of computed arguments. The call's name doesn't depend on them, and
     printing nested calls at each level takes quadratic time."""
 
-    def value_of(value: object) -> object:
+    def part(value: object) -> object:
         if isinstance(value, list):
-            return [value_of(each) for each in value]
+            return [*map(part, value)]
         if not isinstance(value, exp.Expr):
             return value
-        if next(value.iter_expressions(), None) is None:
-            return value.copy()
-        is_computed = isinstance(value, _COMPUTED) and not isinstance(
-            value, exp.Array
-        )  # MAP() is made of two
-        return exp.column("x") if is_computed else _outline(value)
+        return exp.column("x") if _is_computed(value) else _call(value)
 
-    return type(node)(**{name: value_of(value) for name, value in node.args.items()})
+    return type(node)(**{name: part(value) for name, value in node.args.items()})
+
+
+def _is_computed(value: exp.Expr) -> bool:
+    # MAP() is made of two arrays.
+    is_call = isinstance(value, _COMPUTED) and not isinstance(value, exp.Array)
+    return is_call and next(value.iter_expressions(), None) is not None
 
 
 _COMPUTED = (exp.Func, exp.Binary, exp.Unary, exp.Query, exp.Column, exp.Case, exp.Bracket, exp.Predicate)
@@ -541,20 +555,26 @@ def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
     ('a', '`a - b`')
     """
-    said = shape(node, exact=True), frozenset(unqualified)
+    return _kept_text(
+        (shape(node, exact=True), frozenset(unqualified)), lambda: _canonical(copied(node), unqualified)
+    )
+
+
+_TEXTS: dict[Hashable, str] = {}
+"""Cache of canonical texts and of functions' names. Planning requests the same ones again and again, and printing takes ten
+times as long as a lookup."""
+
+
+def _kept_text(said: Hashable, make: Callable[[], str]) -> str:
+    """Returns the text that is kept for `said`, or else makes and keeps it."""
     text = _TEXTS.get(said)
     if text is None:
-        text = _canonical(copied(node), said[1])
+        text = make()
         # dbt plans models in several threads, and any of them may clear the cache.
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()
         _TEXTS[said] = text
     return text
-
-
-_TEXTS: dict[tuple[Hashable, frozenset[str]], str] = {}
-"""Cache of canonical texts. Planning requests the same ones again and again, and printing takes ten times as long as
-a lookup."""
 
 
 def _canonical(node: exp.Expr, unqualified: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 from sqlglot import exp
@@ -12,6 +13,14 @@ from sqlglot import exp
 _T = TypeVar("_T", bound=exp.Expr)
 _NODE = exp.Expr
 _LEAVES = frozenset({exp.Identifier, exp.Literal})
+_NAMES = frozenset({exp.Identifier, str})
+
+
+@cache
+def _leaves(kinds: tuple[type[exp.Expr], ...]) -> frozenset[type[exp.Expr]]:
+    """Returns the types of nodes that hold a name only, of which none has one of these types. (A column may also hold a
+    star, or a call behind a schema.)"""
+    return _LEAVES if issubclass(exp.Identifier, kinds) else _LEAVES | {exp.Column}
 
 
 def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
@@ -23,11 +32,12 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
     """
     queue: list[exp.Expr] = [tree]
     add = queue.append
+    leaves = _leaves(kinds)
     # The queue grows while it is iterated.
     for node in queue:
         if isinstance(node, kinds):
             yield node
-        if type(node) in _LEAVES:
+        if type(node) in leaves and type(node.args["this"]) in _NAMES:
             continue
         for value in node.args.values():
             if not value:

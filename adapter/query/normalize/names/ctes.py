@@ -17,7 +17,7 @@ from sqlglot import exp
 from ...errors import QueryError
 from ...sql.dialect import from_clause, remove_with, sql, with_clause
 from ...sql.functions import is_random
-from ...sql.nodes import every
+from ...sql.nodes import copied, every
 
 _RANDOM = "random"
 """Marks an inlined CTE that isn't deterministic, with its identity."""
@@ -48,7 +48,7 @@ def _replace(node: exp.Expr, names: Environment) -> None:
         elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:
             alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
             beside = {name: child.args.get(name) for name in ("joins", "pivots", "sample", "laterals")}
-            made = exp.Subquery(this=names[child.name.lower()].copy(), alias=alias.copy(), **beside)
+            made = exp.Subquery(this=copied(names[child.name.lower()]), alias=alias.copy(), **beside)
             if any(map(is_random, every(made, exp.Func))):
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
