@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from sqlglot import parse_one
+from sqlglot import exp, parse_one
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operator import PrintedOperator, input_name
@@ -49,7 +49,19 @@ def tree_of(
     emission: Emission = FINAL,
 ) -> Plan:
     """A query's plan as if something stood above its windows, so that these don't put themselves out."""
-    made = plan_query.plan_as_tree(text, known or {}, domains, ask, PlannerSettings(ttl, emission))
+    settings = PlannerSettings(ttl, emission)
+
+    def plan(
+        text: str,
+        tree: exp.Query,
+        known: Mapping[str, Known],
+        domains: Collection[str],
+        ask: QueryRunner | None,
+    ) -> Plan:
+        read = plan_query.read_text(text, tree, known, ask)
+        return plan_query.plan_as_operators(read, domains, settings)
+
+    made = plan_query.plan_with_separate_names(text, known or {}, domains, ask, plan)
     root = made.dataflow.root
     if not isinstance(root, WindowResults):
         return made

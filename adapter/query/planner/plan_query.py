@@ -82,12 +82,12 @@ def plan(
 
     def fits(text: str, known: Mapping[str, Known]) -> bool:
         try:
-            return _plan_with_separate_names(text, known, domains, ask, made) is not None
+            return plan_with_separate_names(text, known, domains, ask, made) is not None
         except QueryError:
             return False
 
     try:
-        return _plan_with_separate_names(text, known or {}, domains, ask, made)
+        return plan_with_separate_names(text, known or {}, domains, ask, made)
     except UnboundedStateError as problem:
         if ask is not None and (unknown := _unknown_column_message(text, ask)):
             raise QueryError(unknown) from problem
@@ -117,30 +117,6 @@ def plan(
             text, known or {}
         )
         raise UnboundedStateError(f"{problem}{by_time or '.'}") from problem
-
-
-def plan_as_tree(
-    text: str,
-    known: Mapping[str, Known],
-    domains: Collection[str] = (),
-    ask: QueryRunner | None = None,
-    settings: PlannerSettings | None = None,
-) -> Plan:
-    """Returns the plan of a text in which operators are above all windows, as `plan` makes it where a query doesn't stay
-    within windows. One that does has the same rows either way.
-
-    Args:
-        text: one SELECT.
-        known: see `plan`.
-        domains: see `plan`.
-        ask: see `plan`.
-        settings: settings of the model's configs.
-
-    Raises:
-        QueryError: see `plan`.
-    """
-    made = partial(_plan_parsed, settings=settings or PlannerSettings(), within_windows=False)
-    return _plan_with_separate_names(text, known, domains, ask, made)
 
 
 def _unknown_column_message(text: str, ask: QueryRunner) -> str | None:
@@ -183,15 +159,15 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     """
 
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
-        read = _read_text(text, tree, {}, ask, watermark=not batch)
+        read = read_text(text, tree, {}, ask, watermark=not batch)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("It has no windowing table function.")
         return _plan_windows_of_text(read, batch)
 
-    return _plan_with_separate_names(text, {}, (), ask, made)
+    return plan_with_separate_names(text, {}, (), ask, made)
 
 
-def _plan_with_separate_names(
+def plan_with_separate_names(
     text: str,
     known: Mapping[str, Known],
     domains: Collection[str],
@@ -247,19 +223,17 @@ def _plan_parsed(
     domains: Collection[str],
     ask: QueryRunner | None,
     settings: PlannerSettings,
-    within_windows: bool = True,
 ) -> Plan:
-    """Returns the plan of a parsed text; see `plan`. Changes the tree. `within_windows`: whether a query that stays
-    within windows is planned as windows alone."""
-    read = _read_text(text, parsed, known, ask)
+    """Returns the plan of a parsed text; see `plan`. Changes the tree."""
+    read = read_text(text, parsed, known, ask)
     left: QueryError | None = None
-    if within_windows and next(hints.windows_under(read.tree), None) is not None:
+    if next(hints.windows_under(read.tree), None) is not None:
         found = read.leaving.plan_unless_left(read.tree, partial(_plan_windows_only, read, settings.emission))
         if isinstance(found, Plan):
             return found
         left = found
     try:
-        return _plan_as_operators(read, domains, settings)
+        return plan_as_operators(read, domains, settings)
     except QueryError as problem:
         reported = _error_to_report(problem, left)
         if reported is problem:
@@ -283,7 +257,7 @@ def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError
     )
 
 
-def _plan_windows_only(read: _Text, emission: Emission) -> Plan:
+def _plan_windows_only(read: ReadText, emission: Emission) -> Plan:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
     found = _plan_windows_of_text(read)
     windows = found.dataflow.windows
@@ -295,7 +269,7 @@ def _plan_windows_only(read: _Text, emission: Emission) -> Plan:
     return found
 
 
-def _plan_windows_of_text(read: _Text, batch: bool = False) -> Plan:
+def _plan_windows_of_text(read: ReadText, batch: bool = False) -> Plan:
     """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`."""
     ctes.check_read_once(read.tree)
     _refuse_updating_tables(read.tree, read.streams)
@@ -325,7 +299,7 @@ def _refuse_random_rankings(tree: exp.Query) -> None:
 
 
 @dataclass(frozen=True)
-class _Text:
+class ReadText:
     """A model's text: the normalized query, and what it says of how it is planned."""
 
     query: NormalizedQuery
@@ -405,13 +379,13 @@ def _parse(text: str) -> exp.Query:
     return tree
 
 
-def _read_text(
+def read_text(
     text: str,
     tree: exp.Query,
     known: Mapping[str, Known],
     ask: QueryRunner | None,
     watermark: bool = True,
-) -> _Text:
+) -> ReadText:
     """Takes the settings out of a text, normalizes it, and gives its streams and lookup tables the names of their views.
     Changes the tree. `watermark`: whether the current time is the watermark, and not the machine's."""
     # Several rules ask which relation has a column.
@@ -428,7 +402,7 @@ def _read_text(
     )
     if watermark:
         event_clock.mark_watermarks(query.tree, known)
-    return _Text(
+    return ReadText(
         query=query,
         # Computed only if it is stored.
         clauses=cache(lambda: written_clauses(as_parsed)),
@@ -439,7 +413,7 @@ def _read_text(
     )
 
 
-def _plan_as_operators(read: _Text, domains: Collection[str], settings: PlannerSettings) -> Plan:
+def plan_as_operators(read: ReadText, domains: Collection[str], settings: PlannerSettings) -> Plan:
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     # Equal queries over a stream are one operator.
