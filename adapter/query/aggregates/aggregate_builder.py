@@ -140,9 +140,9 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
 
 def known_before_closing(window: Window) -> frozenset[str]:
     """Returns the window columns that follow from a row alone: in a hop, for example, a row is in several windows."""
-    if window.kind == "tumble":
+    if window.is_one_slice:
         return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
-    return frozenset({WINDOW_START}) if window.kind == "cumulate" else frozenset()
+    return frozenset({WINDOW_START}) if window.has_known_start else frozenset()
 
 
 class AggregateBuilder:

@@ -477,10 +477,10 @@ def _crosses_edge(ends: WindowRange) -> str:
 
 def _start(window: Window, newest: int, lookback: int) -> int:
     """Returns the start of the window that ends at an instant, `lookback` windows earlier."""
-    start = newest - (window.size + (window.step if window.kind == "dynamic_cumulate" else 0))
-    if window.kind == "cumulate":
+    start = newest - (window.size + (window.step if window.merges and window.grows else 0))
+    if window.has_known_start:
         # The longest window may have begun less than its size ago.
         since = ranges.needed_times(window, WindowRange(newest - 1, newest)).since
         assert since is not None
         start = since
-    return start - lookback * ranges.unit(window)
+    return start - lookback * window.unit

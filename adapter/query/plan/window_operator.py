@@ -79,11 +79,7 @@ class WindowOperator(Operator):
     def clearing_phrase(self, context: Context, last: str = "") -> str:
         """Returns what clears the state of windows, as a phrase."""
         emission = context.emission
-        end = {
-            "tumble": "window end",
-            "hop": "end of its last window",
-            "cumulate": "end of the longest window",
-        }.get(self.spec.window.kind, "session end")
+        end = self.spec.window.end_of_state
         if not emission.last:
             return end
         lateness = "allowed lateness" if emission.late_updates else "complete_result_offset"

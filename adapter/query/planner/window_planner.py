@@ -556,7 +556,7 @@ class WindowPlanner:
 
 def _contains_whole(upper: Window, lower: Window) -> bool:
     """Whether no upper window ends within a lower one."""
-    together = lower.kind in ("tumble", "cumulate") and lower.time_zone == upper.time_zone
+    together = (lower.is_one_slice or lower.has_known_start) and lower.time_zone == upper.time_zone
     return (
         together and upper.slice_length % lower.size == 0 and (upper.offset - lower.offset) % lower.size == 0
     )

@@ -127,7 +127,7 @@ def _slices(relation: str, window: Window) -> str:
     time = f"`rows`.{window.time}"
     end = "windows.end_micros"
     slice_end = window.slice_end(window.micros(time))
-    if window.kind == "tumble":
+    if window.is_one_slice:
         ends = f"lateral view explode(array({slice_end})) windows as end_micros"
     else:
         first, last = window.first_end(f"({slice_end})"), window.last_end(f"({slice_end})")

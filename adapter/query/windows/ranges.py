@@ -93,11 +93,6 @@ def is_bound(window: Window, instant: int) -> bool:
     return local == (_start(window, local) if window.grows else _end_until(window, local))
 
 
-def unit(window: Window) -> int:
-    """Returns the microseconds that count as one window: for cumulate the longest size, for session the gap."""
-    return window.step if window.kind in ("tumble", "hop") else window.size
-
-
 def text(instant: int) -> str:
     """Returns an instant as text for people.
 

@@ -72,6 +72,30 @@ class Window:
         """Whether the bounds depend on the rows: a row may merge two windows."""
         return self.kind in ("session", "dynamic_cumulate")
 
+    @property
+    def is_one_slice(self) -> bool:
+        """Whether each slice is a window, so that a row's time gives both of its bounds."""
+        return self.kind == "tumble"
+
+    @property
+    def has_known_start(self) -> bool:
+        """Whether windows grow from a start that a row's time gives."""
+        return self.grows and not self.merges
+
+    @property
+    def unit(self) -> int:
+        """Microseconds that count as one window: for cumulate the longest size, for session the gap."""
+        return self.step if self.kind in ("tumble", "hop") else self.size
+
+    @property
+    def end_of_state(self) -> str:
+        """What clears the state of a window, in words."""
+        if self.merges:
+            return "session end"
+        if self.is_one_slice:
+            return "window end"
+        return "end of the longest window" if self.grows else "end of its last window"
+
     def micros(self, column: str) -> str:
         """SQL of a time as microseconds in the window's time zone."""
         instant = f"cast({column} as timestamp)"  # a TIMESTAMP_NTZ is in the session's time zone
@@ -145,9 +169,9 @@ class Window:
 
     def last_end(self, slice_end: str) -> str:
         """SQL of the end of the last window that contains a slice."""
-        if self.kind == "tumble":
+        if self.is_one_slice:
             return slice_end
-        if self.kind == "cumulate":
+        if self.has_known_start:
             return f"{self.start(f'({slice_end} - 1)')} + {self.size}"
         return self.end_until(f"({slice_end} + {self.size - self.slice_length})")
 

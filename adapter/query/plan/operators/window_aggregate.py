@@ -93,7 +93,7 @@ class WindowAggregate(WindowOperator):
         window, unit = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
         described = {steps.part: (f"partial aggregates per {unit}{and_key}", self.clearing_phrase(context))}
-        first = window.kind == "cumulate"
+        first = window.has_known_start
         for part, values in steps.set_parts().values():
             named, finest = ", ".join(values), ", of the finest grouping set" if spec.has_finest_set else ""
             value = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"

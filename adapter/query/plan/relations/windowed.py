@@ -37,7 +37,7 @@ class RowsInWindows:
         """Returns the properties of the rows with their windows."""
         replaced = set(WINDOW_COLUMNS)
         keys = tuple(key for key in self.below.keys if not key & replaced)
-        if self.window.kind != "tumble":
+        if not self.window.is_one_slice:
             # Of several windows whose ends a clock skips, all end when it is put forward.
             bounds = {"window_start", "window_end"} if self.window.time_zone else {"window_end"}
             keys = tuple(key | bounds for key in keys)

@@ -32,7 +32,7 @@ class SlicedWindows(Partials, WindowSteps):
         super().__init__(spec)
         self.window = spec.window
         self.trigger = WindowTrigger(spec.window, emission)
-        self.first_occurrences = self.window.kind == "cumulate"
+        self.first_occurrences = self.window.has_known_start
         self.part = f"{spec.name}_slices"
         # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]

@@ -83,7 +83,7 @@ class WindowTrigger:
         `relation` has a column ``slice_end``. Without a `clock` all windows fire.
         """
         window, end = self.window, "unix_micros(slice_end)"
-        if window.kind == "tumble":
+        if window.is_one_slice:
             rows = f"select {columns}, {end} as end_micros from {relation}"
             return f"{rows}\nwhere {self.fires('slice_end')}" if clock else rows
         first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
