@@ -120,6 +120,12 @@ QUERIES = {
         from {DYNAMIC} group by window_start, window_end, bidder having count(*) > 1""",
     "dynamic_cumulate without its key": f"""select window_start, window_end, count(*) as n
         from {DYNAMIC} group by window_start, window_end, item""",
+    "dynamic_cumulate by a column called as its key": f"""select window_start, window_end, bidder, count(*) as n,
+        count(distinct price) as d from (select window_start, window_end, item as bidder, price from {DYNAMIC})
+        group by window_start, window_end, bidder""",
+    "dynamic_cumulate by its key, called otherwise": f"""select window_start, window_end, item, count(*) as n,
+        count(distinct price) as d from (select window_start, window_end, bidder as item, price from {DYNAMIC})
+        group by window_start, window_end, item""",
     "grouping sets of sessions": f"""select window_start, window_end, bidder, item, grouping_id() as g, count(*) as n,
         count(distinct price) as d from {SESSION} group by window_start, window_end, rollup(bidder, item)""",
     "grouping sets of dynamic_cumulate": f"""select window_start, window_end, bidder, item, count(*) as n,

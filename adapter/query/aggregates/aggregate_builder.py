@@ -263,9 +263,12 @@ class AggregateBuilder:
             return
         sets = self.grouping_sets or [[key.name for key in self.keys]]
         for name in self.window.partition_by:
-            columns = [names[n] for n, key in enumerate(keys) if n in names and _is_column(key, name)]
-            self.session_keys += tuple(columns)
-            if self.window.grows and not (columns and all(columns[0] in members for members in sets)):
+            columns = [
+                names[n] for n, key in enumerate(keys) if n in names and _is_of_window(key, self.select, name)
+            ]
+            in_all = [each for each in columns if all(each in members for members in sets)]
+            self.session_keys += tuple([*in_all, *columns][:1])
+            if self.window.grows and not in_all:
                 raise NotMergeable(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
 
     # -- select list -------------------------------------------------------------------------------
@@ -445,8 +448,18 @@ class AggregateBuilder:
         return canonical(node, self.unqualified)
 
 
-def _is_column(node: exp.Expr, name: str) -> bool:
-    return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+def _is_of_window(node: exp.Expr, select: exp.Select, name: str) -> bool:
+    """Whether an expression of a SELECT over a windowing TVF is the column `name` of that, under whatever name."""
+    rows = next(each for each in relations(select) if next(hints.windows_under(each), None))
+    if not isinstance(node, exp.Column) or node.table.lower() not in ("", rows.alias_or_name.lower()):
+        return False
+    inner = rows.unnest()
+    assert isinstance(inner, exp.Select)
+    if hints.window_of(inner):
+        return node.name.lower() == name.lower()
+    named = [item for item in inner.expressions if item.output_name.lower() == node.name.lower()]
+    below = named[0].unalias() if named else exp.column(node.this.copy())
+    return _is_of_window(below, inner, name)
 
 
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:

@@ -50,6 +50,16 @@ def test_keys_are_followed_through_joins_and_ranks() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["session", "dynamic_cumulate"])
+def test_the_key_of_sessions_is_known_by_any_name(kind: str) -> None:
+    over = window(kind, *["1 minute"] * (kind != "session"), "5 minutes", partition_by=["bidder"])
+    renamed = f"select window_start, window_end, bidder as b, channel as bidder from {over}"
+    text = f"select window_start, window_end, b, bidder, count(*) as n from ({renamed}) group by all"
+    assert "old.`b` <=> fired.`b`" in upsert(text).scope
+    with pytest.raises(QueryError, match="esults that change"):
+        upsert(text.replace("window_end, b, bidder, count", "window_end, bidder, count"))
+
+
 def test_a_row_number_identifies_rows() -> None:
     text = f"""select * from (
         select *, row_number() over (partition by window_start, window_end, channel order by price) as rn

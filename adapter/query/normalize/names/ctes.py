@@ -121,7 +121,8 @@ def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) ->
     while not isinstance(first, exp.Select):
         first = first.this
     for place, item in enumerate(items):
-        if not item.alias_or_name:
+        # Spark names other items by their text, sqlglot some of them by a literal or a star in them.
+        if not isinstance(item, exp.Alias | exp.Aliases | exp.Column):
             first.expressions[place].replace(exp.alias_(item.copy(), f"column_{place}"))
     had = [item.alias_or_name for item in query.selects]
     if len({*map(str.lower, had)}) < len(had):
