@@ -15,24 +15,51 @@ def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
     ('struct', [('a', 'int'), ('`b,c`', 'map<int,decimal(3,1)>')])
     >>> parts_of("map<int,array<int>>"), parts_of("int")
     (('map', [('0', 'int'), ('1', 'array<int>')]), None)
+    >>> parts_of("struct<it's o`clock:time(6),sum(a, b):int>")
+    ('struct', [("it's o`clock", 'time(6)'), ('sum(a, b)', 'int')])
     """
     found = re.fullmatch(r"(array|map|struct)<(.*)>", kind, re.DOTALL | re.IGNORECASE)
     if found is None:
         return None
-    depth, is_quoted, parts = 0, False, [""]
-    for letter in found[2]:
-        is_quoted ^= letter == "`"
-        if not is_quoted:
-            depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and not depth and not is_quoted:
-            parts.append("")
-        else:
-            parts[-1] += letter
+    parts = _split(found[2])
     outer = found[1].lower()
     if outer != "struct":
         return outer, [(str(place), part.strip()) for place, part in enumerate(parts)]
     fields = [re.fullmatch(r"\s*(`(?:[^`]|``)*`|[^:]*?)\s*:\s*(.*)", part, re.DOTALL) for part in parts]
     return outer, [(field[1], field[2]) for field in fields if field is not None]
+
+
+def _split(parts: str) -> list[str]:
+    """Returns the parts between the commas of a nested type. `typeof` prints names without quotes."""
+    depth, is_quoted, found = 0, False, [""]
+    for letter in parts:
+        if letter == "`" and (is_quoted or re.search(r"(^|[<,])\s*$", found[-1])):
+            is_quoted = not is_quoted
+        if not is_quoted:
+            depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and not depth and not is_quoted:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
+
+
+_TYPE = re.compile(r"[\w ]+(\([\w, ]*\))?|(array|map|struct)<.*>", re.DOTALL | re.IGNORECASE)
+
+
+def columns_of(row: str) -> list[tuple[str, str]] | None:
+    """Returns the columns of a row with their types, from its type as `typeof` prints it: a struct whose names aren't in
+    quotes, whatever is in them. None if it is ambiguous.
+
+    >>> columns_of("struct<my key:int,the.sum(a, b):decimal(3,1), z:struct<x y:int>>")
+    [('my key', 'int'), ('the.sum(a, b)', 'decimal(3,1)'), (' z', 'struct<x y:int>')]
+    >>> [columns_of(f"struct<a:int,{name}:int,c:int>") for name in ("b:c", "b,c", "b<c", "b>c", "b(c", "b)c")]
+    [None, None, None, None, None, None]
+    """
+    found = re.fullmatch(r"struct<(.*)>", row, re.DOTALL | re.IGNORECASE)
+    fields = [part.partition(":") for part in _split(found[1])] if found is not None else []
+    is_clear = all(name and _TYPE.fullmatch(kind) for name, _, kind in fields)
+    return [(name, kind) for name, _, kind in fields] if fields and is_clear else None
 
 
 def fields_of(kind: str) -> list[tuple[str, str]] | None:

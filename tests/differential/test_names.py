@@ -126,3 +126,32 @@ def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
     plan = plan_of(text, {"odd": Known("my time")})
     outcome = laboratory.stream(text, generate.program(plan), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail
+
+
+PLAIN = (Column("ts", TIME), Column("item", "varchar"), Column("n", "bigint"))
+KEYED = (Column("ts", TIME), Column("my key", "varchar"), Column("item", "varchar"), Column("n.o", "bigint"))
+P, K = ("(select /*+ STREAM */ * from plain)", "(select /*+ STREAM */ * from keyed)")
+AMONG_OTHERS = {
+    "NATURAL": f"select p.n, k.`n.o` from (select item, n from {P}) as p natural join {K} as k",
+    "USING with the second relation": f"""select p.n, `my key` as k, l.item from {P} as p
+        full join (select item as i, `my key` from {K} where `my key` = 'a') as k on k.i = p.item
+        full join {K} as l using (`my key`)""",
+    "EXISTS": f"select item, n from {P} as p where exists (select 1 from {K} where item = p.item)",
+    "a count of equal rows": f"select item, n, (select count(*) from {K} where item = p.item) as c from {P} as p",
+    "a struct of all columns": f"""select s.`my key` as k, s.item as item, count(*) as c
+        from (select struct(*) as s from {K} as k) group by s.`my key`, s.item""",
+}
+
+
+@pytest.mark.parametrize("query", sorted(AMONG_OTHERS))
+def test_streams_with_columns_whose_names_need_quotes(query: str) -> None:
+    """Spark prints these names without quotes."""
+    begin, laboratory = datetime(2024, 3, 4, 8), Laboratory()
+    plain = [(begin.replace(minute=at), "xyz"[at % 3], at) for at in range(6)]
+    keyed = [(begin.replace(minute=at), "ab"[at % 2], "xxw"[at], at) for at in range(3)]
+    laboratory.put("plain", PLAIN, [plain[:4], plain[4:]])
+    laboratory.put("keyed", KEYED, [keyed[1:], keyed[:1]])
+    text, known = AMONG_OTHERS[query], {"plain": Known("ts"), "keyed": Known("ts")}
+    plan = plan_query.plan(text, known, 400 * DAY, ask=laboratory.ask)
+    outcome = laboratory.stream(text, generate.program(plan, ttl=400 * DAY), 2, timedelta(hours=1))
+    assert outcome.kind == EQUAL, outcome.detail

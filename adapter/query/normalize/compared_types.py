@@ -9,12 +9,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from ..aggregates.types import types_query
 from ..errors import QueryError
 from ..sql.clauses import conjuncts, filters, first_aggregate, joined, relations
-from ..sql.dialect import DIALECT, relation_names, relation_of, sql, without_items
+from ..sql.dialect import relation_names, relation_of, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from .names.qualified import select_around
@@ -154,7 +153,7 @@ class _Session:
 
     def __init__(self, ask: QueryRunner) -> None:
         self._ask = ask
-        self._columns: dict[int, dict[str, str]] = {}
+        self._columns: dict[int, dict[str, str | None]] = {}
 
     def type_of(self, node: exp.Expr, select: exp.Select) -> str | None:
         """Returns the type of an expression over one relation of a SELECT, or of one around it. None if unknown."""
@@ -174,7 +173,7 @@ class _Session:
                 found = types_of(relation, self._ask) or {}
             except QueryError:
                 found = {}  # planning reports what is wrong with it
-            self._columns[id(relation)] = {name.lower(): kind for name, kind in found.items()}
+            self._columns[id(relation)] = {name.lower(): _noted(kind) for name, kind in found.items()}
         return self._columns[id(relation)].get(column.lower())
 
     def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
@@ -185,10 +184,14 @@ class _Session:
     def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
         try:
             (kind,) = self._ask(types_query(rows, [f"any_value({sql(node)})"]))
-            made: str = exp.DataType.build(str(kind), dialect=DIALECT).sql(dialect=DIALECT)
-        except (QueryError, SqlglotError):
-            return None  # a NULL's type doesn't exist in sqlglot
-        return made
+        except QueryError:
+            return None
+        return _noted(str(kind))
+
+
+def _noted(kind: str) -> str | None:
+    """Returns a type as it is noted. None for those whose equal values may differ: of NULL, and of collated texts."""
+    return None if kind == "void" or " collate " in kind else kind.upper()
 
 
 def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:

@@ -21,12 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
+from ....util import nested_types
 from ...aggregates.types import types_query
 from ...errors import QueryError
 from ...sql.clauses import is_semi_or_anti, joined, left_out, passes_columns
-from ...sql.dialect import DIALECT
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 
@@ -177,17 +176,8 @@ def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(types_query(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
-    try:
-        made = exp.DataType.build(str(kind), dialect=DIALECT)
-    except SqlglotError:
-        return None
-    names = _unless_ambiguous([each.name for each in made.expressions])
-    if names is None:
-        return None
-    return {
-        name: each.args["kind"].sql(dialect=DIALECT)
-        for name, each in zip(names, made.expressions, strict=True)
-    }
+    columns = nested_types.columns_of(str(kind)) or []
+    return dict(columns) if _unless_ambiguous([name for name, _ in columns]) else None
 
 
 def _unless_ambiguous(names: list[str]) -> list[str] | None:
