@@ -20,6 +20,7 @@ from ..sources.connectors import ICEBERG_VERSION
 from ..util.redaction import cause_of, without_secrets
 from ..util.sizes import size
 from .class_data import ClassData, LoadedClasses
+from .copied_root import check_not_copied
 from .file_sources import DeclaredSources
 from .java import (
     COMPILER,
@@ -80,6 +81,8 @@ class SessionEnvironment(Environment):
         from pyspark.sql import SparkSession
 
         conf = settings(self.credentials, self.storage)
+        if _is_embedded(self.credentials):
+            check_not_copied(self.storage)
         root = without_secrets(self.storage.root)
         if SparkContext._active_spark_context is not None:
             return _use_existing_session(SparkSession.builder.getOrCreate(), conf)
