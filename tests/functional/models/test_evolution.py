@@ -129,7 +129,44 @@ class TestAnEditedModel(EditedModels):
         assert [row for row in counted if row[1] is not None] == [(2, 1, 8), (1, 1, 7)]
         assert self.shown(project, "diff", "hours")["verdict"] == "goes on"
 
-    @pytest.mark.thorough
+    def test_what_is_in_a_state(self, project: Any) -> None:
+        found = self.shown(project, "show", "pages", "--key", "page=p1")
+        assert found["rows"] == sum(part["rows"] for part in found["parts"]) > 0
+        names = [part["name"] for part in found["parts"]]
+        assert [re.sub("_[0-9a-f]{10}", "", name) for name in names] == [
+            "group_distinct_device",
+            "group_groups",
+        ]
+        what = {column["name"]: column["what"] for column in found["columns"]}
+        assert what["page"] == "the key page" and what["count_all"] == "COUNT(*)"
+        assert all(row["page"] == "p1" for rows in found["sample"].values() for row in rows)
+        printed = self.command(project, "show", "pages", "--sample", "1").stdout
+        assert names[1] in printed and "max_amount" in printed
+        assert "has no column pag;" in self.command(project, "show", "pages", "--key", "pag=p1").stderr
+        assert "is no key" in self.command(project, "show", "pages", "--key", "page").stderr
+        assert "There is no streaming model 'nothing'" in self.command(project, "show", "nothing").stderr
+
+    def test_what_is_refused(self, project: Any) -> None:
+        self.edit(project, AFTER, "on_new_metric='all'")
+        results = run_dbt(["run", "--select", "pages"], expect_pass=False)
+        assert "config 'on_new_metric' is 'all'; write 'from_now' or 'backfill'" in str(results[0].message)
+        edited = model("hours", AFTER).replace("window_end, page,", "window_end, device as page,")
+        write_file(
+            edited.replace("by window_start, window_end, page", "by window_start, window_end, device"),
+            project.project_root,
+            "models",
+            "hours.sql",
+        )
+        found = self.shown(project, "diff", "hours")
+        assert found["verdict"] == "refused"
+        assert "the group key page is gone; the group key device is new" in found["reason"]
+        assert "--full-refresh" in found["reason"]
+
+
+@pytest.mark.thorough
+class TestAnEditedModelWithItsPast(TestAnEditedModel):
+    """What comes after the tests of the class above."""
+
     def test_a_metric_with_its_past(self, project: Any, spark: Any, events: Path) -> None:
         write_events(spark, events, "e", "('2024-03-04 01:20:00', 'p1', 'd6', 9), (null, 'p1', 'd6', 9)")
         items = f"{AFTER}, sum(amount) filter (where device <> 'd1') as others, avg(amount) as mean"
@@ -165,39 +202,6 @@ class TestAnEditedModel(EditedModels):
         assert sorted(map(repr, after)) == sorted(
             repr({**row, "others": None, "mean": None}) for row in before
         )
-
-    def test_what_is_in_a_state(self, project: Any) -> None:
-        found = self.shown(project, "show", "pages", "--key", "page=p1")
-        assert found["rows"] == sum(part["rows"] for part in found["parts"]) > 0
-        names = [part["name"] for part in found["parts"]]
-        assert [re.sub("_[0-9a-f]{10}", "", name) for name in names] == [
-            "group_distinct_device",
-            "group_groups",
-        ]
-        what = {column["name"]: column["what"] for column in found["columns"]}
-        assert what["page"] == "the key page" and what["count_all"] == "COUNT(*)"
-        assert all(row["page"] == "p1" for rows in found["sample"].values() for row in rows)
-        printed = self.command(project, "show", "pages", "--sample", "1").stdout
-        assert names[1] in printed and "max_amount" in printed
-        assert "has no column pag;" in self.command(project, "show", "pages", "--key", "pag=p1").stderr
-        assert "is no key" in self.command(project, "show", "pages", "--key", "page").stderr
-        assert "There is no streaming model 'nothing'" in self.command(project, "show", "nothing").stderr
-
-    def test_what_is_refused(self, project: Any) -> None:
-        self.edit(project, AFTER, "on_new_metric='all'")
-        results = run_dbt(["run", "--select", "pages"], expect_pass=False)
-        assert "config 'on_new_metric' is 'all'; write 'from_now' or 'backfill'" in str(results[0].message)
-        edited = model("hours", AFTER).replace("window_end, page,", "window_end, device as page,")
-        write_file(
-            edited.replace("by window_start, window_end, page", "by window_start, window_end, device"),
-            project.project_root,
-            "models",
-            "hours.sql",
-        )
-        found = self.shown(project, "diff", "hours")
-        assert found["verdict"] == "refused"
-        assert "the group key page is gone; the group key device is new" in found["reason"]
-        assert "--full-refresh" in found["reason"]
 
 
 @pytest.mark.thorough
