@@ -21,11 +21,20 @@ _WINDOW = 10.0
 """Seconds over which rows per second are averaged."""
 
 
+class _LastingConsole(Console):
+    """A console whose reader may go away, as the program that a pipe leads to may. Nothing is printed from then on."""
+
+    def on_broken_pipe(self) -> None:
+        """See `Console.on_broken_pipe`, which ends the process."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
+
+
 class ProgressBoard:
     """Context manager that shows the progress of models while they run."""
 
     def __init__(self, console: Console | None = None, as_json: bool = False, is_quiet: bool = False) -> None:
-        self._console, self._as_json, self._is_quiet = console or Console(), as_json, is_quiet
+        self._console, self._as_json, self._is_quiet = console or _LastingConsole(), as_json, is_quiet
         self._last_printed: dict[str, Any] = {}
         """The micro-batch that was printed last, by model."""
         self._rates: dict[str, Rate] = {}

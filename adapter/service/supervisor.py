@@ -55,6 +55,8 @@ class Supervised:
     attempt: Attempt | None = None
     lacks_table: bool = False
     """Whether it waits for a table that another model creates."""
+    waits: int = 0
+    """Number of starts in a row that found no such table. They are no failures."""
     asked_to_stop: bool = False
 
     @property
@@ -159,7 +161,7 @@ class Supervisor:
         """Updates a model's state from its attempt."""
         is_over = attempt.is_over  # read first: the other fields are final once it is set
         if attempt.phase != WAITING:
-            each.lacks_table = False
+            each.lacks_table, each.waits = False, 0
             # A restarted model stays `RESTARTING` until it has committed or caught up: it may fail again.
             if each.in_a_row == 0 or attempt.has_committed or attempt.phase == RUNNING:
                 self._set_state(each, attempt.phase)
@@ -181,8 +183,8 @@ class Supervisor:
         is_news, each.last_error = error != each.last_error, error
         if isinstance(problem, NotReady):
             each.lacks_table = True
-            each.due = self.elapsed() + (RestartPolicy(longest=30).pause(each.in_a_row) or 0.0)
-            each.in_a_row += 1
+            each.due = self.elapsed() + (RestartPolicy(longest=30).pause(each.waits) or 0.0)
+            each.waits += 1
             self._set_state(each, WAITING)
             if is_news:
                 self.say(f"{each.name}: waiting. {error}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -55,6 +58,25 @@ def test_lines_are_json_of_the_form_of_dbts_where_they_are_asked_for() -> None:
     first, end = map(json.loads, written.getvalue().splitlines())
     assert "1,200 rows in" in first["info"]["msg"]
     assert (end["info"]["msg"], end["info"]["level"]) == ("views: [red]stopped", "info")
+
+
+_PRINTS = """
+import sys
+from dbt.adapters.spark_streaming.cli.progress_board import ProgressBoard
+with ProgressBoard() as board:
+    board.say("one")
+    board.say("two")
+print("went on", file=sys.stderr)
+"""
+
+
+def test_models_go_on_when_nobody_reads_what_is_printed() -> None:
+    """Such as in `dbt-stream run | logger` when the logger ends."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", _PRINTS], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "went on\n")
 
 
 def test_only_problems_are_printed_by_a_quiet_run() -> None:

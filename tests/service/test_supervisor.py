@@ -127,6 +127,21 @@ def test_a_model_is_given_up_after_so_many_restarts() -> None:
     assert world.said[-1] == f"a: failed. {OUTAGE} Given up after 2 restarts."
 
 
+def test_waiting_for_a_table_counts_as_no_restart() -> None:
+    world = World("a", "b", max_restarts=2)
+    world.looks()
+    world.runs("a")
+    for _ in range(6):
+        world.ends("b", NotReady("It reads a: no table yet."))
+        assert world.looks()["b"] == "waiting"
+        world.looks(40)
+    world.runs("b")
+    world.looks()
+    world.ends("b", OUTAGE)
+    assert world.looks()["b"] == "restarting"
+    assert world.said[-1] == f"b: restarts in 1 s (1 time in a row). {OUTAGE}"
+
+
 def test_fail_fast_ends_the_others_in_order() -> None:
     world = World("a", "b", fail_fast=True)
     world.looks()
