@@ -86,7 +86,7 @@ class DbtProject:
 
         Args:
             name: the model, as `streaming_model` takes it.
-            asking: whether planning may run queries in a Spark session, which is started.
+            asking: whether Jinja and planning may run queries in a Spark session, which is started.
         """
         from ..project import streaming
         from ..project.model_configs import MATERIALIZATIONS
@@ -96,7 +96,7 @@ class DbtProject:
         selected, path = model_names.selector(chosen), model_names.path_selector(chosen)
         # Batch models upstream are not compiled: they may run introspective queries.
         streams = [f"+{path},config.materialized:{kind}" for kind in MATERIALIZATIONS]
-        options = ("--no-populate-cache", "--no-introspect")
+        options = ("--no-populate-cache", *(() if asking else ("--no-introspect",)))
         result = self._dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
         nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
         node: dict[str, Any] = next(each for each in nodes if each["unique_id"] == chosen["unique_id"])
@@ -326,11 +326,12 @@ def _with_meaning(message: str) -> str:
 
     >>> _with_meaning("Runtime Error in model m (models/m.sql)\\n  connection never acquired for thread (1, 2), have []")
     ... # doctest: +ELLIPSIS
-    'Runtime Error in model m (models/m.sql)\\n  Its Jinja asks the database, as is_incremental() and run_query() do...'
+    'Runtime Error in model m (models/m.sql)\\n  Its Jinja asks the database, as run_query(), dbt_utils.star() and is_inc...'
     """
     meaning = (
-        "Its Jinja asks the database, as is_incremental() and run_query() do, and this command starts no Spark. A streaming "
-        "model reads each row once, so it needs no is_incremental(): leave it out."
+        "Its Jinja asks the database, as run_query(), dbt_utils.star() and is_incremental() do, and this command starts no "
+        "Spark. Write into the model what it asks for; commands that start Spark, as `dbt-stream verify` does, can read it. "
+        "A streaming model reads each row once, so it needs no is_incremental(): leave that out."
     )
     return re.sub(r"connection never acquired for thread .*", meaning, message)
 

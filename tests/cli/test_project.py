@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors import PySparkException
 
+from dbt.adapters.spark_streaming.cli import project as project_module
 from dbt.adapters.spark_streaming.cli.project import (
     DbtProject,
     ProjectError,
@@ -15,6 +16,8 @@ from dbt.adapters.spark_streaming.cli.project import (
     has_failed,
     project_errors,
 )
+
+MODEL = {"original_file_path": "models/m.sql", "package_name": "shop", "fqn": ["shop", "m"]}
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,24 @@ def test_a_selection_is_of_no_other_packages_model_of_the_same_path(tmp_path: Pa
     for asked in ("shop.orders", "other.orders"):
         found = project.streaming_models(Selection((asked,)))
         assert [".".join(node["fqn"]) for node in found] == [asked]
+
+
+@pytest.mark.parametrize("asking", [False, True])
+def test_jinja_asks_the_database_where_a_command_starts_spark(
+    asking: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As dbt_utils.star() does in a model that `dbt run` runs, so that the model can be verified, flushed and edited."""
+    (tmp_path / "dbt_project.yml").touch()
+    called: list[list[str]] = []
+
+    def invoke(words: list[str]) -> SimpleNamespace:
+        called.append(words)
+        return SimpleNamespace(
+            exception=ValueError("enough") if "compile" in words else None, success=True, result=None
+        )
+
+    monkeypatch.setattr(project_module, "_runner", lambda *_: SimpleNamespace(invoke=invoke))
+    monkeypatch.setattr(project_module, "_model_named", lambda name, _: MODEL | {"name": name})
+    with pytest.raises(ProjectError, match="enough"):
+        DbtProject(tmp_path, None, None, None, None).compiled_with_known("m", asking=asking)
+    assert ("--no-introspect" in called[-1]) is not asking
