@@ -61,6 +61,12 @@ class SparkStreamingRelation(SparkRelation):
         return relation
 
     def __post_init__(self) -> None:
+        if self.database and self.database != self.schema:
+            raise DbtRuntimeError(
+                f"{self.identifier or self.schema} has the database '{self.database}', and Spark's tables have only a "
+                "schema. Leave out the config 'database' and a macro generate_database_name; the catalog of all tables is "
+                "'catalog' in the profile."
+            )
         super().__post_init__()
         # Macros create relations by name, cache them, and read their format later in the run. An unknown format counts as
         # Iceberg.

@@ -30,6 +30,17 @@ def test_as_needed(schema: str, identifier: str, text: str) -> None:
     assert SparkStreamingRelation.create(schema=schema, identifier=identifier).render() == text
 
 
+def test_a_database_is_refused_with_what_to_write() -> None:
+    with pytest.raises(
+        DbtRuntimeError, match="orders has the database 'main', and Spark's tables have only a schema"
+    ):
+        SparkStreamingRelation.create(database="main", schema="dbt", identifier="orders")
+    assert (
+        SparkStreamingRelation.create(database="dbt", schema="dbt", identifier="orders").render()
+        == "dbt.orders"
+    )
+
+
 def test_as_the_project_says() -> None:
     relation = SparkStreamingRelation.create(schema="dbt", identifier="orders")
     assert relation.quote(identifier=True).render() == "dbt.`orders`"

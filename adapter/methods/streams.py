@@ -19,6 +19,7 @@ from ..query.errors import QueryError
 from ..stream.common.identifiers import joined_name, parts
 from ..util.lazy_import import import_lazily
 from ..util.quoting import literal, quote, text_literal
+from ..util.settings import FLAG
 from ..util.types import column_types
 from .column import SparkStreamingColumn
 
@@ -426,6 +427,18 @@ class StreamingMethods(metaclass=AdapterMeta):
         if preparation.is_preparing():
             return nullcontext()
         return health.publishing_failure(stream_node.place(model, self.environment))
+
+    @available.parse(lambda *arguments, **named: False)
+    def flag_variable(self, name: str, value: object) -> bool:
+        """Returns the value of a variable of dbt that is true or false; None counts as false.
+
+        Raises:
+            CompilationError: it has another value. The text 'false' would be true in Jinja.
+        """
+        with streaming.dbt_errors():
+            if problem := FLAG.problem(value):
+                raise QueryError(f"The variable {name} {problem}, as in --vars '{{{name}: true}}'.")
+        return bool(value)
 
     @available.parse_none
     def kept_running(self, model: Mapping[str, Any], has_own_task: bool) -> streaming.StreamResponse | None:

@@ -13,7 +13,7 @@ from ..query.windows.emission import FINAL, Emission
 from ..stream.common.model import CHANGELOG_RETENTION, FROM_NOW, MIGRATE, Retention
 from ..util.sizes import size
 from ..util.text import did_you_mean
-from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES
+from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES, check
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
                     f"config '{key}' is for {_OF_TABLES[key].models} models. Leave it out; for buckets write partition_by: "
                     "bucket(16, id)."
                 )
+            check([_OF_TABLES[key]], config)
         elif key not in standard:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"

@@ -35,7 +35,9 @@
 
   {%- set is_new = existing is none or full_refresh or not existing.is_table or adapter.stream_begins(model) -%}
 
-  {%- set has_own_task = is_new or var('flush', false) or var('bootstrap', none) or var('keep_state', false) -%}
+  {%- set flush = adapter.flag_variable('flush', var('flush', none)) -%}
+  {%- set keep_state = adapter.flag_variable('keep_state', var('keep_state', none)) -%}
+  {%- set has_own_task = is_new or flush or var('bootstrap', none) or keep_state -%}
   {%- set kept = adapter.kept_running(model, has_own_task) -%}
   {%- if kept is not none -%}
     {%- do store_result('main', kept) -%}
@@ -69,7 +71,7 @@
 
   {#- A full refresh reads the history in one micro-batch; a first run keeps to the limits of its sources. -#}
   {%- set response = adapter.run_stream(
-    model, sql, graph, flush=var('flush', false), at_once=full_refresh, keep_state=var('keep_state', false),
+    model, sql, graph, flush=flush, at_once=full_refresh, keep_state=keep_state,
     bootstrap=var('bootstrap', none), gives=gives
   ) -%}
   {%- do store_result('main', response) -%}

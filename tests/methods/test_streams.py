@@ -23,6 +23,14 @@ def test_a_window_macro_becomes_a_subquery() -> None:
     assert "/*+ TUMBLE(`ts`, '1 hour', '15 minutes') */" in text and "shop.orders" in text
 
 
+@pytest.mark.parametrize("value", ["false", "no", 0, ["true"]])
+def test_a_variable_that_is_neither_true_nor_false_is_refused(value: object) -> None:
+    """A text is true in Jinja: 'false' closed the windows of each model, or kept a state of other rows."""
+    with pytest.raises(DbtRuntimeError, match=r"The variable flush is .*; write true or false, as in --vars"):
+        Adapter().flag_variable("flush", value)
+    assert [Adapter().flag_variable("flush", each) for each in (True, False, None)] == [True, False, False]
+
+
 def test_a_stream_is_a_relation_with_a_hint() -> None:
     assert Adapter().expand_stream("shop.orders") == "(select /*+ STREAM */ * from shop.orders)"
 
