@@ -13,6 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
+from dbt.adapters.spark_streaming.util.paths import with_home
 from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
 from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, as_options, is_name, names
 from dbt.adapters.spark_streaming.util.text import did_you_mean, listed
@@ -78,7 +79,8 @@ SETTINGS = (
     SettingInfo(
         "cache_dir",
         _TEXT,
-        "where fetched packages are kept. The environment variable `DBT_SPARK_STREAMING_CACHE` moves it too",
+        "where fetched packages are kept. A relative one starts at the project. The environment variable "
+        "`DBT_SPARK_STREAMING_CACHE` moves it too",
         default_text="`~/.cache/dbt-spark-streaming`",
     ),
     SettingInfo(
@@ -117,6 +119,13 @@ class SparkStreamingCredentials(SparkCredentials):
     _ALIASES: ClassVar[dict[str, str]] = {}
 
     @classmethod
+    def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
+        """See `Credentials.translate_aliases`. A key without a value counts as not given, as one does whose lines below are
+        comments."""
+        given = {key: value for key, value in kwargs.items() if value is not None}
+        return dict(super().translate_aliases(given, recurse))
+
+    @classmethod
     def validate(cls, data: Any) -> None:
         """Raises unless all keys are known and all values valid."""
         # dbt also validates its own copy of the profile, which has dbt-spark's keys with their default values.
@@ -134,6 +143,13 @@ class SparkStreamingCredentials(SparkCredentials):
                 raise DbtRuntimeError(
                     f"'{setting.name}' in the profile must be {setting.kind.instead}, not {kind_of(value)}."
                 )
+        for name in ("server_side_parameters", "catalog_options"):
+            for key, value in (data.get(name) or {}).items():
+                if isinstance(value, dict | list):
+                    raise DbtRuntimeError(
+                        f"'{key}' in '{name}' of the profile is {kind_of(value)}, and must be one value. Write names in "
+                        "full, as in spark.driver.memory: 4g."
+                    )
         super().validate(data)
 
     def __post_init__(self) -> None:
@@ -187,8 +203,9 @@ class SparkStreamingCredentials(SparkCredentials):
     def start_at(self, project_root: str | Path) -> None:
         """Resolves relative paths against the project's folder."""
         if not _URI_SCHEME.match(self.storage_root):
-            root = Path(self.storage_root).expanduser()
-            self.storage_root = str((Path(project_root) / root).resolve())
+            self.storage_root = str((Path(project_root) / with_home(self.storage_root)).resolve())
+        if self.cache_dir is not None:
+            self.cache_dir = str((Path(project_root) / with_home(self.cache_dir)).resolve())
 
     @property
     def is_local(self) -> bool:

@@ -9,13 +9,20 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
+from dbt.adapters.spark_streaming.credentials import SETTINGS, SparkStreamingCredentials
 
 
 def credentials(**profile: Any) -> SparkStreamingCredentials:
     """As dbt makes them of a profile."""
-    SparkStreamingCredentials.validate(profile)
-    return SparkStreamingCredentials.from_dict(profile)
+    data = SparkStreamingCredentials.translate_aliases(profile)
+    SparkStreamingCredentials.validate(data)
+    return SparkStreamingCredentials.from_dict(data)
+
+
+@pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.name != "schema"])
+def test_a_key_without_a_value_is_not_given(name: str) -> None:
+    """Such as 'server_side_parameters:' with comments below."""
+    assert credentials(**{"schema": "s", name: None}) == credentials(schema="s")
 
 
 def test_a_schema_is_enough() -> None:
@@ -57,6 +64,14 @@ def test_dbt_validates_what_it_made() -> None:
             {"schema": "s", "server_side_parameters": []},
             "'server_side_parameters' in the profile must be a mapping",
         ),
+        (
+            {"schema": "s", "server_side_parameters": {"spark": {"driver": {"memory": "4g"}}}},
+            "'spark' in 'server_side_parameters' of the profile is a mapping, and must be one value",
+        ),
+        (
+            {"schema": "s", "catalog_options": {"type": ["rest"]}},
+            "'type' in 'catalog_options' of the profile is a list, and must be one value",
+        ),
         ({"schema": "s", "master": 4}, "'master' in the profile must be text, not 4"),
         # Of an environment variable that isn't set. The storage root would be the project's folder.
         (
@@ -84,20 +99,25 @@ def test_ansi_is_off_unless_the_profile_says_otherwise() -> None:
 def test_yaml_values_become_sparks() -> None:
     made = credentials(
         schema="s",
-        server_side_parameters={"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 7},
-        catalog_options={"type": "rest", "cache-enabled": False},
+        server_side_parameters={
+            "spark.ui.enabled": True,
+            "spark.sql.shuffle.partitions": 7,
+            "spark.driver.memory": None,
+        },
+        catalog_options={"type": "rest", "cache-enabled": False, "warehouse": None},
     )
+    assert "spark.driver.memory" not in made.server_side_parameters
     assert made.server_side_parameters["spark.ui.enabled"] == "true"
     assert made.server_side_parameters["spark.sql.shuffle.partitions"] == "7"
     assert made.catalog_options == {"type": "rest", "cache-enabled": "false"}
 
 
-def test_a_relative_storage_root_starts_at_the_project(tmp_path: Path) -> None:
-    made = credentials(schema="s", storage_root="kept/here")
+def test_a_relative_folder_starts_at_the_project(tmp_path: Path) -> None:
+    made = credentials(schema="s", storage_root="kept/here", cache_dir="jars")
     made.start_at(tmp_path)
-    assert made.storage_root == str(tmp_path / "kept" / "here")
+    assert (made.storage_root, made.cache_dir) == (str(tmp_path / "kept" / "here"), str(tmp_path / "jars"))
     made.start_at("/elsewhere")
-    assert made.storage_root == str(tmp_path / "kept" / "here")
+    assert (made.storage_root, made.cache_dir) == (str(tmp_path / "kept" / "here"), str(tmp_path / "jars"))
 
 
 def test_another_file_system_stays_as_it_is() -> None:

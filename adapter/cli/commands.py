@@ -72,6 +72,8 @@ def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[C
         def with_name(project: DbtProject, words: Sequence[str], select: str | None, **options: Any) -> None:
             values = list(words)
             if select is not None:
+                if not select.strip():
+                    raise click.UsageError("--select is empty; name a model, or select one.")
                 names = project.selected(Selection((*select.split(),)))
                 if len(names) > 1:
                     raise ProjectError(

@@ -6,6 +6,7 @@ import runpy
 import shutil
 import sys
 from pathlib import Path
+from shlex import quote
 
 from .project import ProjectError
 
@@ -28,7 +29,7 @@ def make_demo(folder: Path) -> str:
         orders["write_history"](_HOURS, orders["now_in_minutes"]())
     except OSError as problem:
         raise ProjectError(f"{folder} can't be written: {problem.strerror or problem}.") from problem
-    enter = "" if folder.resolve() == Path.cwd() else f"  cd {folder}\n"
+    enter = "" if folder.resolve() == Path.cwd() else f"  cd {quote(str(folder))}\n"
     python = Path(sys.executable).name
     return f"""{folder} is a dbt project with {_HOURS} hours of orders of a web shop, and three models of them. Next:
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
     (
         "--log-format",
         "log_format",
-        click.Choice(("default", "text", "json", "debug")),
+        click.Choice(("default", "text", "json", "debug"), case_sensitive=False),
         "LOG_FORMAT",
         "How lines of a run are printed, as in dbt.",
     ),
@@ -61,8 +63,14 @@ _PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 def _default() -> DbtProject:
     """Returns the project of this folder, or of the nearest one above it, as dbt finds it."""
-    folders = (Path("."), *Path.cwd().parents)
-    found = next((each for each in folders if (each / "dbt_project.yml").is_file()), Path("."))
+    try:
+        folders = (Path("."), *Path.cwd().parents)
+    except FileNotFoundError:
+        raise click.UsageError(
+            "The current folder was deleted, and dbt needs one: go to another folder."
+        ) from None
+    # Unlike `Path.is_file`, this doesn't raise for a folder that may not be read.
+    found = next((each for each in folders if os.path.isfile(each / "dbt_project.yml")), Path("."))
     return DbtProject(found, None, None, None, None)
 
 
@@ -115,6 +123,7 @@ class ProjectCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Command.invoke`. Prints a `ProjectError` as a line and exits with code 2."""
         ctx.obj = ctx.obj or _default()
+        _accept_any_text()
         try:
             if why := refusal():
                 raise ProjectError(why)
@@ -125,6 +134,12 @@ class ProjectCommand(click.Command):
             line = log_line(f"Error: {text}", ctx.obj.logs_json, "error")
             click.echo(line, err=True)
             sys.exit(2)
+
+
+def _accept_any_text() -> None:
+    """Makes the output replace characters that its encoding lacks, as ISO-8859-1 lacks arrows, where Python would raise."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def without_heading(text: str) -> str:

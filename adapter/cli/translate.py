@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from ..translate.errors import Untranslatable
 from ..translate.project import translate
@@ -42,4 +43,4 @@ def translate_file(file: Path, folder: Path | None, force: bool) -> Iterator[str
     elif disabled == len(models):
         yield "There is nothing to run yet: each model's file says what to change. Then remove its enabled=false."
     else:
-        yield f"Run it: cd {folder} && dbt build"
+        yield f"Run it: cd {quote(str(folder))} && dbt build"

@@ -15,6 +15,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..sources.connectors import ICEBERG_VERSION
+from ..util.paths import with_home
 from .java import Java, Jvm, proxy_flags, truststore_flags, write_truststore
 
 logger = AdapterLogger("Spark")
@@ -30,8 +31,8 @@ LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 def default_cache() -> Path:
     """Returns the user's cache folder, shared by all projects."""
     if own := os.environ.get("DBT_SPARK_STREAMING_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dbt-spark-streaming"
+        return with_home(own)
+    return with_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "dbt-spark-streaming"
 
 
 def jars(

@@ -96,9 +96,7 @@ class SessionEnvironment(Environment):
                     "folder as 'storage_root' in the profile."
                 ) from problem
         self._java = find_java()
-        cache = (
-            Path(self.credentials.cache_dir).expanduser() if self.credentials.cache_dir else default_cache()
-        )
+        cache = Path(self.credentials.cache_dir) if self.credentials.cache_dir else default_cache()
         found = jars(packages(self.credentials), self._java, cache, conf)
         paths = [str(path) for path in found]
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+import yaml
 from dbt.adapters.base import available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import DbtRuntimeError
@@ -30,7 +30,9 @@ class OperationMethods(metaclass=AdapterMeta):
             "--profiles-dir": _dbt_flag(config.args, "profiles_dir"),
             "--profile": config.profile_name,
             "--target": config.target_name,
-            "--vars": json.dumps(variables) if variables else None,
+            "--vars": yaml.safe_dump(variables) if variables else None,
+            # Its messages become those of this process, which has its own format.
+            "--log-format": "text",
         }
         given = [str(word) for name, value in options.items() if value for word in (name, value)]
         done = subprocess.run(
@@ -38,6 +40,7 @@ class OperationMethods(metaclass=AdapterMeta):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
         )
         if done.returncode != 0:
             # `verify` prints differences to stdout and exits with an error code.

@@ -36,7 +36,7 @@ def checked(value: Any) -> dict[str, dict[str, str]]:
                 f"The connection '{name}' in the profile must be a mapping of Spark's options to values, as in "
                 "{user: me, password: …}."
             )
-        found[str(name)] = as_options({key: each for key, each in options.items() if each is not None})
+        found[str(name)] = as_options(options)
     return found
 
 

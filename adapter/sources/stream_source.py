@@ -11,6 +11,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from ..util.paths import with_home
 from ..util.quoting import quote
 from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
 from ..util.settings import (
@@ -226,7 +227,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
     profile_connections.warn_of_secrets(name, given)
     found = profile_connections.with_connection(
         profile_connections.options_of(name, config.get("connection")),
-        as_options({key: value for key, value in given.items() if value is not None}),
+        as_options(given),
     )
     if (path := config.get("path")) is not None:
         if not isinstance(path, str):
@@ -489,5 +490,5 @@ def at_project(source: DeclaredSource, project_root: str | Path) -> DeclaredSour
     path = source.options.get("path")
     if path is None or _SCHEME.match(path):
         return source
-    absolute = (Path(project_root) / Path(path).expanduser()).resolve()
+    absolute = (Path(project_root) / with_home(path)).resolve()
     return replace(source, options={**source.options, "path": str(absolute)})

@@ -146,8 +146,12 @@ def interval_or(*words: str) -> ValueType:
 
 
 def as_options(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Returns a mapping of YAML in the form of Spark's options."""
-    return {str(key): option_text(value) for key, value in values.items()}
+    """Returns a mapping of YAML in the form of Spark's options. None counts as not given.
+
+    >>> as_options({"multiLine": True, "mode": None, 1: 2})
+    {'multiLine': 'true', '1': '2'}
+    """
+    return {str(key): option_text(value) for key, value in values.items() if value is not None}
 
 
 def names(settings: Sequence[SettingInfo]) -> tuple[str, ...]:

@@ -22,10 +22,10 @@ NOON = datetime(2025, 6, 1, 12, 0, tzinfo=timezone.utc)
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo")
+    folder = tmp_path_factory.mktemp("a demo")
     done = CliRunner().invoke(main, ["demo", str(folder)])
     assert (done.exit_code, "dbt build" in done.output) == (0, True)
-    assert f"cd {folder}" in done.output
+    assert f"cd '{folder}'" in done.output
     return folder
 
 

@@ -113,6 +113,41 @@ def test_the_environment_names_profile_target_and_output_as_for_dbt(
     assert (project.profile, project.target, project.log_format, project.quiet) == ("p", "prod", "json", True)
 
 
+@pytest.mark.parametrize("text", ["JSON", "Json"])
+def test_the_log_format_is_in_any_case_as_for_dbt(text: str, of_status: list[DbtProject]) -> None:
+    CliRunner().invoke(main, ["status"], env={"DBT_LOG_FORMAT": text})
+    assert CliRunner().invoke(main, ["status", "--log-format", text]).exit_code == 0
+    assert [each.logs_json for each in of_status] == [True, True]
+
+
+def test_an_output_without_the_characters_of_a_text_gets_others(of_status: list[DbtProject]) -> None:
+    """Such as that of a terminal in ISO-8859-1, which has no arrows."""
+    done = CliRunner(charset="latin-1").invoke(main, ["status", "-s", "m→n"])
+    assert (done.exit_code, "selected by --select m?n;" in done.output) == (0, True)
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--project-dir", "/tmp"]])
+def test_a_deleted_folder_is_a_message(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (folder := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "Error: The current folder was deleted, and dbt needs one: go to another folder.\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["state", "show"], ["deploy", "init"]])
+def test_an_empty_selection_is_of_no_model(command: list[str]) -> None:
+    """A script's variable may be empty, and a project may have one model."""
+    done = CliRunner().invoke(main, [*command, "--select", " "])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: --select is empty; name a model, or select one.\n")
+
+
 def test_environment_variables_name_the_project_unless_an_option_does(of_status: list[DbtProject]) -> None:
     for arguments in (["status"], ["status", "--project-dir", "/tmp"]):
         CliRunner().invoke(main, arguments, env={"DBT_PROJECT_DIR": "/usr"})

@@ -139,7 +139,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
             raise DbtRuntimeError(
                 f"Source {name}: '{key}' doesn't belong under 'options' of 'lookup'; write {instead} next to it."
             )
-    return as_options({key: value for key, value in options.items() if value is not None})
+    return as_options(options)
 
 
 def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:

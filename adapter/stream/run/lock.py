@@ -67,13 +67,15 @@ def is_held(model: StreamModel) -> bool | None:
     if not model.storage.is_local:
         return None
     try:
-        with open(model.lock, "rb") as file:
-            # Closing the file would release locks of this process; but the JVM, another process, holds the lock.
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        file = open(model.lock, "rb")
     except FileNotFoundError:
         return False
-    except OSError:
-        return True
+    with file:
+        try:
+            # Closing the file would release locks of this process; but the JVM, another process, holds the lock.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
     return False
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
+import yaml
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from dbt.adapters.spark_streaming.cli.commands import main
@@ -63,9 +65,11 @@ class TestOperations:
 
         # Others start processes too.
         monkeypatch.setattr(operations, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL))
-        _, output = run_dbt_and_capture(["run-operation", "all", "--vars", "{a: 1}"])
+        _, output = run_dbt_and_capture(["run-operation", "all", "--vars", "{a: 1, day: 2026-03-01}"])
         assert re.findall(r"answer (\d+)\.", output) == [str(number + 1) for number in range(len(CALLS))]
-        assert [each[each.index("--vars") + 1] for each in asked] == ['{"a": 1}'] * len(CALLS)
+        variables = [yaml.safe_load(each[each.index("--vars") + 1]) for each in asked]
+        assert variables == [{"a": 1, "day": date(2026, 3, 1)}] * len(CALLS)
+        assert {each[each.index("--log-format") + 1] for each in asked} == {"text"}
         assert [each[each.index("--project-dir") + 1] for each in asked] == [project.project_root] * len(
             CALLS
         )
@@ -78,6 +82,14 @@ class TestOperations:
         monkeypatch.setattr(operations, "subprocess", run)
         _, output = run_dbt_and_capture(["run-operation", "flush", "--args", "{model: m}"], expect_pass=False)
         assert "There is no streaming model 'm'." in output
+
+    def test_what_verify_found_is_told(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        differs = subprocess.CompletedProcess([], 1, "m: its table is not what a batch run gives.\n", "")
+        run = SimpleNamespace(run=lambda *_, **__: differs, DEVNULL=subprocess.DEVNULL)
+        monkeypatch.setattr(operations, "subprocess", run)
+        arguments = ["run-operation", "verify", "--args", "{model: m}"]
+        _, output = run_dbt_and_capture(arguments, expect_pass=False)
+        assert "m: its table is not what a batch run gives." in output
 
     @pytest.mark.thorough
     def test_one_is_left_as_it_is(self, project: Any) -> None:
@@ -94,11 +106,3 @@ def of(given: list[str]) -> list[str]:
         group = group.commands[rest.pop(0)]
     group.make_context("command", rest)
     return words
-
-    def test_what_verify_found_is_told(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        differs = subprocess.CompletedProcess([], 1, "m: its table is not what a batch run gives.\n", "")
-        run = SimpleNamespace(run=lambda *_, **__: differs, DEVNULL=subprocess.DEVNULL)
-        monkeypatch.setattr(operations, "subprocess", run)
-        arguments = ["run-operation", "verify", "--args", "{model: m}"]
-        _, output = run_dbt_and_capture(arguments, expect_pass=False)
-        assert "m: its table is not what a batch run gives." in output

@@ -65,6 +65,13 @@ def test_a_model_that_never_ran_is_free(model: StreamModel) -> None:
     assert is_held(model) is False
 
 
+def test_a_lock_that_cannot_be_read_is_not_taken_for_a_run(model: StreamModel) -> None:
+    """Such as that of another user: waiting for the end of a run wouldn't help. Here a folder is in its place."""
+    Path(model.lock).mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        check_free(model)
+
+
 def test_remote_storage_has_no_locks() -> None:
     storage = Storage("s3a://bucket/root", lambda: None)
     model = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, ())
