@@ -304,7 +304,9 @@ def test_configs_of_any_table(config: str, value: Any) -> None:
     model_configs.check(model_configs.TABLES, {config: None})
 
 
-@pytest.mark.parametrize(("config", "value"), [("partition_by", 5), ("tblproperties", ["a"]), ("options", "x")])
+@pytest.mark.parametrize(
+    ("config", "value"), [("partition_by", 5), ("tblproperties", ["a"]), ("options", "x")]
+)
 def test_configs_of_tables_are_checked_without_spark_too(config: str, value: Any) -> None:
     """As `dbt-stream explain` reads them, which is a linter."""
     with pytest.raises(QueryError, match=f"config '{config}' is .*; write .*, or leave it out"):
