@@ -16,7 +16,7 @@ from ...query.state_signature import RowKey, Signature
 from ...util.text import counted
 from ..common import session_settings
 from ..common.errors import StreamError
-from ..common.identifiers import parts, with_suffix
+from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import FAIL, StreamModel
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
@@ -102,13 +102,23 @@ def _checkpoint_problem(model: StreamModel, found: StoredProgress) -> str | None
 
 
 def _input_problem(model: StreamModel, found: StoredProgress) -> str | None:
-    """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one."""
+    """Returns the problem if the stream has read the changelog of an upstream model that no longer writes one, or the
+    table of one that writes a changelog now."""
     was = {tuple(parts(name)) for name in found.reads}
+    now = {tuple(parts(source.location)) for source in model.sources}
     for source in model.sources:
         if not source.is_table:
             continue
+        *above, own = parts(source.location)
+        table = (*above, own.removesuffix(CHANGES))
+        if table in was - now and (*above, own) not in was:
+            return (
+                f"it has read the rows of {joined_name(table)}, which are updated since that model was edited or rebuilt, "
+                f"so a stream reads their changes now ({source.location}). To continue with these, rebuild this model: "
+                f"{model.rebuild}."
+            )
         changes = with_suffix(source.location, CHANGES)
-        if tuple(parts(changes)) in was:
+        if tuple(parts(changes)) in was - now:
             name = parts(source.location)[-1]
             return (
                 f"it has read the changes of {source.location} ({changes}), and no streaming model that updates its "

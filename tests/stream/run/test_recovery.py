@@ -520,6 +520,26 @@ def test_a_stream_upstream_that_is_none_any_more(stateful: bool, table: str, cha
     )
 
 
+@pytest.mark.parametrize("stateful", [True, False])
+@pytest.mark.parametrize(
+    ("table", "changes"), [("cat.db.up", "cat.db.up__changes"), ("db.`a b`", "db.`a b__changes`")]
+)
+def test_a_stream_upstream_whose_rows_are_updated_now(stateful: bool, table: str, changes: str) -> None:
+    """The query of this model is unchanged, so there is nothing to put back in it."""
+    model = replace(MODEL, sources=(StreamSource(changes, changes),))
+    found = replace(GOING, reads=(table, "db.other"), signature=_keyed("other"))
+    with pytest.raises(StreamError) as raised:
+        check(model, stateful, SIGNATURE, found)
+    assert raised.value.msg == (
+        f"Model curves: it has read the rows of {table}, which are updated since that model was edited or rebuilt, so a "
+        f"stream reads their changes now ({changes}). To continue with these, rebuild this model: "
+        "`dbt run --full-refresh --select curves`."
+    )
+    # Both are read by this query, and in another order.
+    both = (StreamSource(changes, changes), StreamSource(table, table))
+    check(replace(MODEL, sources=both), True, SIGNATURE, replace(GOING, reads=(table, changes)))
+
+
 @pytest.mark.parametrize("reads", [(), ("cat.db.up",), ("cat.other.up__changes",)])
 def test_a_table_that_was_always_read_as_it_is(reads: tuple[str, ...]) -> None:
     model = replace(MODEL, sources=(StreamSource("cat.db.up", "cat.db.up"),))
