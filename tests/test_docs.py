@@ -101,7 +101,7 @@ def test_the_modules_are_there_that_contributors_are_sent_to() -> None:
     rows = [row for row in table.splitlines() if row.startswith("| ") and "---" not in row][1:]
     missing = []
     for row in rows:
-        folder = ROOT
+        folder = ROOT / "adapter"
         for path in re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", row.rpartition(" | ")[2]):
             root = ROOT if path.startswith("macros/") else ROOT / "adapter"
             module = root / path if "/" in path else folder / path
