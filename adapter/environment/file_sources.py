@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..sources.file_options import (
@@ -27,10 +28,14 @@ from ..sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from ..util.quoting import literal, quote
 from ..util.redaction import cause_of, has_secrets, without_secrets
 from ..util.types import type_text
-from .orc_types import ORC, other_type
 from .spark_errors import readable
+from .stored_types import KEEPS, other_type
+
+logger = AdapterLogger("Spark")
 
 _NO_DRIVER = re.compile(r"No suitable driver|ClassNotFoundException")
+_ENDLESS = re.compile(r"StackOverflowError[\s\S]*?FileSystem\.listStatus")
+"""The local file system lists a link to a folder as an entry of itself."""
 _MISSING = re.compile(
     r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND|NoSuchTableException|NoSuchDatabaseException"
 )
@@ -116,6 +121,12 @@ class DeclaredSources:
                         "sources.yml gives; a relative one starts at the project."
                     )
                 _create(session, source)
+                if source.is_files and (folder := unread_folder(_entries(session, source))) is not None:
+                    logger.warning(
+                        f"Source {source.name}: {path} has no files of its own, and those in {folder} aren't read: of its "
+                        "subfolders only such as day=2025-01-01 are. To read all, write 'recursiveFileLookup: true' in its "
+                        "options."
+                    )
             except DbtRuntimeError:
                 raise
             except Exception as problem:
@@ -125,6 +136,12 @@ class DeclaredSources:
                         f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
                         "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
                         "and its class as 'driver' next to the 'url' if that isn't enough."
+                    ) from cause_of(problem)
+                if _ENDLESS.search(str(problem)):
+                    raise DbtRuntimeError(
+                        f"Source {source.name} can't be read{where}: it has a subfolder that is a symbolic link to another "
+                        "folder, which can't be followed. Put the folder itself there, or name its path in a source of its "
+                        "own; links to files are read."
                     ) from cause_of(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: "
@@ -140,7 +157,7 @@ def _create(session: Any, source: DeclaredSource) -> None:
     records = records_of(session, source)
     if records is None or not (records.differs or source.format == KAFKA):
         _create_entry(session, source)
-        if source.format == ORC:
+        if source.format in KEEPS:
             _check_types(session, source)
         return
     raw, records = _raw_records(session, source, records)
@@ -205,14 +222,15 @@ def _create_entry(session: Any, source: DeclaredSource) -> None:
 
 
 def _check_types(session: Any, source: DeclaredSource) -> None:
-    """Raises if a file of ORC has a column of another type, whose values Spark would convert."""
+    """Raises if a file has a column of another type, whose values Spark would convert."""
     options = {key: value for key, value in source.options.items() if key != "path"}
 
     def read(files: Sequence[str], merge: str) -> Any:
-        return session.read.format(ORC).options(**{**options, "mergeSchema": merge}).load([*files])
+        return session.read.format(source.format).options(**{**options, "mergeSchema": merge}).load([*files])
 
-    files = [unquote(file) for file in read([source.options["path"]], "false").inputFiles()]
-    if (text := other_type(read, files, session.table(source.relation).schema)) is not None:
+    table = session.table(source.relation)
+    files = [unquote(file) for file in table.inputFiles()]
+    if (text := other_type(source.format, read, files, table.schema)) is not None:
         raise DbtRuntimeError(f"Source {source.name}: {text}.")
 
 
@@ -300,8 +318,12 @@ def create_columns(source: DeclaredSource, columns: Mapping[str, str], made_by: 
 
 
 def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
-    """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`."""
-    inner = raw
+    """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`. It names
+    the types of folder names, which a new folder may change: Spark keeps a view's types."""
+    inner, kinds = raw, dict(records.fields)
+    if records.folders:
+        typed = (f"cast({quote(name)} as {kinds[name]}) as {quote(name)}" for name in records.folders)
+        inner = f"(select * except ({', '.join(map(quote, records.folders))}), {', '.join(typed)} from {raw})"
     for columns in records.select_lists():
         inner = f"(select {', '.join(columns)} from {inner})"
     return (
@@ -325,6 +347,40 @@ def records_of(session: Any, source: DeclaredSource) -> Records | None:
 
 def _ownership_clause(made_by: str) -> str:
     return f"tblproperties ({literal(OURS)} = {literal(made_by)})"
+
+
+def unread_folder(entries: Iterable[tuple[str, bool]]) -> str | None:
+    """Returns a subfolder of a folder from which Spark reads nothing; None if it reads something, or there is nothing.
+
+    Args:
+        entries: names in the folder, and whether each is a folder.
+
+    >>> unread_folder([("_spark_metadata", True), ("2025", True)]), unread_folder([])
+    ('2025', None)
+    >>> unread_folder([("archive", True), ("a.json", False)]), unread_folder([("archive", True), ("day=1", True)])
+    (None, None)
+    """
+    found = None
+    for name, is_folder in entries:
+        if name.startswith(("_", ".")) and "=" not in name:
+            continue
+        if not is_folder or "=" in name:
+            return None
+        found = found or name
+    return found
+
+
+def _entries(session: Any, source: DeclaredSource) -> Iterator[tuple[str, bool]]:
+    """Yields the names in a source's folder, and whether each is a folder. Nothing if other subfolders are read, too."""
+    path = source.options["path"]
+    if is_pattern(path) or is_true(source.options, "recursiveFileLookup") or not hasattr(session, "_jvm"):
+        return
+    folder = session._jvm.org.apache.hadoop.fs.Path(path)
+    # An iterator, for a folder may have many files, and the first one says enough.
+    entries = folder.getFileSystem(session._jsc.hadoopConfiguration()).listStatusIterator(folder)
+    while entries.hasNext():
+        each = entries.next()
+        yield each.getPath().getName(), bool(each.isDirectory())
 
 
 def _exists(session: Any, source: DeclaredSource) -> bool:

@@ -9,6 +9,15 @@ from ..util.nested_types import fields_of, parts_of
 from ..util.quoting import quote as quoted
 
 
+def base(kind: str) -> str:
+    """Returns a simple type without its precision.
+
+    >>> base("decimal(9,2)"), base("int")
+    ('decimal', 'int')
+    """
+    return kind.partition("(")[0]
+
+
 @dataclass(frozen=True)
 class ColumnType:
     """A type, with the types of its parts."""
@@ -35,9 +44,13 @@ class ColumnType:
         return cls(name, {"element" if name == "array" else "value": cls.of(parts[-1][1])})
 
     def only(self, names: frozenset[str]) -> ColumnType | None:
-        """Returns the type with only the parts that contain one of the named simple types; None if there are none."""
+        """Returns the type with only the parts that contain one of the named simple types; None if there are none.
+
+        >>> ColumnType.of("struct<a:decimal(9,2),b:int>").only(frozenset({"decimal"})).as_texts
+        'struct<`a`:string>'
+        """
         if not self.parts:
-            return self if self.name in names else None
+            return self if base(self.name) in names else None
         parts = {name: only for name, part in self.parts.items() if (only := part.only(names)) is not None}
         return ColumnType(self.name, parts) if parts else None
 

@@ -32,6 +32,24 @@ def may_run_on(options: Mapping[str, str]) -> bool:
     return is_true(options, "multiLine") and by_lower_name(options).get("quote", '"') not in _UNQUOTED
 
 
+def doubled(options: Mapping[str, str]) -> str | None:
+    r"""Returns a regular expression for a value with doubled quotes, as most programs write quotes, that Spark has read as
+    it is written, as its own escape is a backslash; None if the options name an escape.
+
+    >>> found = re.compile(doubled({}))
+    >>> [found.search(text) is not None for text in ('"a ""b"" c"', '\"\"\"\"', '"a"', 'a ""b""', '"a "b" c"')]
+    [True, True, False, False, False]
+    >>> doubled({"Escape": '"'}), doubled({"quote": ""}), doubled({"quote": "'"})
+    (None, None, "(?s)^'.*''.*'$")
+    """
+    values = by_lower_name(options)
+    quote = values.get("quote", '"')
+    if "escape" in values or quote in _UNQUOTED:
+        return None
+    q = re.escape(quote)
+    return f"(?s)^{q}.*{q}{q}.*{q}$"
+
+
 def runs_on(text: str, options: Mapping[str, str]) -> str:
     """Returns SQL for whether a record has a line break, and not each of its quotes is closed before a delimiter."""
     return rf"{text} rlike '[\\n\\r]' and not {text} rlike {literal(record(options))}"

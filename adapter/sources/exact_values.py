@@ -13,13 +13,15 @@ from functools import cached_property
 
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
-from .column_types import ColumnType
+from .column_types import ColumnType, base
 from .json_texts import STRING
 from .misread_values import (
     DATE,
+    DECIMAL,
     KINDS,
     TIMESTAMP,
     dates_in_json,
+    decimals_in_json,
     is_misread,
     may_be_misread,
     may_be_time_of_day,
@@ -86,13 +88,19 @@ class ExactValues:
             for leaf in leaves
             if leaf.kind == _TEXT
         ]
-        found = [may_be_misread(leaf.kind, leaf.value, leaf.is_many) for leaf in leaves if leaf.kind != _TEXT]
+        found = [
+            may_be_misread(leaf.kind, leaf.value, leaf.is_many)
+            for leaf in leaves
+            if leaf.kind != _TEXT and base(leaf.kind) != DECIMAL
+        ]
         if formatted:
             found.append(f"(({' or '.join(formatted)}) and {text} rlike {literal(_UNQUOTED)})")
-        dates, times = (
-            [leaf for leaf in leaves if leaf.kind == kind and kind in self.guessed]
-            for kind in (DATE, TIMESTAMP)
+        dates, times, decimals = (
+            [leaf for leaf in leaves if base(leaf.kind) == kind and kind in self.guessed]
+            for kind in (DATE, TIMESTAMP, DECIMAL)
         )
+        if decimals:
+            found.append(f"{text} rlike {literal(decimals_in_json(_names(decimals)))}")
         if dates:
             found.append(f"{text} rlike {literal(dates_in_json(_names(dates)))}")
         if times:

@@ -184,6 +184,33 @@ def text_problem(option: str, value: object) -> str | None:
     )
 
 
+def encoding_problem(format: str, options: Mapping[str, str]) -> str | None:
+    r"""Returns why Spark can't divide files of an encoding into lines; None if it can. It looks for the byte of a line feed,
+    which is one of several in UTF-16 and UTF-32, and looks for their byte order mark in each line.
+
+    >>> print(encoding_problem("csv", {"encoding": "utf-16"}))
+    is utf-16, in which Spark doesn't find the ends of lines: write 'multiLine: true' next to it.
+    >>> print(encoding_problem("json", {"charset": "UTF-16LE"}).partition(": ")[2])
+    write 'multiLine: true' next to it, or lineSep: "\n\n".
+    >>> encoding_problem("csv", {"encoding": "UTF-16", "multiLine": "true"}), encoding_problem("csv", {})
+    (None, None)
+    """
+    values = by_lower_name(options)
+    encoding = values.get("encoding", values.get("charset", ""))
+    name = re.sub("[-_ ]", "", encoding.upper())
+    if (
+        format not in ("csv", "json")
+        or not name.startswith(("UTF16", "UTF32"))
+        or is_true(options, "multiLine")
+    ):
+        return None
+    has_mark = name in ("UTF16", "UTF32")
+    if not has_mark and "linesep" in values:
+        return None
+    remedy = "write 'multiLine: true' next to it" + ("" if has_mark else ', or lineSep: "\\n\\n"')
+    return f"is {encoding}, in which Spark doesn't find the ends of lines: {remedy}."
+
+
 _OF_TABLES = """streaming-max-files-per-micro-batch streaming-max-rows-per-micro-batch streaming-skip-delete-snapshots
 streaming-skip-overwrite-snapshots streaming-snapshot-polling-interval-ms stream-from-timestamp
 async-micro-batch-planning-enabled async-queue-preload-file-limit async-queue-preload-row-limit batch-size file-open-cost

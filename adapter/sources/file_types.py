@@ -24,8 +24,8 @@ _OTHER_LENGTH = re.compile(
 _NANOSECONDS = re.compile(r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS")
 _NAMES = {
     "BINARY": "STRING or BINARY",
-    "INT64": "BIGINT",
-    "INT32": "INT",
+    "INT64": "BIGINT or DECIMAL",
+    "INT32": "INT, DATE or DECIMAL",
     "FIXED_LEN_BYTE_ARRAY": "BINARY or DECIMAL",
 }
 _OF_NANOSECONDS = (

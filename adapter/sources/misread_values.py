@@ -1,7 +1,8 @@
 """SQL that finds values which Spark's text parsers accept, but with another meaning than their text has.
 
 A time of day as a TIMESTAMP gets the date of the run, text after a DATE is cut off, a short number as a DATE counts days
-from 1970, a number that is too large for a DOUBLE becomes Infinity, and 200 as a TINYINT becomes -56.
+from 1970, a number that is too large for a DOUBLE becomes Infinity, 200 as a TINYINT becomes -56, and 12,50 as a DECIMAL
+becomes 1250.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ..util.quoting import literal
+from .column_types import base
 from .file_options import by_lower_name, is_true
 
 DATE, TIMESTAMP, TIMESTAMP_NTZ = "date", "timestamp", "timestamp_ntz"
-DOUBLE, FLOAT, TINYINT = "double", "float", "tinyint"
-KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT})
+DOUBLE, FLOAT, TINYINT, DECIMAL = "double", "float", "tinyint", "decimal"
+KINDS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, TINYINT, DECIMAL})
+"""Types without their precision."""
 _INTEGERS = frozenset({TINYINT, "smallint", "int", "bigint"})
-_FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat"}
+_FORMATS = {DATE: "dateformat", TIMESTAMP: "timestampformat", DECIMAL: "locale"}
 _FALLBACK = "enableDateTimeParsingFallback"
 _LAST = {
     DATE: "date'9999-12-31'",
@@ -30,21 +33,22 @@ _DATE = (
     r"^\s*+[+-]?\d{4,}(?:-\d{1,2}){0,2}"
     r"(?:[T ]\s*+(?:0{1,2}(?::0{1,2}){0,2}(?:\.0+)?\s*+(?:Z|UTC|GMT|[+-]\d{1,2}(?::?\d{1,2})?)?)?)?\s*+$"
 )
+_GROUPS = r"^\s*+[+-]?[1-9]\d{0,2}(?:,\d{2,3})*,\d{3}(?:[.eE][^,]*)?$"
+"""A number with its thousands, or the Indian hundreds of thousands, set apart by commas, which Spark leaves out."""
 _PLAIN_DATE = r"""\d{4}-\d\d-\d\d["']"""
-# Digits, T, colon, minus, plus and space, which nobody has to escape.
-_ESCAPED = r"u00(?:3[0-9aA]|54|2[0bBdD])"
+# Digits, T, colon, comma, minus, plus and space, which nobody has to escape.
+_ESCAPED = r"u00(?:3[0-9aA]|54|2[0bBcCdD])"
 
 
 def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
     """Returns the types that Spark parses without a format, given a source's options.
 
-    >>> sorted(guessed_types({})), sorted(guessed_types({"DateFormat": "d/M/y"}))
-    (['date', 'timestamp'], ['timestamp'])
+    >>> sorted(guessed_types({})), sorted(guessed_types({"DateFormat": "d/M/y", "locale": "de"}))
+    (['date', 'decimal', 'timestamp'], ['timestamp'])
     """
     given = by_lower_name(options)
-    return frozenset(
-        kind for kind, name in _FORMATS.items() if name not in given or is_true(options, _FALLBACK)
-    )
+    falls_back = {DATE, TIMESTAMP} if is_true(options, _FALLBACK) else set()
+    return frozenset(kind for kind, name in _FORMATS.items() if name not in given or kind in falls_back)
 
 
 def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> str:
@@ -53,6 +57,10 @@ def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> st
         return rf"abs({value}) = double('infinity') and {text} rlike '\\d'"
     if kind == TINYINT:
         return f"{value} < 0 and not startswith(trim({text}), '-')"
+    if base(kind) == DECIMAL:
+        if DECIMAL not in guessed:
+            return "false"
+        return f"{value} is not null and contains({text}, ',') and not {text} rlike {literal(_GROUPS)}"
     found = f"{value} > {_LAST[kind]}"
     if kind in guessed and kind == DATE:
         return f"{value} is not null and ({found} or not {text} rlike {literal(_DATE)})"
@@ -65,10 +73,13 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
     """Returns SQL for the value that Spark's reader of CSV parses from a text; NULL if it can't.
 
     Args:
-        kind: its type: a DOUBLE, a FLOAT, or one that is parsed without a format.
+        kind: its type: a DOUBLE, a FLOAT, a DECIMAL, or one that is parsed without a format.
     """
     values = by_lower_name(options)
     empty = literal(values.get("nullvalue", ""))
+    if base(kind) == DECIMAL:
+        number = f"try_cast(replace({text}, ',', '') as {kind})"
+        return rf"case when {text} <> {empty} and not {text} rlike '\\s' then {number} end"
     if kind in (DOUBLE, FLOAT):
         named = {
             "NaN": values.get("nanvalue", "NaN"),
@@ -96,8 +107,9 @@ def is_element(kind: str, options: Mapping[str, str]) -> bool:
     >>> [is_element(kind, {}) for kind in ("bigint", "decimal(9,2)", "date", "string", "array<int>")]
     [True, True, True, False, False]
     """
-    has_locale = "locale" in map(str.lower, options)
-    return kind in _INTEGERS | KINDS | {"boolean"} or (kind.startswith("decimal") and not has_locale)
+    if base(kind) == DECIMAL:
+        return DECIMAL in guessed_types(options)
+    return kind in _INTEGERS | KINDS | {"boolean"}
 
 
 def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_options: str) -> str:
@@ -108,11 +120,11 @@ def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_option
     """
     if kind in {DOUBLE, FLOAT} | guessed_types(options):
         return cast_text(kind, text, options)
-    if kind in KINDS - {TINYINT}:
+    if kind in KINDS - {TINYINT, DECIMAL}:
         return f"from_json(to_json(named_struct('x', {text})), 'x {kind}', {map_of_options}).x"
     if kind == "boolean":
         return f"case when lower({text}) in ('true', '1') then true when lower({text}) in ('false', '0') then false end"
-    number = f"replace({text}, ',', '')" if kind.startswith("decimal") else text
+    number = f"replace({text}, ',', '')" if base(kind) == DECIMAL else text
     return f"try_cast({number} as {kind})"
 
 
@@ -148,6 +160,15 @@ def times_in_json(names: Collection[str]) -> str:
         names: fields that are a TIMESTAMP, or an array or a map of them.
     """
     return _in_json(names, r"\s*+(?:T|\d{1,2}:)")
+
+
+def decimals_in_json(names: Collection[str]) -> str:
+    """Returns a regular expression for JSON in which a DECIMAL may be misread.
+
+    Args:
+        names: fields that are a DECIMAL, or an array or a map of them.
+    """
+    return _in_json(names, r"[^\"',]*+,")
 
 
 def _in_json(names: Collection[str], rest: str) -> str:

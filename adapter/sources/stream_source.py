@@ -246,6 +246,8 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
         for option, value in given.items():
             if problem := file_options.text_problem(str(option), value):
                 raise DbtRuntimeError(f"Source {name}: '{option}' under 'options' {problem}")
+        if problem := file_options.encoding_problem(format, found):
+            raise DbtRuntimeError(f"Source {name}: 'encoding' under 'options' {problem}")
         for option, like in file_options.misspelt_options(format, found).items():
             raise DbtRuntimeError(
                 f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"

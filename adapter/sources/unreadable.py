@@ -21,6 +21,7 @@ from functools import cached_property
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
 from . import csv_quotes, json_texts
+from .column_types import base
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
 from .file_options import by_lower_name, is_true
@@ -56,6 +57,8 @@ LINE = "__line"
 
 _RECORD, _IS_UNPARSED = "__text", "__is_whole"
 _QUOTE = literal("'")
+_REPLACEMENT = literal("\ufffd")
+"""The letter that Spark puts in the place of bytes that aren't of a text's encoding."""
 _OPTION = "columnnameofcorruptrecord"
 _DEFAULT_OF_SPARK = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
@@ -182,8 +185,10 @@ class Records:
         """
         if self.format == "xml":
             return {name: kind for name, kind in self._types.items() if is_element(kind, self.options)}
-        wanted = {*guessed_types(self.options), DOUBLE, FLOAT} if self.format == "csv" else ()
-        return {name: kind for name, kind in self._types.items() if kind in wanted}
+        if self.format != "csv":
+            return {}
+        wanted = {*guessed_types(self.options), DOUBLE, FLOAT}
+        return {name: kind for name, kind in self._types.items() if base(kind) in wanted}
 
     @property
     def are_texts(self) -> bool:
@@ -230,7 +235,8 @@ class Records:
     @property
     def differs(self) -> bool:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
-        return bool(self.select_lists()) or self.on_error != WARN or self._is_own
+        values_differ = self.are_texts or self._probes or self._compared
+        return bool(values_differ) or self.on_error != WARN or self._is_own
 
     # -- what a query over the records selects -------------------------------------------------------
 
@@ -318,13 +324,26 @@ class Records:
             for name, kind in self._types.items()
             if not _TEXT.match(kind)
         ]
-        run_on = ", or a quote in it is never closed" if self._probes else ""
-        unlike = literal(f" can't be read as {self.format.upper()} with its columns{run_on} (")
+        others = "".join(f", or {each}" for each in self._other_reasons)
+        unlike = literal(f" can't be read as {self.format.upper()} with its columns{others} (")
         whole = f"concat('the record ', {value(WHOLE)}, {unlike})"
         what = f"case {' '.join(cases)} else {whole} end" if cases else whole
         return (
             f"concat({literal(f'Source {self.source}: ')}, {what}, {self.place}, {literal(f'). {_ADVICE}')})"
         )
+
+    @property
+    def _other_reasons(self) -> list[str]:
+        """Why a record may be unreadable though it has the right number of fields."""
+        return [
+            *(["a quote in it is never closed"] if self._probes else []),
+            *(
+                ["quotes in it are doubled, and the source's options lack escape: '\"'"]
+                if self._doubled
+                else []
+            ),
+            *([] if self.are_texts else ["its bytes aren't of the source's encoding"]),
+        ]
 
     # -- a record as texts ---------------------------------------------------------------------------
 
@@ -435,15 +454,37 @@ class Records:
             ],
         ]
 
-    def _casting(self) -> list[list[str]]:
-        """Returns the SELECT lists that cast values. A record with a misread value is unreadable, as one that Spark can't
-        read."""
-        compared = {
+    @cached_property
+    def _compared(self) -> dict[str, str]:
+        """The columns of CSV and XML whose values are compared with their texts."""
+        if self.are_texts:
+            return {}
+        return {
             name: kind
             for name, kind in self._types.items()
-            if name in self._cast or (kind in KINDS and kind != TINYINT)
+            if name in self._cast or kind in KINDS - {TINYINT}
         }
-        if self.are_texts or not compared:
+
+    @property
+    def _doubled(self) -> str | None:
+        """A regular expression for a text with doubled quotes that Spark has read with all of its quotes; None if there are
+        none."""
+        return csv_quotes.doubled(self.options) if self.format == "csv" else None
+
+    @property
+    def _damaged(self) -> list[str]:
+        """SQL conditions for texts of CSV and XML that aren't those of the record. Their values stay as Spark reads them."""
+        texts = [quoted(name) for name, kind in self._types.items() if kind == "string"]
+        found = [f"contains({text}, {_REPLACEMENT})" for text in texts]
+        if (doubled := self._doubled) is not None:
+            found += [f"{text} rlike {literal(doubled)}" for text in texts]
+        return found
+
+    def _casting(self) -> list[list[str]]:
+        """Returns the SELECT lists that cast values. A record with a misread value or a damaged text is unreadable, as one
+        that Spark can't read."""
+        compared, damaged = self._compared, self._damaged
+        if self.are_texts or not (compared or damaged):
             return []
         raw, others = quoted(self.raw), [*map(quoted, (name for name in self._types if name not in compared))]
         texts, folders = [*map(quoted, self._types)], [*map(quoted, self.folders)]
@@ -455,7 +496,7 @@ class Records:
         misread = {
             name: is_misread(kind, _typed_column(name), quoted(name) if name in self._cast else "''", known)
             for name, kind in compared.items()
-            if kind in KINDS
+            if base(kind) in KINDS
         }
         # Spark has read the `nullValue` of XML as NULL.
         empty = literal(by_lower_name(self.options).get("nullvalue", "") if self.format == "csv" else "")
@@ -479,7 +520,7 @@ class Records:
             [
                 *others,
                 *(f"{_corrected_column(name)} as {quoted(name)}" for name in compared),
-                f"coalesce({raw}, case when {' or '.join(unread)} then {written} end) as {raw}",
+                f"coalesce({raw}, case when {' or '.join([*unread, *damaged])} then {written} end) as {raw}",
                 *folders,
             ],
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources
+from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources, create_view
 from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
+from dbt.adapters.spark_streaming.sources.unreadable import WARN, Records
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 
 
@@ -35,6 +37,21 @@ def test_a_database_without_a_driver_is_told_how_to_get_one() -> None:
         raised.value
     )
     assert "under 'packages' in the profile" in str(raised.value) and "secret" not in str(raised.value)
+
+
+def test_a_link_to_a_folder_is_named() -> None:
+    def sql(statement: str) -> None:
+        if statement.startswith("create table"):
+            raise RuntimeError(
+                "java.lang.StackOverflowError\n\tat org.apache.hadoop.fs.Path.<init>(Path.java:222)\n"
+                "\tat org.apache.hadoop.fs.FileSystem.listStatus(FileSystem.java:2078)"
+            )
+        if statement.startswith("show tblproperties"):
+            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND]")
+
+    declared = DeclaredSources(lambda: SimpleNamespace(sql=sql, conf={}))
+    with pytest.raises(DbtRuntimeError, match="has a subfolder that is a symbolic link to another folder"):
+        declared.make(DeclaredSource("raw.bids", "`raw`.`bids`", "parquet", {"path": "in"}))
 
 
 class Session:
@@ -88,3 +105,16 @@ def test_kafkas_secrets_neither() -> None:
     declared = DeclaredSource("raw.v", "`spark_catalog`.`raw`.`v`", "kafka", options)
     DeclaredSources(lambda: session).make(declared)
     assert "geheim1" not in "".join(session.statements) and session.statements[1].startswith("create view")
+
+
+def test_a_view_is_another_one_where_a_folder_name_is_of_another_type() -> None:
+    """Spark keeps the types that a view had when it was created: a stream would be planned with them."""
+
+    def view(kind: str) -> str:
+        records = Records.of("raw.bids", "json", [("id", "int"), ("day", kind)], WARN, {})
+        assert records is not None
+        declared = DeclaredSource("raw.bids", "`raw`.`bids`", "json")
+        return create_view(declared, "`raw`.`bids__records`", replace(records, folders=["day"]), "view")
+
+    assert "cast(`day` as date) as `day`" in view("date")
+    assert view("date") != view("string")

@@ -84,6 +84,11 @@ def test_ddl_stays_as_it_is() -> None:
             "Source raw.bid: 'rowtag' under 'options' is true, which YAML makes of YES, ON and TRUE. Put the text in",
         ),
         (
+            {"format": "csv", "options": {"path": "x", "encoding": "UTF-16"}},
+            "Source raw.bid: 'encoding' under 'options' is UTF-16, in which Spark doesn't find the ends of lines: write "
+            "'multiLine: true' next to it.",
+        ),
+        (
             {"format": "json", "options": {"path": "x", "lineSep": ""}},
             "Source raw.bid: 'lineSep' under 'options' is empty: dbt drops a line break at the end of a text.",
         ),

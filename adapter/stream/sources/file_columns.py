@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...environment.orc_types import ORC, other_type
+from ...environment.stored_types import KEEPS, ORC, PARQUET, other_type
 from ...sources.file_options import is_pattern
 from ...sources.limits import without_limits
 from ...util.text import agreeing, listed
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("Spark")
 
-_MERGED = ("parquet", ORC)
+_MERGED = (PARQUET, ORC)
 """Formats for which Spark merges the schemas of all files with the option `mergeSchema`."""
 _READ_ONE_BY_ONE = ("avro",)
 _OF_RECORDS = ("json", "xml")
@@ -62,13 +62,14 @@ class FileColumns:
         self._warned: set[str] = set()
         self._kinds: dict[int, dict[str, str]] = {}
         """Place of a source → column → type."""
-        self._of_orc: dict[int, list[StructType]] = {}
-        """Place of a source of ORC files → the columns that are read, in each of the model's streams."""
+        self._stored: dict[int, list[StructType]] = {}
+        """Place of a source whose files store types that Spark may ignore → the columns that are read, in each of the
+        model's streams."""
         for place, source in enumerate(model.sources):
             views = [each.view for each in inputs if each.relation == source.relation]
             kinds: list[Any] = [rows if len(inputs) == 1 else rows[view].dataType for view in views]
-            if source.format == ORC:
-                self._of_orc[place] = kinds
+            if source.format in KEEPS:
+                self._stored[place] = kinds
             if finds_columns(source):
                 self._has[place] = {path for kind in kinds for path in field_types(kind)}
                 self._kinds[place] = {name: of for kind in kinds for name, of in types_of(kind).items()}
@@ -95,14 +96,14 @@ class FileColumns:
                     raise SchemaChanged(self._model.name, relation, new)
 
     def check(self, batch: int) -> None:
-        """Raises if files of a micro-batch have columns that the query lacks, or, in ORC, of other types.
+        """Raises if files of a micro-batch have columns that the query lacks, or of other types.
 
         Raises:
             SchemaChanged: a restarted query would read them.
             StreamError: Spark wouldn't infer them even after a restart, or would convert their values. The message says
                 how to declare the source.
         """
-        for place, kinds in self._of_orc.items():
+        for place, kinds in self._stored.items():
             self._check_types(self._model.sources[place], kinds, self._files(place, batch))
         for place in self._has:
             source = self._model.sources[place]
@@ -119,11 +120,15 @@ class FileColumns:
         options = {**without_limits(source.options), **_NOT_A_PATTERN}
 
         def read(some: Sequence[str], merge: str) -> Any:
-            return self._spark.read.format(ORC).options(**{**options, "mergeSchema": merge}).load([*some])
+            return (
+                self._spark.read.format(source.format)
+                .options(**{**options, "mergeSchema": merge})
+                .load([*some])
+            )
 
         # Several paths are always taken for patterns.
         groups = [[each] for each in files] if any(map(is_pattern, files)) else [files]
-        for text in (other_type(read, group, kind) for kind in kinds for group in groups):
+        for text in (other_type(source.format, read, group, kind) for kind in kinds for group in groups):
             if text is not None:
                 raise StreamError(
                     f"Model {self._model.name}: of its source {source.name or source.relation} {text}. No row of this "

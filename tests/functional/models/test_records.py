@@ -146,27 +146,27 @@ class TestWhatStandsBehindARecord:
 
 
 MISREAD_JSON = """
-{"id": 1, "t": "10:15:00", "d": "2024-05-06", "x": 1.5, "f": 1, "s": 2.50}
-{"id": 2, "t": "2024-05-06 10:15:00", "d": "2024-05-06T25:99", "x": 1e999, "f": 1e39, "s": {"a": 1.10,  "b": 2}}
-{"id": 3, "t": "2024-05-06T10:15:00Z", "d": "2024-05-06 00:00:00", "x": "Infinity", "f": -INF, "s": "10:15"}
-{"id": 4, "t": 1700000000000, "d": "20000", "x": 1, "f": 1, "n": [{"t": "T10:15", "d": "365"}, {"d": "2024-05-06"}]}
-{"id": 5, "t": 1700000000, "d": "2024-5-6", "s": 0.1234567890123456789, "n": [{"t": "2024-05-06", "d": "2024-05-06"}]}
+{"id": 1, "t": "10:15:00", "d": "2024-05-06", "x": 1.5, "f": 1, "s": 2.50, "m": 7.25}
+{"id":2,"t":"2024-05-06 10:15:00","d":"2024-05-06T25:99","x":1e999,"f":1e39,"s":{"a": 1.10,  "b": 2},"m":"12,50"}
+{"id": 3, "t": "2024-05-06T10:15:00Z", "d": "2024-05-06 00:00:00", "x": "Infinity", "f": -INF, "s": "10:15", "m": "1,234.50"}
+{"id":4,"t":1700000000000,"d":"20000","x":1,"f":1,"n":[{"t":"T10:15","d":"365"},{"d":"2024-05-06"}],"m":"0,125"}
+{"id":5,"t":1700000000,"d":"2024-5-6","s":0.1234567890123456789,"n":[{"t":"2024-05-06","d":"2024-05-06"}],"m":"12,34,567.5"}
 """
 MISREAD_CSV = """
-1,10:15:00,2024-05-06,1.5,1,x
-2,2024-05-06 10:15:00,2024-05-06T25:99,1e999,1e39,x
-3,2024-05-06T10:15:00Z,2024-05-06 00:00:00,Infinity,-Inf,"10:15"
-4,T10:15,20000,1,1,"a,b"
-5,2024-05-06,2024-5-6,,,
-6,soon,2024-05-06,much,1,x
-7,2024-05-06,2024-5-6,  ,1, x
+1,10:15:00,2024-05-06,1.5,1,x,7.25
+2,2024-05-06 10:15:00,2024-05-06T25:99,1e999,1e39,x,"12,50"
+3,2024-05-06T10:15:00Z,2024-05-06 00:00:00,Infinity,-Inf,"10:15","1,234.50"
+4,T10:15,20000,1,1,"a,b","0,125"
+5,2024-05-06,2024-5-6,,,,"12,34,567.5"
+6,soon,2024-05-06,much,1,x, 1
+7,2024-05-06,2024-5-6,  ,1, x,5
 """
-OF_MISREAD = "id bigint, t timestamp, d date, x double, f float, s string"
+OF_MISREAD = "id bigint, t timestamp, d date, x double, f float, s string, m decimal(9,2)"
 
 
 MISREAD_XML = """<all>
 <row no="1"><id>1</id><n>10.5</n><t>10:15:00</t><d>2024-05-06</d><x>1.5</x><b>true</b><m>7.25</m></row>
-<row no="2"><id>2</id><n>a lot</n><t>2024-05-06 10:15:00</t><d>2024-05-06T25:99</d><x>1e999</x><b>yes</b></row>
+<row no="2"><id>2</id><n>a lot</n><t>2024-05-06 10:15:00</t><d>2024-05-06T25:99</d><x>1e999</x><b>yes</b><m>12,50</m></row>
 <row no="3"><id>3</id><n>+3</n><t>2024-05-06T10:15:00Z</t><d>2024-5-6</d><x></x><b>0</b><m>1,000.5</m></row>
 <row no="x"><id>4</id><n/><t>T10:15</t><d>20000</d><x>1</x><m>12345678901</m></row>
 <row><id>5</id></row>
@@ -216,12 +216,12 @@ class TestMisreadValues:
             return sorted(map(tuple, found), key=str)
 
         for name, count, columns in (
-            ("as_json", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
-            ("json_kept", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "n": 1}),
-            ("as_csv", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
-            ("csv_dropped", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
-            ("csv_kept", 5, {"t": 3, "d": 2, "x": 3, "f": 1}),
-            ("xml_kept", 3, {"_no": 1, "n": 2, "t": 2, "d": 2, "x": 1, "b": 1, "m": 1}),
+            ("as_json", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "m": 2, "n": 1}),
+            ("json_kept", 3, {"t": 2, "d": 2, "x": 1, "f": 1, "m": 2, "n": 1}),
+            ("as_csv", 5, {"t": 3, "d": 2, "x": 3, "f": 1, "m": 3}),
+            ("csv_dropped", 5, {"t": 3, "d": 2, "x": 3, "f": 1, "m": 3}),
+            ("csv_kept", 5, {"t": 3, "d": 2, "x": 3, "f": 1, "m": 3}),
+            ("xml_kept", 3, {"_no": 1, "n": 2, "t": 2, "d": 2, "x": 1, "b": 1, "m": 2}),
         ):
             found = results[f"{name}_s"].adapter_response["unreadable"]
             assert found == {f"raw.{name}": {"rows": count, "columns": columns}}, name
@@ -241,12 +241,15 @@ class TestMisreadValues:
             (5, '[{"t":"2024-05-06T00:00:00.000Z","d":"2024-05-06"}]'),
         ]
         for name in ("as_json_s", "as_csv_s"):
+            # Commas set thousands apart, or the Indian hundreds of thousands.
+            decimals = [(1, 7.25), (2, None), (3, 1234.5), (4, None), (5, 1234567.5)]
+            assert rows(name, "id, double(m)")[:5] == decimals
             assert [row for row in rows(name, "id, d is null, x, f") if row[0] == 3] == [
                 (3, False, float("inf"), float("-inf"))
             ]
         assert [row[0] for row in rows("csv_dropped_s", "id")] == [3, 5]
         kept = dict(rows("csv_kept_s", "id, _raw_record"))
-        assert kept[4] == '4,T10:15,20000,1,1,"a,b"' and kept[7] == "7,2024-05-06,2024-5-6,  ,1, x"
+        assert kept[4] == '4,T10:15,20000,1,1,"a,b","0,125"' and kept[7] == "7,2024-05-06,2024-5-6,  ,1, x,5"
         assert kept[3] is None and dict(rows("json_kept_s", "id, _raw_record"))[3] is None
         # Behind a value that it can't read, Spark's reader of XML reads nothing of a record.
         assert rows("xml_kept_s", "id, _no, n, string(t), string(d), x, b, double(m)") == [
@@ -264,6 +267,52 @@ class TestMisreadValues:
                 "Source raw.json_failed: the value '10:15:00' of its column t can't be read as TIMESTAMP"
                 in message
             )
+
+
+DAMAGED = b'1,caf\xe9,1\n2,"a ""b"" c",2\n3,"a",3\n4,"say \\"hi\\"",4\n'
+
+
+class TestDamagedTexts:
+    """Texts of CSV that Spark reads with other letters than the file has: of another encoding, or with doubled quotes."""
+
+    @pytest.fixture(scope="class")
+    def models(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        folder = tmp_path_factory.mktemp("damaged")
+        (folder / "part.csv").write_bytes(DAMAGED)
+        columns = "id int, s string, n int"
+        declared = [
+            source("warned", folder, "csv", columns),
+            source("failed", folder, "csv", columns, "on_error: fail"),
+            source(
+                "rightly", folder, "csv", columns, "on_error: fail", ", encoding: ISO-8859-1, escape: '\"'"
+            ),
+        ]
+        select = "select * from {{ stream(source('raw', 'NAME')) }}"
+        models = {
+            f"{name}.sql": "{{ config(materialized='streaming_table') }} " + select.replace("NAME", name)
+            for name in ("warned", "failed", "rightly")
+        }
+        models["in_batch.sql"] = "{{ config(materialized='table') }} " + select.replace("NAME", "warned")
+        return {**models, "sources.yml": "sources:\n  - name: raw\n    tables:" + "".join(declared)}
+
+    def test_they_are_counted(self, project: Any) -> None:
+        ran, printed = run_dbt_and_capture(["run"], expect_pass=False)
+        results = {result.node.name: result for result in ran}
+
+        def texts(name: str) -> list[str]:
+            found = project.run_sql(f"select s from {project.test_schema}.{name} order by id", fetch="all")
+            return [text for (text,) in found]
+
+        assert results["warned"].adapter_response["unreadable"] == {
+            "raw.warned": {"rows": 2, "columns": {WHOLE: 2}}
+        }
+        assert f"Node in_batch: unreadable values in 2 rows of raw.warned ({WHOLE} 2)" in printed
+        assert texts("warned") == texts("in_batch") == ["caf\ufffd", '"a ""b"" c"', "a", 'say "hi"']
+        assert (
+            "can't be read as CSV with its columns, or quotes in it are doubled, and the source's options lack escape: "
+            "'\"', or its bytes aren't of the source's encoding (file "
+        ) in results["failed"].message
+        assert texts("rightly")[:3] == ["caf\u00e9", 'a "b" c', "a"]
 
 
 OPEN_QUOTES = {

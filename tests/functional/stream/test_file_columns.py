@@ -113,29 +113,43 @@ def test_a_column_that_spark_does_not_find(spark: Any, storage_root: Path, tmp_p
     assert s.run().rows_in == 1
 
 
-ORC = {
-    "text": ("v bigint", "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
-    "too_wide": ("v int", "3000000000L as v", "the column v as BIGINT, and it is to be read as INT"),
-    "fraction": ("v bigint", "1.5d as v", "the column v as DOUBLE, and it is to be read as BIGINT"),
+OTHER_TYPES = {
+    "text": ("orc", "v bigint", "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
+    "too_wide": ("orc", "v int", "3000000000L as v", "the column v as BIGINT, and it is to be read as INT"),
+    "fraction": ("orc", "v bigint", "1.5d as v", "the column v as DOUBLE, and it is to be read as BIGINT"),
     "nested": (
+        "orc",
         "v struct<a: array<date>>",
         "named_struct('a', array('soon')) as v",
         "the column v.a.element as STRING",
     ),
-    "found": (None, "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
+    "found": ("orc", None, "'a lot' as v", "the column v as STRING, and it is to be read as BIGINT"),
+    "of_less_bits": (
+        "parquet",
+        "v tinyint",
+        "300 as v",
+        "the column v as INT, and it is to be read as TINYINT",
+    ),
+    "no_date": ("parquet", "v date", "20240101 as v", "the column v as INT, and it is to be read as DATE"),
+    "days": (
+        "parquet",
+        "v int",
+        "date'2024-01-01' as v",
+        "the column v as DATE, and it is to be read as INT",
+    ),
 }
-"""What a source declares, or not; what a later file has; and what is said of it."""
+"""A format, what a source declares, or not; what a later file has; and what is said of it."""
 
 
-@pytest.mark.parametrize("name", mostly_thorough(ORC, ["text"]))
-def test_values_that_orc_would_convert(spark: Any, storage_root: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", mostly_thorough(OTHER_TYPES, ["text", "of_less_bits"]))
+def test_values_that_spark_would_convert(spark: Any, storage_root: Path, tmp_path: Path, name: str) -> None:
     """Spark's reader makes them NULL, or cuts them off, without an error."""
-    declared, other, said = ORC[name]
-    folder = Folder(spark, tmp_path / "in", "orc")
+    format, declared, other, said = OTHER_TYPES[name]
+    folder = Folder(spark, tmp_path / "in", format)
 
     def put(file: str, columns: str) -> None:
-        spark.sql(f"select {columns}").coalesce(1).write.orc(str(tmp_path / file))
-        next((tmp_path / file).glob("*.orc")).rename(folder.folder / f"{file}.orc")
+        spark.sql(f"select {columns}").coalesce(1).write.format(format).save(str(tmp_path / file))
+        next((tmp_path / file).glob(f"*.{format}")).rename(folder.folder / f"{file}.{format}")
 
     kind = "bigint" if declared is None else declared.removeprefix("v ")
     put("a", f"'a' as k, cast(null as {kind}) as V")
@@ -151,7 +165,7 @@ def test_values_that_orc_would_convert(spark: Any, storage_root: Path, tmp_path:
     for _ in range(2):
         with pytest.raises(StreamError, match=said) as problem:
             s.run()
-        assert "b.orc has the column" in str(problem.value)
+        assert f"b.{format} has the column" in str(problem.value)
     assert s.rows() == [("a", 1)]
 
 

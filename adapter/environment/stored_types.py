@@ -1,0 +1,116 @@
+"""Finds columns of ORC and Parquet files whose type isn't that of their source, where Spark doesn't reject the file.
+
+Spark's reader of ORC converts values to the source's type, and those that it can't convert become NULL without an error.
+Its reader of Parquet takes the lower bits of an INT for a TINYINT, an unsigned number for a negative one, and a number for
+a DATE; it rejects other files, as the reader of Avro rejects all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..util.types import quoted_as_needed, simple_fits, type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+ORC, PARQUET = "orc", "parquet"
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_EXACT_AS_TEXT = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "decimal(")
+
+
+def _keeps_of_orc(has: str, kind: str) -> bool:
+    return has == kind or simple_fits(has, kind) or (kind == "string" and has.startswith(_EXACT_AS_TEXT))
+
+
+def _keeps_of_parquet(has: str, kind: str) -> bool:
+    # Spark's type of an unsigned BIGINT is DECIMAL(20,0).
+    if kind in _INTEGERS and has in (*_INTEGERS, "date", "decimal(20,0)"):
+        return has == kind or simple_fits(has, kind)
+    return kind != "date" or has not in _INTEGERS
+
+
+KEEPS: Mapping[str, Callable[[str, str], bool]] = {ORC: _keeps_of_orc, PARQUET: _keeps_of_parquet}
+"""Format → whether Spark reads values of a file's type as the same values of a source's type, or rejects the file."""
+_CONVERTED = {
+    ORC: "Spark would convert the values, and those that it can't convert would be NULL",
+    PARQUET: "Spark would take some of the values for others",
+}
+_WHERE_FILES_DIFFER = {
+    ORC: ". Where files differ, declare the column as STRING and cast it in the query",
+    PARQUET: "",
+}
+
+
+def other_type(
+    format: str, read: Callable[[Sequence[str], str], Any], files: Sequence[str], wanted: StructType
+) -> str | None:
+    """Returns a message on the first file with a column of another type; None if there is none.
+
+    Files that can't be read are left out: their error is raised when their rows are read.
+
+    Args:
+        read: returns a DataFrame of files, with a value of the option `mergeSchema`.
+        wanted: the columns that are read.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    if not files:
+        return None
+    try:
+        differs = difference(read(files, "true").schema, wanted, KEEPS[format])
+    except (PySparkException, Py4JJavaError):  # one can't be read, or their types can't be merged
+        differs = ""
+    if differs is None or (len(files) == 1 and not differs):
+        return None
+    if len(files) == 1:
+        return (
+            f"the file {files[0]} has {differs}: {_CONVERTED[format]}. Correct the type in the source's schema, or have the "
+            f"file written with that type{_WHERE_FILES_DIFFER[format]}"
+        )
+    # Files that come one after the other are mostly alike.
+    half = len(files) // 2
+    return other_type(format, read, files[:half], wanted) or other_type(format, read, files[half:], wanted)
+
+
+def difference(
+    found: DataType, wanted: DataType, keeps: Callable[[str, str], bool], path: str = ""
+) -> str | None:
+    """Returns the first column or nested field whose values would be others, as text for a message; None if there is none.
+
+    Args:
+        keeps: one of `KEEPS`.
+
+    >>> from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType
+    >>> texts, numbers = (StructType().add("s", StructType().add("A", kind())) for kind in (StringType, LongType))
+    >>> difference(texts, numbers, KEEPS[ORC]), difference(numbers, texts, KEEPS[ORC])
+    ('the column s.A as STRING, and it is to be read as BIGINT', None)
+    >>> difference(LongType(), IntegerType(), KEEPS[PARQUET], "n"), difference(texts, numbers, KEEPS[PARQUET])
+    ('the column n as BIGINT, and it is to be read as INT', None)
+    >>> difference(IntegerType(), DateType(), KEEPS[PARQUET], "d")
+    'the column d as INT, and it is to be read as DATE'
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(found, StructType) and isinstance(wanted, StructType):
+        fields = {field.name.lower(): field.dataType for field in found.fields}
+        pairs = [
+            (fields[name], field.dataType, quoted_as_needed(field.name))
+            for field in wanted.fields
+            if (name := field.name.lower()) in fields
+        ]
+    elif isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+        pairs = [(found.elementType, wanted.elementType, "element")]
+    elif isinstance(found, MapType) and isinstance(wanted, MapType):
+        pairs = [(found.keyType, wanted.keyType, "key"), (found.valueType, wanted.valueType, "value")]
+    else:
+        has, kind = type_text(found).lower(), type_text(wanted).lower()
+        if keeps(has, kind):
+            return None
+        return f"the column {path} as {has.upper()}, and it is to be read as {kind.upper()}"
+    for one, other, name in pairs:
+        if text := difference(one, other, keeps, f"{path}.{name}" if path else name):
+            return text
+    return None
