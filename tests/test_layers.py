@@ -125,6 +125,21 @@ def test_a_library_that_a_folder_does_not_know(folder: str, library: str) -> Non
     assert not knows
 
 
+def test_running_code_does_not_load_the_planner() -> None:
+    """What `stream/` imports of `query/`, and what that imports, has no trees of SQL."""
+    of = {parts: (tree, set(imported(parts, tree))) for parts, tree in modules("")}
+    todo = [parts for parts in of if parts[0] == "stream"]
+    seen = set(todo)
+    for parts in todo:
+        for target in of[parts][1]:
+            for module in (target, target[:-1], (*target, "__init__"), (*target[:-1], "__init__")):
+                if module in of and module[0] == "query" and module not in seen:
+                    seen.add(module)
+                    todo.append(module)
+    planning = [".".join(parts) for parts in seen if "from sqlglot" in ast.unparse(of[parts][0])]
+    assert not planning
+
+
 def test_no_folder_has_more_modules_than_a_reader_overlooks() -> None:
     crowded = {
         str(folder.relative_to(ADAPTER)): count

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...util.quoting import quote
 from ..aggregates.aggregate_builder import WINDOW_END, WINDOW_TIME
 from ..errors import QueryError
 from ..frontend.streams import Known
@@ -19,36 +17,7 @@ from ..plan.plan import Plan
 from ..program import CHANGES
 from ..sql.dialect import DIALECT, parse, sql
 from ..sql.nodes import every
-from ..windows import ranges
-
-
-@dataclass(frozen=True)
-class Due:
-    """Columns that say whether the window of a row has closed."""
-
-    columns: tuple[str, ...]
-    """Columns with the window's end, which is in the first one that isn't NULL."""
-    is_time: bool
-    """Whether the columns are ``window_time``, one microsecond before the end."""
-
-    @property
-    def end(self) -> str:
-        """SQL of the window's end (or ``window_time``)."""
-        listed = ", ".join(map(quote, self.columns))
-        return f"coalesce({listed})" if len(self.columns) > 1 else listed
-
-    def condition(self, until: int) -> str:
-        """SQL predicate: the row's window ends at or before `until`.
-
-        Args:
-            until: in microseconds since 1970 (UTC), for any time zone of the windows.
-
-        >>> Due(("window_end",), False).condition(0)
-        "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
-        >>> Due(("a", "b"), True).condition(0)
-        "coalesce(`a`, `b`) < timestamp'1970-01-01T00:00:00Z'"
-        """
-        return f"{self.end} {'<' if self.is_time else '<='} {ranges.literal(until)}"
+from ..windows.ranges import Due
 
 
 def final_rows(plan: Plan) -> Due | None:

@@ -159,7 +159,7 @@ def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
 
 
 def _is_value(node: exp.Expr, alias: str) -> bool:
-    """Whether an expression reads other relations than the table, and at least one."""
+    """Whether an expression reads columns, and all of them of other relations than the table."""
     columns = list(every(node, exp.Column))
     return (
         bool(columns) and not node.find(exp.Query) and not any(is_column_of(each, alias) for each in columns)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from ...util.quoting import quote
 from ..sql import instants
 from ..sql.intervals import DAY
 from .windows import Window
@@ -85,6 +86,35 @@ def needed_times(window: Window, ends: WindowRange) -> TimeRange:
     if ends.until is not None:
         until = _last_instant(window, _end_until(window, _local_until(window, ends.until)))
     return TimeRange(since, until)
+
+
+@dataclass(frozen=True)
+class Due:
+    """Columns of a result that say whether the window of a row has closed."""
+
+    columns: tuple[str, ...]
+    """Columns with the window's end, which is in the first one that isn't NULL."""
+    is_time: bool
+    """Whether the columns are ``window_time``, one microsecond before the end."""
+
+    @property
+    def end(self) -> str:
+        """SQL of the window's end (or ``window_time``)."""
+        listed = ", ".join(map(quote, self.columns))
+        return f"coalesce({listed})" if len(self.columns) > 1 else listed
+
+    def condition(self, until: int) -> str:
+        """SQL predicate: the row's window ends at or before `until`.
+
+        Args:
+            until: in microseconds since 1970 (UTC), for any time zone of the windows.
+
+        >>> Due(("window_end",), False).condition(0)
+        "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
+        >>> Due(("a", "b"), True).condition(0)
+        "coalesce(`a`, `b`) < timestamp'1970-01-01T00:00:00Z'"
+        """
+        return f"{self.end} {'<' if self.is_time else '<='} {literal(until)}"
 
 
 def is_bound(window: Window, instant: int) -> bool:

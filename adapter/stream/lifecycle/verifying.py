@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...query.batch.comparing import Due
 from ...query.program import Program
 from ...query.windows import ranges
 from ...query.windows.emission import Emission
+from ...query.windows.ranges import Due
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError, sentences

@@ -197,19 +197,19 @@ class StateTable:
             **(_property_of_columns(layout.mapping) if layout.mapping else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
-        self._make(spark, schema, properties)
+        self._create(spark, schema, properties)
 
     def begin_with(
         self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
     ) -> None:
         """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
         `properties`: properties of the other table that belong to its columns."""
-        table = self._make(spark, rows.schema, properties)
+        table = self._create(spark, rows.schema, properties)
         # Growth is counted from here, as after a compaction.
         notes = replace(position, folded=True, growth={}).properties()
         commit.append("state.clone", self._model, table, rows, notes)
 
-    def _make(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
+    def _create(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
         """Creates the table, with properties in addition to the default ones."""
         settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
         columns, by = column_types(schema), "partitioned by (part)"

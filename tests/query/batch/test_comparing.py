@@ -9,6 +9,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_stream
+from dbt.adapters.spark_streaming.query.windows.ranges import Due
 from dbt.adapters.spark_streaming.query.windows.windows import Window
 
 HOUR = 3_600_000_000
@@ -16,14 +17,14 @@ TUMBLE = expand("`lake`.`db`.`events`", Window("tumble", "ts", HOUR, HOUR))
 KNOWN = {"`lake`.`db`.`events`": Known(event_time="ts")}
 
 
-def due(select: str) -> comparing.Due | None:
+def due(select: str) -> Due | None:
     return comparing.final_rows(
         plan_query.plan(f"select {select} from {TUMBLE} group by window_start, window_end, page")
     )
 
 
 def test_the_column_that_tells_a_window() -> None:
-    assert due("window_start, window_end as until, count(*) as n") == comparing.Due(("until",), False)
+    assert due("window_start, window_end as until, count(*) as n") == Due(("until",), False)
     assert due("page, window_start, count(*) as n") is None
     rows = plan_query.plan(f"select * from {TUMBLE}", KNOWN)
     assert comparing.final_rows(rows) is None and not comparing.has_windows(rows)

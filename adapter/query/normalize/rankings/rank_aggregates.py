@@ -62,11 +62,11 @@ def ranks_read(select: exp.Select) -> dict[str, int]:
     if not asked:
         return {}
     try:
-        keys = _columns(grouping(select).keys, alias)
+        keys = _column_names(grouping(select).keys, alias)
     except QueryError:
         return {}
     if select.args.get("group"):
-        if any(not _columns([test], alias) <= keys for test in filters(select)):
+        if any(not _column_names([test], alias) <= keys for test in filters(select)):
             return {}  # the first row of a group may be filtered and others not
         asked = {name: last for name, last in asked.items() if last and _is_within(read[0], name, keys)}
     return dict(list(asked.items())[:1])
@@ -169,9 +169,9 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     return _is_within(below, named[rank], {named[key] for key in keys})
 
 
-def _columns(nodes: Collection[exp.Expr], alias: str) -> set[str]:
-    """Names of the columns in expressions over a relation with this alias, not of fields of structs; "" for a subquery,
-    whose columns are unknown."""
+def _column_names(nodes: Collection[exp.Expr], alias: str) -> set[str]:
+    """Returns the names of the columns that expressions over a relation with this alias read, of a struct without its
+    fields. A subquery, whose columns are unknown, adds the name ""."""
     found = {""} if any(node.find(exp.Query) for node in nodes) else set()
     for node in nodes:
         for column in every(node, exp.Column):

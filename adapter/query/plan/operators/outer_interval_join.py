@@ -77,8 +77,8 @@ class OuterIntervalJoin(QueryOperator):
         )
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows that are only inserted. When a row without a match is emitted is known by the column with which it
-        expires: the join conditions bound its other times only for rows that match."""
+        """Returns rows that are only inserted. A row without a match is emitted when it expires, so only the column by which
+        it expires has a known delay: the join conditions bound its other times for matched rows only."""
         joined, preserved = JoinedRelations(self.query, below), preserved_sides(self.query)
         delays = {
             (alias, column): delay

@@ -255,7 +255,8 @@ class SessionWindows(InSessions, SlicedWindows):
     # -- dynamic_cumulate --------------------------------------------------------------------------
 
     def _in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
-        """Returns rows of a state table with their window, and the slice from which on they are in its results."""
+        """Returns rows of a state table, each with its window and the end of its slice: the window's results have the row
+        from then on."""
         qualifier = "sessions." if clock else ""
         listed = [f"{qualifier}{EXPIRES_AT}", f"{qualifier}{WINDOW_START}", SLICE_END, *columns]
         if clock:
