@@ -37,3 +37,11 @@ def test_a_query_row_by_row_has_no_state() -> None:
     assert found.dataflow.is_stateless
     program = generate.program(found)
     assert (program.items, program.output_steps) == ((), ())
+
+
+def test_random_rows_are_stored_only_if_several_read_them() -> None:
+    drawn = f"select x, uuid() as id from {B}"
+    assert auction_plan(f"{drawn} union all select price as x, 'none' as id from {B}").dataflow.is_stateless
+    assert not auction_plan(
+        f"with r as ({drawn}) select x, id from r union all select x, id from r"
+    ).dataflow.is_stateless

@@ -97,6 +97,27 @@ def test_results_that_could_not_be_found_again(text: str, sentence: str) -> None
     assert sentence in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("call", "sets"),
+    [
+        ("grouping_id()", "cube (auction, channel)"),
+        ("grouping_id(auction, channel)", "cube (auction, channel)"),
+        # All sets have auction.
+        ("grouping(channel)", "grouping sets ((auction, channel), (auction))"),
+    ],
+)
+def test_what_tells_grouping_sets_apart_is_part_of_the_key(call: str, sets: str) -> None:
+    text = f"select window_start, window_end, auction, channel, {call} as g, count(*) as n from {TUMBLE}"
+    made = upsert(f"{text} group by window_start, window_end, {sets}")
+    assert sorted(made.key) == ["auction", "channel", "g", "window_end"]
+
+
+def test_a_bit_of_several_does_not_tell_grouping_sets_apart() -> None:
+    text = f"select window_start, window_end, auction, channel, grouping(channel) as g, count(*) as n from {TUMBLE}"
+    with pytest.raises(QueryError, match="put grouping_id into the select list"):
+        upsert(f"{text} group by window_start, window_end, cube (auction, channel)")
+
+
 def test_windows_over_windows_have_final_input() -> None:
     below = f"select window_start, window_end, window_time as ts, count(*) as n from {TUMBLE} group by all"
     text = f"""with a as ({below}) select window_start, window_end, sum(n) as n

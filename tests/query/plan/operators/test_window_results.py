@@ -5,6 +5,7 @@ from __future__ import annotations
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from tests.planned import tree_of
 from tests.query.auctions import AUCTIONS
 from tests.query.trees import GROUPS, KNOWN, per_window
 
@@ -21,3 +22,16 @@ def test_windows_over_what_changes_do_not_put_themselves_out() -> None:
     text = f"select window_start, window_end, count(*) as n from {over} group by 1, 2"
     assert plan_query.plan(text, AUCTIONS).dataflow.windows is None
     assert plan_query.plan(text.replace("best", "bid"), AUCTIONS).dataflow.windows is not None
+
+
+def test_a_row_is_identified_by_its_window_and_group_whether_or_not_it_has_more() -> None:
+    over = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
+    for items in ("window_end, x", "window_end, x, count(*) as n"):
+        (above,) = [
+            each
+            for each in tree_of(
+                f"select {items} from {over} group by window_start, window_end, x"
+            ).dataflow.operators
+            if each.name.startswith("windows_")
+        ]
+        assert above.relation.keys == (frozenset({"window_end", "x"}),)
