@@ -17,7 +17,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, columns_of
 from ..program import EXPIRES_AT
-from ..sql.clauses import AROUND, call_of, is_star_over, relations
+from ..sql.clauses import AROUND, call_of, is_star_over, output_name, relations
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -279,7 +279,7 @@ class AggregateBuilder:
         rewritten = self._rewrite(item.unalias())
         if (name := self._key(item.unalias())) is not None:
             self.key_columns[item.alias_or_name.lower()] = name
-        return exp.alias_(rewritten, item.output_name or sql(item), quoted=True)
+        return exp.alias_(rewritten, output_name(item) or sql(item), quoted=True)
 
     def _key(self, node: exp.Expr) -> str | None:
         """Returns the group key that an expression is, ``grouping_id`` if it identifies the grouping set, or None."""

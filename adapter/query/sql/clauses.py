@@ -45,6 +45,21 @@ def without_queries(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def output_name(item: exp.Expr) -> str:
+    """Returns the name that a select item gives its column, "" if Spark names it by its text: sqlglot calls
+    ``cast(count(*) as int)`` ``*``, and ``a[0]`` ``0``.
+
+    >>> from .dialect import parse
+    >>> items = "k as a, s.b, cast(s.k as int), (cast(count(*) as int)), cast(cast(k as int) as string), a[0], date'1-1-1'"
+    >>> [output_name(each) for each in parse(f"select {items} from t").expressions]
+    ['a', 'b', 'k', '', '', '', '']
+    """
+    node = item.unnest()
+    if isinstance(node, exp.Cast):
+        return output_name(node.this) if isinstance(node.this.unnest(), exp.Column | exp.Dot) else ""
+    return "" if isinstance(node, exp.Bracket) else item.output_name
+
+
 def output_names(query: exp.Expr) -> list[str]:
     """Returns the names of a query's columns in order: "" for a column without a name, "*" for a star. Empty for a
     table.
@@ -58,7 +73,9 @@ def output_names(query: exp.Expr) -> list[str]:
         return output_names(query.this)
     names: list[str] = []
     for item in query.expressions if isinstance(query, exp.Select) else ():
-        names += [each.name for each in item.aliases] if isinstance(item, exp.Aliases) else [item.output_name]
+        names += (
+            [each.name for each in item.aliases] if isinstance(item, exp.Aliases) else [output_name(item)]
+        )
     return names
 
 

@@ -1,10 +1,10 @@
 """Names unnamed columns of the result as Spark does in batch: `count(1)` for ``count(*)``.
 
 >>> from ...sql.dialect import parse
->>> tree = parse("select k, count(*), sum(t.v) + 1, max(v), count(distinct v), a and b from t")
+>>> tree = parse("select k, count(*), sum(t.v) + 1, cast(count(*) as int), count(distinct v), a and b from t")
 >>> nameless = name_columns(tree)
 >>> [item.alias for item in tree.expressions]
-['', 'count(1)', '(sum(v) + 1)', 'max(v)', 'count(DISTINCT v)', '']
+['', 'count(1)', '(sum(v) + 1)', 'CAST(count(1) AS INT)', 'count(DISTINCT v)', '']
 >>> nameless is tree.expressions[-1]
 True
 """
@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ...errors import QueryError
-from ...sql.dialect import arguments, function_name, is_distinct
+from ...sql.clauses import output_name
+from ...sql.dialect import arguments, function_name, is_distinct, sql
 from ...sql.functions import makes_rows
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
@@ -48,7 +49,7 @@ def name_columns(tree: exp.Query) -> exp.Expr | None:
     first = next(result_selects(tree), None)
     nameless, seen = None, set[str]()
     for item in list(first.expressions) if first is not None else ():
-        name = item.output_name
+        name = output_name(item)
         if not name and not item.is_star and not isinstance(item, exp.Aliases) and not makes_rows(item):
             made = _spark_name(item)
             if made is not None:
@@ -66,15 +67,15 @@ def name_columns(tree: exp.Query) -> exp.Expr | None:
 
 def _spark_name(node: exp.Expr) -> str | None:
     """Returns Spark's name for an unnamed expression. None if it isn't known here."""
-    if isinstance(node, exp.Column):
+    node = node.unnest()
+    if isinstance(node, exp.Column | exp.Literal):
         return None if node.is_star else node.name
-    if isinstance(node, exp.Literal):
-        return node.name
-    if isinstance(node, exp.Paren):
-        return _spark_name(node.this)
     if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
         left, right = _spark_name(node.this), _spark_name(node.expression)
         return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
+    if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal):
+        made = _spark_name(node.this)
+        return None if made is None else f"CAST({made} AS {sql(node.to)})"
     if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
         return None
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ...errors import QueryError
 from ...frontend import hints
-from ...sql.clauses import first_aggregate, set_filters
+from ...sql.clauses import first_aggregate, output_name, output_names, set_filters
 from ...sql.dialect import canonical, correlated_columns, sql
 from ...sql.nodes import every, quoted_column, replace_each, star_without, with_notes_of
 from ..compared_types import split_correlation
@@ -162,7 +162,7 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
         # OVER isn't allowed in another window's ORDER BY.
         select, order = orders.put_above(select, order, "windowed")
     ordered = orders.in_columns(order, select)
-    names = [item.output_name for item in select.expressions]
+    names = [output_name(item) for item in select.expressions]
     rank = exp.Window(
         this=exp.RowNumber(), partition_by=[*within] or None, order=exp.Order(expressions=ordered)
     )
@@ -183,7 +183,7 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
 def _select_above_union(united: exp.SetOperation) -> exp.Select:
     """Moves ORDER BY and LIMIT of a set operation to a SELECT above it."""
     below = united.copy()
-    names = [item.alias_or_name for item in united.selects]
+    names = output_names(united)
     is_named = all(names) and not any(item.is_star for item in united.selects)
     items: list[exp.Expr] = [*map(quoted_column, names)] if is_named else [exp.Star()]
     made = exp.Select(expressions=items)
@@ -195,14 +195,16 @@ def _select_above_union(united: exp.SetOperation) -> exp.Select:
 def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
     """Returns a SELECT over the one with DISTINCT, so that rows are ranked after deduplication, and the order over
     its columns."""
-    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if not item.is_star}
+    by_text = {
+        canonical(item.unalias()): output_name(item) for item in select.expressions if not item.is_star
+    }
     copy = order.copy()
     for each in copy.expressions:
         if (name := by_text.get(canonical(each.this))) is not None:
             each.set("this", exp.column(name, quoted=True))
         for column in every(each, exp.Column):
             column.set("table", None)
-    items = [quoted_column(item.output_name) for item in select.expressions]
+    items = [quoted_column(output_name(item)) for item in select.expressions]
     made = exp.Select(expressions=[exp.Star()] if select.is_star else items)
     return made.from_(select.subquery("different", copy=False)), copy
 

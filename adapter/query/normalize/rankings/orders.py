@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.clauses import call_of, is_over
+from ...sql.clauses import call_of, is_over, output_name
 from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
@@ -69,8 +69,10 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     ('w AS `__sorted_by_0`', 'ORDER BY p + 1, `__sorted_by_0`')
     """
     by_name = items_by_name(select)
-    by_text = {canonical(item.unalias()): item.output_name for item in select.expressions if item.output_name}
-    names = {item.output_name.lower() for item in select.expressions} - {""}
+    by_text = {
+        canonical(item.unalias()): output_name(item) for item in select.expressions if output_name(item)
+    }
+    names = {output_name(item).lower() for item in select.expressions} - {""}
     visible = list(select.expressions)
     hidden: list[str] = []
     copy = order.copy()
@@ -86,8 +88,8 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(name)
         each.set("this", quoted_column(name))
-    items: list[exp.Expr] = [with_notes_of(quoted_column(item.output_name), item) for item in visible]
-    if any(item.is_star or not item.output_name for item in visible):
+    items: list[exp.Expr] = [with_notes_of(quoted_column(output_name(item)), item) for item in visible]
+    if any(item.is_star or not output_name(item) for item in visible):
         items = [star_without(hidden)]
     return exp.Select(expressions=items).from_(select.subquery(alias, copy=False), copy=False), copy
 
@@ -160,7 +162,7 @@ def items_by_name(select: exp.Select) -> dict[str, exp.Expr]:
     items = (item for item in select.expressions if not item.is_star)
     several = bool(select.args.get("joins"))
     return {
-        item.output_name.lower(): item.unalias()
+        output_name(item).lower(): item.unalias()
         for item in items
         if isinstance(item, exp.Alias) or (several and isinstance(item, exp.Column))
     }

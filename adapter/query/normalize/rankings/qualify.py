@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.helper import find_new_name
 
-from ...sql.clauses import AROUND
+from ...sql.clauses import AROUND, output_name
 from ...sql.dialect import canonical, reading_select
 from ...sql.nodes import every, replace_each, star_without
 from . import orders
@@ -90,7 +90,7 @@ def _name_items(select: exp.Select) -> None:
     """Names the unnamed items of a SELECT. Changes the tree."""
     taken = set(select.named_selects)
     for item in list(select.expressions):
-        if not item.alias_or_name:
+        if not item.is_star and not (output_name(item) and item.alias_or_name):
             name = find_new_name(taken, "_c")
             taken.add(name)
             item.replace(exp.alias_(item.copy(), name))
