@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.generation import generate
+from tests.planned import plan_of
 from tests.query.trees import STREAM, flow
 
 
@@ -20,3 +22,10 @@ def test_a_message_has_the_names_of_the_author() -> None:
     with pytest.raises(QueryError, match="__row_time") as problem:
         flow(f"select __row_time, count(*) as n from {STREAM} group by __row_time", ttl=None)
     assert "of_author" not in str(problem.value)
+
+
+def test_an_unnamed_column_is_called_like_its_text_with_the_names_of_the_author() -> None:
+    text = "select k, max(__row_time) from (select /*+ STREAM */ k, __row_time from t) group by k"
+    made = generate.program(plan_of(text))
+    assert "`max(__row_time)`" in made.output and made.upsert is not None
+    assert "of_author" not in f"{made.output} {made.upsert} {made.items}"

@@ -152,8 +152,9 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
         return made
 
     def renamed(name: str) -> str:
-        if names.is_marked(name):
-            return unmarked(name)
+        # An unnamed column is called like its text, as in `max(__value)`.
+        if (written := unmarked(name)) != name:
+            return written
         if name.lower() not in taken:
             return name
         number = 2
