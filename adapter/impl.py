@@ -29,7 +29,7 @@ from dbt.adapters.spark_streaming.methods.operations import OperationMethods
 from dbt.adapters.spark_streaming.methods.python_models import run_python_model
 from dbt.adapters.spark_streaming.methods.rewrites import RewriteMethods
 from dbt.adapters.spark_streaming.methods.streams import StreamingMethods
-from dbt.adapters.spark_streaming.project import contract, materializations, name_clashes
+from dbt.adapters.spark_streaming.project import contract, materializations, name_clashes, table_formats
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources import stream_source as declared_sources
@@ -47,6 +47,7 @@ from dbt.adapters.spark_streaming.util.quoting import (
 )
 from dbt.adapters.spark_streaming.util.redaction import without_secrets
 
+from .stream.common.identifiers import parts
 from .stream.common.model import is_state_or_changelog_name
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         self._check_table_configs(config.model)
         if node_config.get("file_format") is None:
             node_config["file_format"] = self.config.credentials.file_format
+        self._check_format(config.model)
         if (
             node_config.get("materialized") == "incremental"
             and node_config.get("unique_key")
@@ -199,6 +201,19 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
             with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
                 model_configs.check_tables(node.config)
+
+    def _check_format(self, node: Any) -> None:
+        kind, name = node.config.get("materialized"), getattr(node, "relation_name", None)
+        if not name or kind not in (*_BATCH, *model_configs.MATERIALIZATIONS):
+            return
+        catalog, *_, schema, _ = parts(stream_node.in_catalog(name, self.environment))
+        settings = self.environment.session().conf
+        with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
+            if kind == "view":
+                table_formats.check_kept(catalog, lambda key: settings.get(key, None))
+            else:
+                file_format = node.config["file_format"]
+                table_formats.check(file_format, kind, catalog, schema, lambda key: settings.get(key, None))
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quotes the columns in a snapshot's configs, which dbt inserts into SQL unchanged. A value that isn't a column of
@@ -348,9 +363,11 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         An Iceberg catalog needs two statements for any number of tables; in other catalogs the format of each table is
         looked up.
         """
-        if not self.environment.all_iceberg():
+        if not self.environment.all_iceberg(parts(str(schema_relation.schema))):
             found = super().list_relations_without_caching(schema_relation)
-            return [relation for relation in found if relation.schema]
+            # Spark lists names without their catalog.
+            path = {"schema": schema_relation.schema}
+            return [relation.incorporate(path=path) for relation in found if relation.schema]
         schema = schema_relation.without_identifier().render()
         views = self._names_in(f"show views in {schema}")
         tables = [name for name in self._names_in(f"show tables in {schema}") if name not in set(views)]

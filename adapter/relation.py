@@ -11,7 +11,7 @@ from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationC
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.sources.source_tables import schema_name, table_name
+from dbt.adapters.spark_streaming.sources.source_tables import CATALOG, schema_name, table_name
 from dbt.adapters.spark_streaming.sources.stream_source import (
     DeclaredSource,
     at_project,
@@ -69,9 +69,10 @@ class SparkStreamingRelation(SparkRelation):
             )
         super().__post_init__()
         # Macros create relations by name, cache them, and read their format later in the run. An unknown format counts as
-        # Iceberg.
+        # Iceberg, except in Spark's own catalog.
         if self.is_iceberg is None and self.type in (None, RelationType.Table):
-            object.__setattr__(self, "is_iceberg", not (self.is_delta or self.is_hudi))
+            others = self.is_delta or self.is_hudi or str(self.schema).startswith(f"{CATALOG}.")
+            object.__setattr__(self, "is_iceberg", not others)
 
     def _render_iterator(self) -> Iterator[tuple[ComponentName | None, str | None]]:
         """Overrides dbt's method: a name that needs quotes is quoted, even if the project turns quoting off."""

@@ -47,6 +47,23 @@ def test_as_the_project_says() -> None:
     assert relation.without_identifier().render() == "dbt"
 
 
+@pytest.mark.parametrize(
+    ("schema", "given", "is_iceberg"),
+    [
+        ("dbt", {}, True),
+        ("lakehouse.dbt", {}, True),
+        ("dbt", {"is_delta": True}, False),
+        ("spark_catalog.dbt", {}, False),
+        ("spark_catalog.dbt", {"is_iceberg": True}, True),
+    ],
+)
+def test_an_unknown_format_is_icebergs_except_in_sparks_catalog(
+    schema: str, given: dict[str, bool], is_iceberg: bool
+) -> None:
+    relation = SparkStreamingRelation.create(schema=schema, identifier="t", type="table", **given)
+    assert relation.is_iceberg is is_iceberg
+
+
 def test_ephemeral_models() -> None:
     assert SparkStreamingRelation.add_ephemeral_prefix("orders") == "__dbt__cte__orders"
     assert SparkStreamingRelation.add_ephemeral_prefix("my-model") == "`__dbt__cte__my-model`"

@@ -17,15 +17,17 @@ from .file_sources import DeclaredSources
 from .storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from ..credentials import SparkStreamingCredentials
 
-__all__ = ["Environment", "Storage", "close_environments", "get_environment"]
+__all__ = ["ICEBERG_CATALOG", "Environment", "Storage", "close_environments", "get_environment"]
 
 
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+"""The class of a catalog that only contains Iceberg tables."""
 _DESCRIBED = ("type", "catalog-impl", "uri", "warehouse")
 """Options of a catalog that `dbt debug` shows."""
 
@@ -86,10 +88,15 @@ class Environment(ABC):
     def catalog(self) -> str:
         return self.credentials.catalog
 
-    def all_iceberg(self) -> bool:
-        """Returns whether the models' catalog only contains Iceberg tables."""
-        implementation = self.session().conf.get(f"spark.sql.catalog.{self.catalog}", None)
-        return implementation == "org.apache.iceberg.spark.SparkCatalog"
+    def all_iceberg(self, schema: Sequence[str]) -> bool:
+        """Returns whether a schema is in a catalog that only contains Iceberg tables.
+
+        Args:
+            schema: the parts of its name. Without a catalog it is in the models' catalog.
+        """
+        catalog = schema[0] if len(schema) > 1 else self.catalog
+        implementation = self.session().conf.get(f"spark.sql.catalog.{catalog}", None)
+        return implementation == ICEBERG_CATALOG
 
     def describe_catalog(self) -> str:
         """Describes the models' catalog for `dbt debug`, without secrets."""

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from dbt.adapters.spark_streaming.environment import Environment
 
 from ..sources import connectors
 from ..sources.connectors import ICEBERG_VERSION
+from ..sources.source_tables import CATALOG as _SPARKS_CATALOG
 from ..util.redaction import cause_of, without_secrets
 from ..util.sizes import size
 from .class_data import ClassData, LoadedClasses
@@ -46,6 +47,8 @@ _MEMORY_OF_PARALLEL = 16 << 30
 """Maximum heap size in bytes for Java's parallel garbage collector."""
 
 ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_DELTA_EXTENSIONS = "io.delta.sql.DeltaSparkSessionExtension"
+_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 class SessionEnvironment(Environment):
@@ -268,17 +271,44 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         # file system: Iceberg reads a file system's scheme, which the raw one doesn't have.)
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
-    conf |= credentials.server_side_parameters
-    if excluded := connectors.excluded_packages(credentials.packages):
-        conf["spark.jars.excludes"] = ",".join([*excluded, *_split(conf.get("spark.jars.excludes", ""), ",")])
+    delta = _delta_settings(credentials)
+    conf |= delta | credentials.server_side_parameters
+    excluded = connectors.excluded_packages(credentials.packages)
+    _put_first(conf, "spark.jars.excludes", [*excluded, *_split(delta.get("spark.jars.excludes", ""), ",")])
+    own = [ICEBERG_EXTENSIONS, *_split(delta.get("spark.sql.extensions", ""), ",")]
+    _put_first(conf, "spark.sql.extensions", own)
     if str(conf["spark.ui.enabled"]).lower() == "false":
         # Spark explains each statement for the UI, even if it is off.
         conf.setdefault("spark.sql.ui.explainMode", "simple")
     if credentials.is_local:
         conf.setdefault("spark.buffer.pageSize", _page_size(conf["spark.driver.memory"]))
-    extensions = [ICEBERG_EXTENSIONS, *_split(conf.get("spark.sql.extensions", ""), ",")]
-    conf["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
     return conf
+
+
+def _delta_settings(credentials: SparkStreamingCredentials) -> dict[str, str]:
+    """Returns the settings for Delta tables in Spark's own catalog, if the target has a package of Delta.
+
+    Raises:
+        DbtRuntimeError: Spark's own catalog is the one for Iceberg tables.
+    """
+    if not any(":delta-spark_" in package for package in packages(credentials)):
+        return {}
+    if credentials.catalog == _SPARKS_CATALOG:
+        raise DbtRuntimeError(
+            "The profile has a package of Delta, whose tables are in Spark's own catalog, and 'catalog: "
+            f"{_SPARKS_CATALOG}', which puts Iceberg tables there. Give the Iceberg catalog another name."
+        )
+    return {
+        "spark.jars.excludes": ",".join(connectors.CONNECTORS["delta"].excludes),
+        f"spark.sql.catalog.{_SPARKS_CATALOG}": _DELTA_CATALOG,
+        "spark.sql.extensions": _DELTA_EXTENSIONS,
+    }
+
+
+def _put_first(conf: dict[str, str], key: str, values: Iterable[str]) -> None:
+    """Puts values before those of a setting that is a list."""
+    if listed := dict.fromkeys([*values, *_split(conf.get(key, ""), ",")]):
+        conf[key] = ",".join(listed)
 
 
 def _processors() -> int:
@@ -362,7 +392,7 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
     # With a cache, a session doesn't see commits of a stream, which has its own session.
     options = {"cache-enabled": "false"} | options
     prefix = f"spark.sql.catalog.{credentials.catalog}"
-    kind = "SparkSessionCatalog" if credentials.catalog == "spark_catalog" else "SparkCatalog"
+    kind = "SparkSessionCatalog" if credentials.catalog == _SPARKS_CATALOG else "SparkCatalog"
     return {prefix: f"org.apache.iceberg.spark.{kind}"} | {f"{prefix}.{k}": v for k, v in options.items()}
 
 

@@ -33,10 +33,11 @@ def with_changelogs(
     """
     found = dict(known)
     for relation, table in tables.items():
+        loaded = _load(spark, relation, table)
         changelog = load(spark, feed_of(table))
         key = changelog.property(KEY_PROPERTY) if changelog is not None else None
         if changelog is not None and key is not None:
-            _check_complete(load(spark, table), relation)
+            _check_complete(loaded, relation)
             found[relation] = replace(
                 found.get(relation, Known()),
                 key=tuple(json.loads(key)),
@@ -44,7 +45,6 @@ def with_changelogs(
                 columns=_reserved_looking_names(changelog.column_names),
             )
             continue
-        loaded = _load(spark, relation, table)
         _add_reserved_looking_columns(found, relation, loaded)
         if loaded is not None and loaded.property(REPLACED_PROPERTY) is not None:
             if changelog is not None:
@@ -81,7 +81,8 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
             raise
         raise QueryError(
             f"{relation} is a table in another format than Iceberg's, so it can't be read as a stream. Streams are Iceberg "
-            "tables, folders of files, and topics of Kafka."
+            "tables, folders of files, and topics of Kafka. Have an incremental model copy the rows that come to an Iceberg "
+            "table, and read that."
         ) from problem
 
 

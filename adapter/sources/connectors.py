@@ -8,6 +8,7 @@ from dataclasses import dataclass
 ICEBERG_VERSION = "1.12.0"
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
 AVRO = "org.apache.spark:spark-avro_2.13:4.1.3"
+DELTA = "io.delta:delta-spark_4.1_2.13:4.3.0"
 
 
 @dataclass(frozen=True)
@@ -15,14 +16,27 @@ class Connector:
     """Packages that are used together, in versions that fit Spark's and Iceberg's."""
 
     coordinates: tuple[str, ...]
-    excludes: str = ""
-    """A dependency of theirs that is left out, ``group:artifact``."""
+    excludes: tuple[str, ...] = ()
+    """Dependencies of theirs that are left out, ``group:artifact``."""
     meaning: str = ""
 
 
 CONNECTORS = {
     "kafka": Connector((KAFKA,), meaning="Spark's connector for Kafka"),
     "avro": Connector((AVRO,), meaning="Spark's connector for Avro"),
+    "delta": Connector(
+        (DELTA,),
+        # Spark has them all, in other versions.
+        excludes=(
+            "com.fasterxml.jackson.core:*",
+            "com.fasterxml.jackson.datatype:*",
+            "org.apache.hadoop:*",
+            "org.apache.logging.log4j:*",
+            "org.apache.parquet:*",
+            "org.slf4j:*",
+        ),
+        meaning="[Delta tables](#delta-and-parquet-tables), in batch",
+    ),
     "s3": Connector(
         (
             "org.apache.hadoop:hadoop-aws:3.4.2",
@@ -32,7 +46,7 @@ CONNECTORS = {
             "software.amazon.awssdk:s3-transfer-manager:2.54.17",
         ),
         # The whole of Amazon's SDK: 600 MB.
-        excludes="software.amazon.awssdk:bundle",
+        excludes=("software.amazon.awssdk:bundle",),
         meaning="S3 and stores with its API, for `s3a://` and Iceberg's `S3FileIO`",
     ),
 }
@@ -58,6 +72,4 @@ def excluded_packages(packages: Iterable[str]) -> list[str]:
     >>> excluded_packages(["g:a:1", "s3"]), excluded_packages(["kafka"])
     (['software.amazon.awssdk:bundle'], [])
     """
-    return [
-        CONNECTORS[name].excludes for name in packages if name in CONNECTORS and CONNECTORS[name].excludes
-    ]
+    return [each for name in packages if name in CONNECTORS for each in CONNECTORS[name].excludes]

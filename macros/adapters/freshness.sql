@@ -29,6 +29,12 @@
 
 {% macro spark_streaming__get_relation_last_modified(information_schema, relations) -%}
   {#- From Iceberg's history, without a scan of the table. -#}
+  {%- for relation in relations if not relation.is_iceberg -%}
+      {%- do exceptions.raise_compiler_error(
+          relation.render() ~ " isn't an Iceberg table, whose last commit counts without a loaded_at_field. Write a "
+          ~ "loaded_at_field for its freshness."
+      ) -%}
+  {%- endfor -%}
   {%- call statement('last_modified', fetch_result=True) -%}
       {%- for relation in relations %}
       select

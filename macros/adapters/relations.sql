@@ -1,5 +1,15 @@
 {# Names of relations; lists of them; replacing and dropping them. #}
 
+{% macro spark_streaming__generate_schema_name(custom_schema_name, node) -%}
+    {#- A schema in another catalog, `catalog.schema`, is named in full. -#}
+    {%- if custom_schema_name is not none and '.' in custom_schema_name -%}
+        {{ custom_schema_name | trim }}
+    {%- else -%}
+        {{ default__generate_schema_name(custom_schema_name, node) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
 {% macro spark_streaming__make_temp_relation(base_relation, suffix='__dbt_tmp') %}
     {#- A temporary view; dbt drops it by its type. It has no schema, and all threads share the session, so its name
         differs for models with the same name in other schemas. -#}

@@ -85,6 +85,23 @@ def test_packages_may_have_short_names() -> None:
     assert "spark.jars.excludes" not in settings_of(packages=["kafka"])
 
 
+@pytest.mark.parametrize("package", ["delta", "io.delta:delta-spark_4.1_2.13:4.1.0"])
+def test_delta_is_configured_by_its_package(package: str) -> None:
+    conf = settings_of(packages=[package], server_side_parameters={"spark.sql.extensions": "a.B"})
+    assert conf["spark.sql.extensions"].split(",") == [
+        ICEBERG_EXTENSIONS,
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "a.B",
+    ]
+    assert conf["spark.sql.catalog.spark_catalog"] == "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    assert conf["spark.jars.excludes"].count("org.apache.hadoop:*") == 1
+    mine = settings_of(packages=[package], server_side_parameters={"spark.sql.catalog.spark_catalog": "c.D"})
+    assert mine["spark.sql.catalog.spark_catalog"] == "c.D"
+    assert "spark.sql.catalog.spark_catalog" not in settings_of(packages=["kafka"])
+    with pytest.raises(DbtRuntimeError, match="Give the Iceberg catalog another name"):
+        settings_of(packages=[package], catalog="spark_catalog", catalog_options={"type": "hive"})
+
+
 def test_on_one_machine_no_process_is_started_for_each_file() -> None:
     own = SparkStreamingCredentials(schema="s", server_side_parameters={"spark.hadoop.fs.file.impl": "x.Y"})
     elsewhere = SparkStreamingCredentials(schema="s", master="spark://host:7077")
