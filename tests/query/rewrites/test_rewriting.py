@@ -306,6 +306,12 @@ def test_a_key_in_having_precedes_an_alias() -> None:
     assert made.endswith("GROUP BY\n  c,\n  d\nHAVING\n  c > 'x'")
 
 
+def test_two_buckets_are_enough() -> None:
+    assert "PMOD(HASH(u), 2)" in rewriting.rewritten(
+        "split_distinct", "select count(distinct u) from t", buckets=2
+    )
+
+
 @pytest.mark.parametrize(
     ("over", "made"),
     [
