@@ -125,7 +125,7 @@ class DeclaredSources:
                 _create(session, source)
                 if source.is_files and (folder := unread_folder(_entries(session, source))) is not None:
                     logger.warning(
-                        f"Source {source.name}: {path} has no files of its own, and those in {folder} aren't read: of its "
+                        f"Source {source.name}: {path} has no files itself, and those in {folder} aren't read: of its "
                         "subfolders only such as day=2025-01-01 are. To read all, write 'recursiveFileLookup: true' in its "
                         "options."
                     )
@@ -142,8 +142,8 @@ class DeclaredSources:
                 if _ENDLESS.search(str(problem)):
                     raise DbtRuntimeError(
                         f"Source {source.name} can't be read{where}: it has a subfolder that is a symbolic link to another "
-                        "folder, which can't be followed. Put the folder itself there, or name its path in a source of its "
-                        "own; links to files are read."
+                        "folder, which can't be followed. Put the folder itself there, or name its path in another source; "
+                        "links to files are read."
                     ) from cause_of(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: "

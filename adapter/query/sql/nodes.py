@@ -18,7 +18,7 @@ _NAMES = frozenset({exp.Identifier, str})
 
 @cache
 def _leaves(kinds: tuple[type[exp.Expr], ...]) -> frozenset[type[exp.Expr]]:
-    """Returns the types of nodes that hold a name only, of which none has one of these types. (A column may also hold a
+    """Returns the types of nodes that hold no node of these types if what they hold is a name. (A column may also hold a
     star, or a call behind a schema.)"""
     return _LEAVES if issubclass(exp.Identifier, kinds) else _LEAVES | {exp.Column}
 
