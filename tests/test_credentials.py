@@ -57,7 +57,7 @@ def test_dbt_validates_what_it_made() -> None:
         ({"schema": "s", "catalog": "my-catalog"}, "'catalog: my-catalog' is not a name"),
         (
             {"schema": "s", "packages": ["sqlite"]},
-            "those look like group:artifact:version. Short names are kafka, avro and s3",
+            "those look like group:artifact:version. Short names are kafka, avro, delta and s3",
         ),
         ({"schema": "s", "packages": "a:b:1"}, "'packages' in the profile must be a list"),
         (

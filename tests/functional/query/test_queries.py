@@ -130,6 +130,7 @@ def test_only_what_can_not_be_merged_keeps_rows() -> None:
         "percentiles keep rows",
         "percentiles of sessions",
         "sessions with a filter above",
+        "dynamic_cumulate by a column called as its key",
         "dynamic_cumulate without its key",
         "rows with their sessions",
     }

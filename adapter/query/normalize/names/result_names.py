@@ -1,10 +1,10 @@
 """Names unnamed columns of the result as Spark does in batch: `count(1)` for ``count(*)``.
 
 >>> from ...sql.dialect import parse
->>> tree = parse("select k, count(*), sum(t.v) + 1, cast(count(*) as int), count(distinct v), a and b from t")
+>>> tree = parse("select k, count(*), sum(t.v) + 1, try_cast(max(v) as int), count(distinct v), a and b from t")
 >>> nameless = name_columns(tree)
 >>> [item.alias for item in tree.expressions]
-['', 'count(1)', '(sum(v) + 1)', 'CAST(count(1) AS INT)', 'count(DISTINCT v)', '']
+['', 'count(1)', '(sum(v) + 1)', 'TRY_CAST(max(v) AS INT)', 'count(DISTINCT v)', '']
 >>> nameless is tree.expressions[-1]
 True
 """
@@ -25,6 +25,8 @@ _PLAIN = frozenset(
     "count sum avg min max upper lower trim length abs concat coalesce date_trunc min_by max_by".split()
 )
 """Functions that Spark prints with their arguments and nothing else."""
+_TYPES = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE STRING BINARY DATE TIMESTAMP".split())
+"""Types that Spark prints as sqlglot does."""
 
 
 def result_selects(query: exp.Expr) -> Iterator[exp.Select]:
@@ -74,8 +76,9 @@ def _spark_name(node: exp.Expr) -> str | None:
         left, right = _spark_name(node.this), _spark_name(node.expression)
         return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
     if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal):
-        made = _spark_name(node.this)
-        return None if made is None else f"CAST({made} AS {sql(node.to)})"
+        made, kind = _spark_name(node.this), sql(node.to)
+        function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+        return None if made is None or kind not in _TYPES else f"{function}({made} AS {kind})"
     if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
         return None
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
