@@ -6,7 +6,6 @@ It writes `FOUND` into the project: for each step the nodes' messages, and the r
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ STEPS: dict[str, tuple[str, ...]] = {
     "empty": ("run", "--empty", "--select", "added", "merged"),
     "refreshed": ("run", "--full-refresh", "--select", "added", "merged", "parts", "windows"),
     "freshness": ("source", "freshness"),
-    "cloned": ("clone", "--state", "state", "--target", "other", "--select", "plain", "merged"),
     "docs": ("docs", "generate"),
 }
 
@@ -39,9 +37,6 @@ def main(project: Path) -> int:
     for step, arguments in STEPS.items():
         if step == "built again":
             (project / "seeds" / "names.csv").write_text("id,name\n1,a\n2,bb\n3,c\n")
-        if step == "cloned":
-            (project / "state").mkdir()
-            shutil.copy(project / "target" / "manifest.json", project / "state")
         reset_adapters()
         folders = ("--project-dir", str(project), "--profiles-dir", str(project))
         done = dbtRunner().invoke([*arguments, *folders])
@@ -59,7 +54,7 @@ def _rows() -> dict[str, list[list[Any]]]:
     """Returns the rows of all tables and views: name → rows."""
     (own,) = environment._environments.values()
     spark, found = own.session(), {}
-    for schema in ("shop", "spark_catalog.shop", "spark_catalog.other"):
+    for schema in ("shop", "spark_catalog.shop"):
         catalog, _, name = schema.rpartition(".")
         schemas = spark.sql(f"show schemas in {catalog or own.catalog}").collect()
         if not any(row[0] == name for row in schemas):

@@ -117,9 +117,7 @@ def project(folder: Path) -> dict[str, Any]:
     checked = {**columns[0], "constraints": [{"type": "not_null"}], "data_tests": ["unique", "not_null"]}
     times = root / "spark-warehouse" / "shop.db" / "times"
     return {
-        "profiles.yml": {
-            "p": {"target": "dev", "outputs": {"dev": target, "other": {**target, "schema": "other"}}}
-        },
+        "profiles.yml": {"p": {"target": "dev", "outputs": {"dev": target}}},
         "dbt_project.yml": {
             "name": "p",
             "profile": "p",
@@ -201,9 +199,7 @@ def test_what_cannot_be_is_refused(runs: dict[str, Any], name: str) -> None:
     assert rows(runs, "built", name) is None
 
 
-@pytest.mark.parametrize(
-    "step", ["built", "built again", "batches", "batches again", "empty", "refreshed", "cloned"]
-)
+@pytest.mark.parametrize("step", ["built", "built again", "batches", "batches again", "empty", "refreshed"])
 def test_all_else_runs(runs: dict[str, Any], step: str) -> None:
     errors = {name: text for name, text in runs[step]["messages"].items() if "Error" in text}
     assert errors.keys() == (REFUSED.keys() if step.startswith("built") else set()), errors
@@ -252,12 +248,6 @@ def test_a_snapshot_keeps_what_was(runs: dict[str, Any]) -> None:
 def test_a_stream_reads_the_newest_version_of_a_joined_table(runs: dict[str, Any]) -> None:
     assert [row[1] for row in rows(runs, "built", "named")] == ["b"]
     assert [row[1] for row in rows(runs, "built again", "named")] == ["b", "bb"]
-
-
-def test_clones_are_views(runs: dict[str, Any]) -> None:
-    found = runs["cloned"]["rows"]
-    for name in ("plain", "merged"):
-        assert found[f"spark_catalog.other.{name}"] == found[f"spark_catalog.shop.{name}"]
 
 
 def test_freshness_needs_a_column(runs: dict[str, Any]) -> None:
