@@ -21,6 +21,7 @@ from ...sql.dialect import arguments, function_name, is_distinct, sql
 from ...sql.functions import makes_rows
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_CASTS: dict[type[exp.Expr], str] = {exp.Cast: "CAST", exp.TryCast: "TRY_CAST"}
 _PLAIN = frozenset(
     "count sum avg min max upper lower trim length abs concat coalesce date_trunc min_by max_by".split()
 )
@@ -75,10 +76,9 @@ def _spark_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
         left, right = _spark_name(node.this), _spark_name(node.expression)
         return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
-    if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal):
-        made, kind = _spark_name(node.this), sql(node.to)
-        function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
-        return None if made is None or kind not in _TYPES else f"{function}({made} AS {kind})"
+    if type(node) in _CASTS and not isinstance(node.this, exp.Literal):
+        made, kind = _spark_name(node.this), sql(node.args["to"])
+        return None if made is None or kind not in _TYPES else f"{_CASTS[type(node)]}({made} AS {kind})"
     if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
         return None
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
