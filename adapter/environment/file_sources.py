@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -226,16 +226,12 @@ def _create_entry(session: Any, source: DeclaredSource) -> None:
 def _check_types(session: Any, source: DeclaredSource) -> None:
     """Raises if a file has a column of another type, whose values Spark would convert."""
     options = {key: value for key, value in source.options.items() if key != "path"}
-
-    def read(files: Sequence[str], merge: str) -> Any:
-        return session.read.format(source.format).options(**{**options, "mergeSchema": merge}).load([*files])
-
     table = session.table(source.relation)
     files = [unquote(file) for file in table.inputFiles()]
     if source.format == PARQUET:
         # Most files of a source are alike. Each start of a stream comes by here, too, and it looks into all that it reads.
         files = files[:: len(files) // _LOOKED_INTO + 1]
-    if (text := other_type(source.format, read, files, table.schema)) is not None:
+    if (text := other_type(session, source.format, options, files, [table.schema])) is not None:
         raise DbtRuntimeError(f"Source {source.name}: {text}.")
 
 

@@ -8,11 +8,12 @@ a DATE; it rejects other files, as the reader of Avro rejects all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..util.types import quoted_as_needed, simple_fits, type_text
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
 ORC, PARQUET = "orc", "parquet"
@@ -44,15 +45,19 @@ _WHERE_FILES_DIFFER = {
 
 
 def other_type(
-    format: str, read: Callable[[Sequence[str], str], Any], files: Sequence[str], wanted: StructType
+    spark: SparkSession,
+    format: str,
+    options: Mapping[str, str],
+    files: Sequence[str],
+    wanted: Sequence[StructType],
 ) -> str | None:
     """Returns a message on the first file with a column of another type; None if there is none.
 
     Files that can't be read are left out: their error is raised when their rows are read.
 
     Args:
-        read: returns a DataFrame of files, with a value of the option `mergeSchema`.
-        wanted: the columns that are read.
+        options: the source's options, without its path.
+        wanted: the columns that are read, by each reader of the files.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -60,7 +65,8 @@ def other_type(
     if not files:
         return None
     try:
-        differs = difference(read(files, "true").schema, wanted, KEEPS[format])
+        found = spark.read.format(format).options(**{**options, "mergeSchema": "true"}).load([*files]).schema
+        differs = next(filter(None, (difference(found, each, KEEPS[format]) for each in wanted)), None)
     except (PySparkException, Py4JJavaError):  # one can't be read, or their types can't be merged
         differs = ""
     if differs is None or (len(files) == 1 and not differs):
@@ -72,7 +78,8 @@ def other_type(
         )
     # Files that come one after the other are mostly alike.
     half = len(files) // 2
-    return other_type(format, read, files[:half], wanted) or other_type(format, read, files[half:], wanted)
+    halves = (other_type(spark, format, options, some, wanted) for some in (files[:half], files[half:]))
+    return next(filter(None, halves), None)
 
 
 def difference(

@@ -118,18 +118,10 @@ class FileColumns:
 
     def _check_types(self, source: StreamSource, kinds: Sequence[StructType], files: list[str]) -> None:
         options = {**without_limits(source.options), **_NOT_A_PATTERN}
-
-        def read(some: Sequence[str], merge: str) -> Any:
-            return (
-                self._spark.read.format(source.format)
-                .options(**{**options, "mergeSchema": merge})
-                .load([*some])
-            )
-
         # Several paths are always taken for patterns.
         groups = [[each] for each in files] if any(map(is_pattern, files)) else [files]
-        for text in (other_type(source.format, read, group, kind) for kind in kinds for group in groups):
-            if text is not None:
+        for group in groups:
+            if text := other_type(self._spark, source.format, options, group, kinds):
                 raise StreamError(
                     f"Model {self._model.name}: of its source {source.name or source.relation} {text}. No row of this "
                     "micro-batch was ingested."
