@@ -208,12 +208,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return
         catalog, *_, schema, _ = parts(stream_node.in_catalog(name, self.environment))
         settings = self.environment.session().conf
+
+        def setting(key: str) -> str | None:
+            return settings.get(key, None)
+
         with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
             if kind == "view":
-                table_formats.check_kept(catalog, lambda key: settings.get(key, None))
+                table_formats.check_kept(catalog, setting)
             else:
-                file_format = node.config["file_format"]
-                table_formats.check(file_format, kind, catalog, schema, lambda key: settings.get(key, None))
+                table_formats.check(node.config["file_format"], kind, catalog, schema, setting)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quotes the columns in a snapshot's configs, which dbt inserts into SQL unchanged. A value that isn't a column of

@@ -271,12 +271,14 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         # file system: Iceberg reads a file system's scheme, which the raw one doesn't have.)
         conf["spark.hadoop.fs.AbstractFileSystem.file.impl"] = "org.apache.hadoop.fs.local.RawLocalFs"
     conf |= catalog_settings(credentials, storage)
-    delta = _delta_settings(credentials)
-    conf |= delta | credentials.server_side_parameters
-    excluded = connectors.excluded_packages(credentials.packages)
-    _put_first(conf, "spark.jars.excludes", [*excluded, *_split(delta.get("spark.jars.excludes", ""), ",")])
-    own = [ICEBERG_EXTENSIONS, *_split(delta.get("spark.sql.extensions", ""), ",")]
-    _put_first(conf, "spark.sql.extensions", own)
+    extensions, connected = [ICEBERG_EXTENSIONS], [*credentials.packages]
+    if _has_delta(credentials):
+        conf[f"spark.sql.catalog.{_SPARKS_CATALOG}"] = _DELTA_CATALOG
+        extensions.append(_DELTA_EXTENSIONS)
+        connected.append("delta")
+    conf |= credentials.server_side_parameters
+    _put_first(conf, "spark.jars.excludes", connectors.excluded_packages(connected))
+    _put_first(conf, "spark.sql.extensions", extensions)
     if str(conf["spark.ui.enabled"]).lower() == "false":
         # Spark explains each statement for the UI, even if it is off.
         conf.setdefault("spark.sql.ui.explainMode", "simple")
@@ -285,24 +287,20 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
     return conf
 
 
-def _delta_settings(credentials: SparkStreamingCredentials) -> dict[str, str]:
-    """Returns the settings for Delta tables in Spark's own catalog, if the target has a package of Delta.
+def _has_delta(credentials: SparkStreamingCredentials) -> bool:
+    """Whether the target has a package of Delta, whose tables are in Spark's own catalog.
 
     Raises:
         DbtRuntimeError: Spark's own catalog is the one for Iceberg tables.
     """
     if not any(":delta-spark_" in package for package in packages(credentials)):
-        return {}
+        return False
     if credentials.catalog == _SPARKS_CATALOG:
         raise DbtRuntimeError(
             "The profile has a package of Delta, whose tables are in Spark's own catalog, and 'catalog: "
             f"{_SPARKS_CATALOG}', which puts Iceberg tables there. Give the Iceberg catalog another name."
         )
-    return {
-        "spark.jars.excludes": ",".join(connectors.CONNECTORS["delta"].excludes),
-        f"spark.sql.catalog.{_SPARKS_CATALOG}": _DELTA_CATALOG,
-        "spark.sql.extensions": _DELTA_EXTENSIONS,
-    }
+    return True
 
 
 def _put_first(conf: dict[str, str], key: str, values: Iterable[str]) -> None:
