@@ -26,7 +26,7 @@ from ..normalize.conditions import INPUT
 from ..normalize.event_clock import WATERMARK
 from ..normalize.rankings.limits import RANK
 from ..sql import intervals
-from ..sql.clauses import AROUND, filters, first_aggregate, is_over, joined, over_clauses
+from ..sql.clauses import AROUND, aggregates_in, filters, first_aggregate, joined, over_clauses
 from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
 from ..sql.nodes import every
 from ..sql.tie_breaking import breaks_ties
@@ -219,12 +219,11 @@ def aggregates(select: exp.Select) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     having = select.args.get("having")
     for item in [*select.expressions, *([having.this] if having else [])]:
-        for node in walk_same_query(item):
-            if isinstance(node, exp.AggFunc) and not is_over(node):
-                outer: exp.Expr = node
-                while isinstance(outer.parent, AROUND):
-                    outer = outer.parent
-                found.setdefault(shown(outer), function_name(node))
+        for node in aggregates_in(item):
+            outer = node
+            while isinstance(outer.parent, AROUND):
+                outer = outer.parent
+            found.setdefault(shown(outer), function_name(node))
     return list(found.items())
 
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -125,11 +125,12 @@ def set_filters(select: exp.Expr, tests: Sequence[exp.Expr]) -> None:
 
 def first_aggregate(select: exp.Select) -> exp.Expr | None:
     """Returns an aggregate in the select list that isn't under OVER. None if there is none."""
-    for item in select.expressions:
-        for node in walk_same_query(item):
-            if isinstance(node, exp.AggFunc) and not is_over(node):
-                return node
-    return None
+    return next((node for item in select.expressions for node in aggregates_in(item)), None)
+
+
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yields the aggregates in an expression that aren't under OVER, without those in subqueries."""
+    return (each for each in walk_same_query(node) if isinstance(each, exp.AggFunc) and not is_over(each))
 
 
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.clauses import call_of, is_over, output_name
+from ...sql.clauses import aggregates_in, call_of, is_over, output_name
 from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
@@ -79,7 +77,7 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     for each in copy.expressions:
         columns = list(every(each.this, exp.Column))
         is_by_names = all(not column.table and column.name.lower() in names for column in columns)
-        if is_by_names and not _is_item(each.this) and next(_aggregates(each.this), None) is None:
+        if is_by_names and not _is_item(each.this) and next(aggregates_in(each.this), None) is None:
             continue
         name = by_text.get(canonical(each.this))
         if name is None:
@@ -100,11 +98,6 @@ def _ordered_by(ordered: exp.Expr, item: exp.Expr) -> exp.Expr:
     value.meta[_ITEM] = True
     copy.set("this", value)
     return copy
-
-
-def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yields the aggregates in an expression that aren't under OVER."""
-    return (each for each in walk_same_query(node) if isinstance(each, exp.AggFunc) and not is_over(each))
 
 
 def _is_item(node: exp.Expr) -> bool:
