@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
 
+from ..util.quoting import quote
 from .state_signature import Fingerprints, RowKey, Signature
 
 EXPIRES_AT, STEP = "expires_at", "step"
@@ -274,8 +275,27 @@ EVERYTHING = "select true as anything from clock"
 """`Upsert.fired` of a full output."""
 
 
-_SPARES = "fired.merge_from"
-"""Column of a session that grows: rows of sessions that had closed before aren't part of it."""
+@dataclass(frozen=True)
+class ScopeCondition:
+    """A condition that a table row, ``old``, belongs to a window, group or ranking in ``fired``."""
+
+    column: str
+    """Column of the table."""
+    comparison: str
+    """``=``, ``<=>``, ``<=`` or ``>=``."""
+    fired: str
+    """Column of `Upsert.fired`, quoted where it has to be."""
+    keeps_closed: bool = False
+    """Whether it only leaves out rows of sessions that had closed before."""
+
+    @property
+    def sql(self) -> str:
+        """The condition's text.
+
+        >>> ScopeCondition("a b", "<=>", "k").sql
+        'old.`a b` <=> fired.k'
+        """
+        return f"old.{quote(self.column)} {self.comparison} fired.{self.fired}"
 
 
 @dataclass(frozen=True)
@@ -287,8 +307,8 @@ class Upsert:
     fired: str
     """Relation of affected keys: windows, groups or rankings whose rows are all in the output. A table row of
     theirs that isn't in the output is deleted."""
-    scope: str
-    """Condition that a table row, ``old``, belongs to a window in ``fired``."""
+    scope: tuple[ScopeCondition, ...]
+    """What a table row and a window in ``fired`` that it belongs to have in common; empty for all rows."""
     bound: tuple[str, str] | None
     """A table column, and the column of `fired` that is a lower bound of it where `scope` holds; None if
     there is none."""
@@ -306,13 +326,18 @@ class Upsert:
         return self.fired == EVERYTHING
 
     @property
+    def condition(self) -> str:
+        """The text of `scope`."""
+        return " and ".join(each.sql for each in self.scope) or "true"
+
+    @property
     def row_key(self) -> RowKey:
         """The key by which rows are matched, for the signature of a state."""
         names = None if self.key is None else sorted(name.lower() for name in self.key)
         return RowKey(
             columns=None if names is None else {name: self.carried.get(name, name) for name in names},
             # Neither the order of the group keys nor the condition that excludes closed windows matters.
-            scope=tuple(sorted(each for each in self.scope.split(" and ") if not each.endswith(_SPARES))),
+            scope=tuple(sorted(each.sql for each in self.scope if not each.keeps_closed)),
             bound=self.bound[0] if self.bound else None,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-VERSION = 4
+VERSION = 5
 """Version of the layout of states and of their signatures. A state of another version is refused."""
 
 _Read = TypeVar("_Read")

@@ -838,7 +838,7 @@ class Streamed:
             f"create or replace temp table old_rows as select {names} from ({self._sql(self.program.output)}) limit 0"
         )
         self._insert("old_rows", self.target)
-        scope = translated(f"select 1 from old join fired on {upsert.scope}").partition(" ON ")[2]
+        scope = translated(f"select 1 from old join fired on {upsert.condition}").partition(" ON ")[2]
         kept: list[Row] = self._do(
             f'select old.* from old_rows as "old" anti join fired_windows as "fired" on {scope}'
         ).fetchall()

@@ -19,6 +19,7 @@ from ..program import (
     STEP,
     TABLE_BEFORE,
     Program,
+    ScopeCondition,
     StatePart,
     Step,
     Upsert,
@@ -82,11 +83,11 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
         before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}"
         rows = f"{before}\nunion all\n{packed_rows(RESULT, True)}"
         return repeated(added_up(rows, True), True), Upsert(
-            None, f"select true as anything from {RESULT}", "true", None, change=RESULT
+            None, f"select true as anything from {RESULT}", (), None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
     listed = ", ".join(keys) or "true as anything"
-    scope = " and ".join(f"old.{key} <=> fired.{key}" for key in keys) or "true"
+    scope = tuple(ScopeCondition(name, "<=>", quote(name)) for name in flow.key)
     return _inserted_rows(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
 
 
@@ -143,7 +144,7 @@ def result_of(
     if result.upsert is None or replayed is None:
         return result
     if result.upsert.key and not rebuilds_whole(made.result_operator):
-        return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope="true"))
+        return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope=()))
     # The output is the full result, whatever the table has.
     output = result.output if made.result_operator is not None else _inserted_rows()
-    return replace(result, output=output, upsert=Upsert(None, EVERYTHING, "true", None))
+    return replace(result, output=output, upsert=Upsert(None, EVERYTHING, (), None))

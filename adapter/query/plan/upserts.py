@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...util.quoting import quote
-from ..program import Lookup, Upsert
+from ..program import Lookup, ScopeCondition, Upsert
 from ..sql.clauses import first_aggregate, is_semi_or_anti, joined, relations
 from ..sql.nodes import every
 from .column_origins import outputs
@@ -90,16 +89,14 @@ class ResultOperator:
         """
         if self.key is None:
             return None
-        scope = " and ".join(
-            f"old.{quote(name)} <=> fired.{column}" for name, column in zip(self.scope, columns, strict=True)
+        scope = tuple(
+            ScopeCondition(name, "<=>", column) for name, column in zip(self.scope, columns, strict=True)
         )
         listed = ", ".join(columns) or "true as anything"
         is_group = isinstance(self.operator, GroupAggregate)
         stored = dict(zip(self.scope, columns, strict=True)) if is_group else {}
         carried = {name: stored[name].strip("`") for name in self.key if name in stored}
-        return Upsert(
-            self.key, f"select {listed} from {touched}", scope or "true", None, self.certain, carried=carried
-        )
+        return Upsert(self.key, f"select {listed} from {touched}", scope, None, self.certain, carried=carried)
 
 
 def result_operator(flow: Dataflow) -> ResultOperator | None:

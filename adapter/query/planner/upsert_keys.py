@@ -11,7 +11,7 @@ from ..plan import identity
 from ..plan.operators.window_results import WindowResults
 from ..plan.state.sessions import SessionWindows
 from ..plan.state.window_steps import WindowSteps
-from ..program import Upsert
+from ..program import ScopeCondition, Upsert
 from ..windows.emission import Emission
 
 
@@ -46,7 +46,7 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
     return Upsert(
         key=key,
         fired=f"select distinct {WINDOW_END} from (\n{listed}\n)",
-        scope=f"old.{quote(end)} = fired.{WINDOW_END}",
+        scope=(ScopeCondition(end, "=", WINDOW_END),),
         bound=(end, WINDOW_END),
         certain=plan.certain,
         carried=plan.carried,
@@ -101,24 +101,25 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
     key = identity.key(plan.carried, plan.unique, {f"{spec.name}.{key.name}": key.sql for key in spec.keys})
     start, end = _column_with(plan, WINDOW_START), _column_with(plan, WINDOW_END)
     same = [
-        f"old.{quote(_column_with(plan, f'{spec.name}.{name}'))} <=> fired.{quote(name)}"
+        ScopeCondition(_column_with(plan, f"{spec.name}.{name}"), "<=>", quote(name))
         for name in spec.session_keys
     ]
-    same.append(f"old.{quote(start)} >= fired.{WINDOW_START}")
+    same.append(ScopeCondition(start, ">=", WINDOW_START))
     if piece.window.grows:
         # The end of a step is fixed.
-        same.append(f"old.{quote(end)} = fired.{WINDOW_END}")
+        same.append(ScopeCondition(end, "=", WINDOW_END))
         columns = [*map(quote, spec.session_keys), WINDOW_START, WINDOW_END]
         fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
     else:
         # The end of a growing session moves. A session that had closed keeps its rows, even if late rows
         # begin a session around it.
-        same += [f"old.{quote(end)} <= fired.{WINDOW_END}", f"old.{quote(end)} >= fired.{MERGE_FROM}"]
+        same.append(ScopeCondition(end, "<=", WINDOW_END))
+        same.append(ScopeCondition(end, ">=", MERGE_FROM, keeps_closed=True))
         fired = piece.sessions.bounds(spec.session_keys)
     return Upsert(
         key=key,
         fired=fired,
-        scope=" and ".join(same),
+        scope=tuple(same),
         bound=(start, WINDOW_START),
         certain=plan.certain,
         carried=plan.carried,

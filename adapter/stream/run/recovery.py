@@ -292,7 +292,7 @@ def _row_key_problem(
             return None
     now, was = _key_in_words(has), _key_in_words(had)
     if now == was and had is not None and has is not None:
-        now, was = (f"{now} where {' and '.join(each.scope)}" for each in (has, had))
+        now, was = (f"{now} where {' and '.join(each.scope) or 'true'}" for each in (has, had))
     return (
         f"rows of its table {model.target} would be identified by {now}, and were by {was}, so existing rows wouldn't "
         "be found again. Keep the columns of the key as they were: where several carry the same, it is the first of "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ...query.program import CHANGE_TYPE, TABLE_BEFORE, Upsert
 from ...util.quoting import quote as quoted
-from ...util.quoting import unquote
 from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import StreamModel
@@ -84,8 +82,7 @@ class UpsertSink(Sink):
         self._keys = upsert.key or ()
         self._deletes_by_position = False
         """Whether this micro-batch deletes old rows by file and position (`position_deletes`)."""
-        names = re.findall(r"\bold\.(`(?:[^`]|``)+`|\w+)", upsert.scope)
-        of_scope = {unquote(name).lower() for name in names}
+        of_scope = {each.column.lower() for each in upsert.scope}
         self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
         """Whether the key includes the columns of the scope, so that rows of unaffected windows have other keys."""
 
@@ -213,8 +210,8 @@ class UpsertSink(Sink):
 
     def _affected_rows(self, join: str, rows: str) -> str:
         """Returns SQL for the table's rows of affected windows (groups, rankings), or of unaffected ones."""
-        hint = self._join_hint("fired") if "=" in self._upsert.scope else ""
-        return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.scope}"
+        hint = self._join_hint("fired") if self._upsert.scope else ""
+        return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.condition}"
 
     def _replace(
         self,
@@ -306,7 +303,7 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, self._keys))
         return (
             f"select {listed} from (select * from {self._at_known_snapshot(columns)} where {replaceable}) as old\n"
-            f"left anti join {_FIRED} as fired on {self._upsert.scope} group by {listed}"
+            f"left anti join {_FIRED} as fired on {self._upsert.condition} group by {listed}"
         )
 
     def _refuse_keys(self, spark: SparkSession) -> None:

@@ -55,7 +55,7 @@ def test_the_key_of_sessions_is_known_by_any_name(kind: str) -> None:
     over = window(kind, *["1 minute"] * (kind != "session"), "5 minutes", partition_by=["bidder"])
     renamed = f"select window_start, window_end, bidder as b, channel as bidder from {over}"
     text = f"select window_start, window_end, b, bidder, count(*) as n from ({renamed}) group by all"
-    assert "old.`b` <=> fired.`b`" in upsert(text).scope
+    assert "old.`b` <=> fired.`b`" in upsert(text).condition
     with pytest.raises(QueryError, match="esults that change"):
         upsert(text.replace("window_end, b, bidder, count", "window_end, bidder, count"))
 
