@@ -108,13 +108,12 @@ class WindowState:
 
 @dataclass(frozen=True)
 class WindowOutput:
-    """Results of a window operator that another one reads."""
+    """Results of a window operator that another one reads. State columns in them are named by their meaning."""
 
-    text: str = ""
-    columns: Mapping[str, str] | None = None
-    """SQL of each column; None if added and removed columns can't be distinguished from other changes."""
     rows: str = ""
-    """SQL of the rows without their columns, where `columns` are known."""
+    """Text of the rows, with all columns that aren't in `columns`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Text of each column that can be added and removed without an effect on the others."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,6 @@ class WindowOperatorState:
     buffer: BufferState | None = None
     below: Mapping[str, WindowOutput] = field(default_factory=dict)
     """Results of other window operators that this one reads, by their names."""
-    reads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Meaning of the state columns of these window operators. One name may belong to several aggregates in turn, such as
-    `sum(v + 1)` and `sum(v - 1)`."""
 
 
 @dataclass(frozen=True)

@@ -105,12 +105,6 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
         aggregates=_aggregates(steps, [*below]) if isinstance(steps, Partials) else None,
         buffer=buffer,
         below=below,
-        reads={
-            each.name: {key.name: key.identity for key in each.keys}
-            | {metric.name: metric.identity for metric in each.metrics}
-            for each in read
-            if isinstance(each, WindowAggregateSpec)
-        },
     )
 
 
@@ -196,19 +190,16 @@ def _outputs_below(read: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, Wi
     """Returns name → how its results are computed, for the window operators `read` by another one. If that one
     aggregates, this is listed by column, so that other columns can be added and removed."""
     by_name = bool(read) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
-    found = {}
-    for each in read:
-        if isinstance(each, WindowAggregateSpec):
-            found[each.name] = (_columns(each.output) if by_name else None) or WindowOutput(sql(each.output))
-        else:
-            found[each.name] = WindowOutput(each.source)
-    return found
+    return {
+        each.name: _output(each, by_name)
+        if isinstance(each, WindowAggregateSpec)
+        else WindowOutput(each.source)
+        for each in read
+    }
 
 
 def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     """Whether a column that is added to the window operator's input may change its rows, or its other columns."""
-    if any("*" in key.identity for key in spec.keys):
-        return True
     for star in every(parse_once(spec.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
@@ -221,14 +212,22 @@ def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 
-def _columns(output: exp.Select) -> WindowOutput | None:
-    """Returns the output of a SELECT by column; None if its columns aren't listed by name."""
-    if output.is_star or output.args.get("distinct") or explodes(output):
-        return None
-    columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in output.expressions}
-    rows = copied(output)
-    rows.set("expressions", [exp.Star()])
-    return WindowOutput(sql(output), columns, rows=sql(rows))
+def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
+    """Returns the results of a window aggregation. `by_name`: whether its columns may be listed one by one."""
+    # A state column of one name may hold several aggregates in turn, such as `sum(v + 1)` and `sum(v - 1)`.
+    meanings = {key.name: key.identity for key in spec.keys}
+    meanings |= {metric.name: metric.identity for metric in spec.metrics}
+    rows = copied(spec.output)
+    for column in every(rows, exp.Column):
+        if column.name in meanings:
+            column.set("this", exp.to_identifier(meanings[column.name], quoted=True))
+    if rows.args.get("distinct") or explodes(rows):
+        return WindowOutput(sql(rows))
+    columns = {}
+    if by_name:
+        columns = {item.alias_or_name.lower(): sql(item.unalias()) for item in rows.expressions}
+        rows.set("expressions", [exp.Star()])
+    return WindowOutput(sql(rows), columns)
 
 
 def _aggregates(partials: Partials, below: Sequence[str] = ()) -> AggregateState:

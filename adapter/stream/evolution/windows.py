@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 
 from ...query.state_signature import AggregateState, TopState, WindowOperatorState, WindowOutput, WindowState
@@ -73,43 +72,20 @@ def _compare_top(found: Evolution, old: TopState | None, new: TopState | None, i
 
 def _have_inputs_changed(old: WindowOperatorState, new: WindowOperatorState) -> bool:
     """Returns whether the results of other windows that an operator reads have changed."""
-    changed_names = _changed_names(old, new)
-    is_by_name = all(each.columns is not None for each in new.below.values())
-    if old.below.keys() != new.below.keys() or not is_by_name:
-        return old.below != new.below or bool(changed_names)
-    # An aggregate over * needs all columns.
-    metrics = () if new.aggregates is None else new.aggregates.metrics
-    needs_all = any("*" in text.removeprefix("COUNT(*)") for text in metrics)
-    return not all(
-        _has_same_output(old.below[name], new.below[name], needs_all, changed_names) for name in new.below
+    return old.below.keys() != new.below.keys() or not all(
+        _has_same_output(old.below[name], new.below[name]) for name in new.below
     )
 
 
-def _changed_names(old: WindowOperatorState, new: WindowOperatorState) -> set[str]:
-    """Returns the names, in the state of the operators that this one reads, whose meaning has changed."""
-    was, now = old.reads, new.reads
-    return {
-        name
-        for operator in was.keys() & now.keys()
-        for name in was[operator].keys() & now[operator].keys()
-        if was[operator][name] != now[operator][name]
-    }
+def _has_same_output(was: WindowOutput, now: WindowOutput) -> bool:
+    """Returns whether two outputs have the same rows, and the columns that both have are the same.
 
-
-def _has_same_output(
-    was: WindowOutput, now: WindowOutput, needs_all: bool, changed_names: Collection[str]
-) -> bool:
-    """Returns whether two outputs have the same rows, and the columns that both have are the same."""
-
-    def same(one: str, other: str) -> bool:
-        return one == other and not any(re.search(rf"\b{re.escape(name)}\b", one) for name in changed_names)
-
-    if was.columns is None or now.columns is None:
-        return was.text == now.text
-    if needs_all:
-        return same(was.text, now.text)
+    >>> was, others = {"a": "x", "b": "y"}, ({"b": "y", "c": "z"}, {"a": "y"})
+    >>> [_has_same_output(WindowOutput("SELECT * FROM w", was), WindowOutput("SELECT * FROM w", each)) for each in others]
+    [True, False]
+    """
     both = was.columns.keys() & now.columns.keys()
-    return same(was.rows, now.rows) and all(same(was.columns[each], now.columns[each]) for each in both)
+    return was.rows == now.rows and all(was.columns[each] == now.columns[each] for each in both)
 
 
 def _window_differences(old: WindowState, new: WindowState) -> Iterator[str]:
