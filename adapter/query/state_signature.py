@@ -227,8 +227,8 @@ class Signature:
 
     stages: tuple[WindowOperatorState, ...] = ()
     """Window operators, in the order of evaluation."""
-    tree: TreeState | None = None
-    """The operators of a query that consists of more than windows."""
+    tree: TreeState = TreeState()
+    """All other operators, with windows as their inputs; empty if the query consists of windows."""
     results: ResultTimes | None = None
     """When results of windows are emitted and their state is cleared."""
     event_times: Mapping[str, str] = field(default_factory=dict)
@@ -255,12 +255,12 @@ class Signature:
     @property
     def single(self) -> SingleState | None:
         """The only stateful operator of a tree; None if the state is another one."""
-        return None if self.tree is None else self.tree.single
+        return self.tree.single
 
     @property
     def has_several_operators(self) -> bool:
-        """Whether several operators of a tree have state."""
-        return self.tree is not None and self.tree.single is None
+        """Whether several operators have state, and not only windows."""
+        return bool(self.tree.operators) and self.tree.single is None
 
     @property
     def aggregates(self) -> dict[str, AggregateState]:
@@ -268,8 +268,7 @@ class Signature:
         found = {
             operator.name: operator.aggregates for operator in self.stages if operator.aggregates is not None
         }
-        groups = {} if self.tree is None else self.tree.groups
-        return found | {name: group.aggregates for name, group in groups.items()}
+        return found | {name: group.aggregates for name, group in self.tree.groups.items()}
 
     def with_aggregates(self, change: Callable[[str, AggregateState], AggregateState]) -> Signature:
         """Returns the signature with other aggregates.
@@ -283,8 +282,6 @@ class Signature:
             else replace(operator, aggregates=change(operator.name, operator.aggregates))
             for operator in self.stages
         )
-        if self.tree is None:
-            return replace(self, stages=stages)
         groups = {
             name: replace(group, aggregates=change(name, group.aggregates))
             for name, group in self.tree.groups.items()

@@ -70,7 +70,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
         results = ResultTimes(**asdict(emission))
     return Signature(
         stages=window_operators,
-        tree=_tree(flow, ttl, emission) if windows is None else None,
+        tree=_tree(flow, ttl, emission) if windows is None else TreeState(),
         results=results,
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time

@@ -37,19 +37,19 @@ def _compare_signatures(old: Signature, new: Signature, same_rows: bool) -> Evol
     found = Evolution()
     if same_rows:
         new = with_single_of(old, new)
-    if (old.tree is None) != (new.tree is None):
-        # A query of windows only has another state than a tree of operators.
+    if bool(old.tree.operators) != bool(new.tree.operators):
+        # A query of windows has another state than one with other operators.
         found.refused.append(OPERATORS)
         return found
-    if trees := trees_of(old, new, same_rows):
-        compare_operators(found, trees)
+    trees = trees_of(old, new, same_rows)
+    compare_operators(found, trees)
     found.refused += _event_time_changes(old.event_times, new.event_times)
-    if not same_rows or trees:
+    if not same_rows or new.tree.operators:
         found.refused += _lookup_table_changes(old.lookups, new.lookups)
     of_sources = {*found.refused}
     if old.results != new.results:
         found.refused.append(RESULTS)
-    if trees and trees.was.has_ttl != trees.now.has_ttl:
+    if old.tree.has_ttl != new.tree.has_ttl:
         found.refused.append(HAS_TTL)
     is_edited = old.text is None or old.text != new.text
     _compare_all_windows(found, old, new, same_rows, is_edited)

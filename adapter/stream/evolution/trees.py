@@ -130,10 +130,8 @@ class Trees:
                 yield part, self.was.rankings[was[part]], self.now.rankings[now[part]]
 
 
-def trees_of(old: Signature, new: Signature, same_rows: bool) -> Trees | None:
-    """Returns the trees of a state and of a query; None if one of them has none."""
-    if old.tree is None or new.tree is None:
-        return None
+def trees_of(old: Signature, new: Signature, same_rows: bool) -> Trees:
+    """Returns the trees of a state and of a query."""
     return Trees(old, new, _without_unused_outputs(old.tree, new.tree), new.tree, same_rows)
 
 

@@ -287,8 +287,7 @@ def _row_key_problem(
     if is_rebuilt and had is not None and has is not None:
         # A rebuild compares all rows of the table by these columns, whatever the query called what is in them.
         before, after = _key_columns(had).keys(), _key_columns(has).keys()
-        rebuilds_table = signature.tree is not None and signature.tree.rebuilds_table
-        if before == after or (rebuilds_table and after <= before):
+        if before == after or (signature.tree.rebuilds_table and after <= before):
             return None
     now, was = _key_in_words(has), _key_in_words(had)
     if now == was and had is not None and has is not None:

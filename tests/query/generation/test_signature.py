@@ -164,5 +164,5 @@ def test_the_order_of_a_ranking_whose_rows_have_a_map_is_as_it_was() -> None:
     ranked = f"select k, m, row_number() over (partition by k order by ts desc) as rn from {E}"
     found = plan_query.plan(f"select k, m from ({ranked}) where rn = 1", KNOWN, domains=["k"], ask=ask)
     tree = signature(found).tree
-    assert tree is not None and tree.single is not None
+    assert tree.single is not None
     assert "STRUCT(k AS k, ARRAY_SORT(MAP_ENTRIES(m)) AS col2)" in tree.single.by
