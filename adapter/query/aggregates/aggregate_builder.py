@@ -151,7 +151,8 @@ class AggregateBuilder:
     def __init__(
         self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
     ) -> None:
-        """Reads a SELECT. `window` is None for a group aggregation. With `signed`, input rows may be retractions."""
+        """Reads a SELECT. `window` is None for a group aggregation; otherwise the bounds of the window are keys of each
+        grouping set. With `signed`, input rows may be retractions."""
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
@@ -219,13 +220,6 @@ class AggregateBuilder:
     def _read_group_by(self) -> None:
         found = grouping(self.select)
         windows = [window_column(key, self.sources) if self.window else None for key in found.keys]
-        for needed in (WINDOW_START, WINDOW_END) if self.window else ():
-            if needed not in windows:
-                assert self.window is not None
-                raise QueryError(
-                    f"GROUP BY over {self.window.kind}() needs window_start and window_end among its keys; "
-                    f"{needed} is not there."
-                )
         names: dict[int, str] = {}
         for index, key in enumerate(found.keys):
             if windows[index] is None:
@@ -238,12 +232,6 @@ class AggregateBuilder:
                 self.keys.append(Key(names[index], sql(key), self.text.expression(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
         if found.sets is not None:
-            for index, window in enumerate(windows):
-                if window and not all(index in members for members in found.sets):
-                    raise QueryError(
-                        f"{window} is inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
-                        "GROUP BY window_start, window_end, GROUPING SETS (…)."
-                    )
             self.grouping_sets = tuple(
                 tuple(names[i] for i in members if i in names) for members in found.sets
             )

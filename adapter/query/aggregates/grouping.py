@@ -148,9 +148,9 @@ def check_items(select: exp.Select) -> None:
                 raise _no_key(column)
 
 
-def check_window_columns(select: exp.Select) -> None:
-    """Raises unless each window column outside aggregates is a key: Spark, which runs this GROUP BY, doesn't know that the
-    columns of a window determine each other."""
+def why_window_column_is_no_key(select: exp.Select) -> QueryError | None:
+    """Returns the error about the first window column outside aggregates that is no key: Spark, which runs this GROUP BY,
+    doesn't know that the columns of a window determine each other. None if all are keys."""
     keys = {column.name.lower() for key in grouping(select).keys for column in every(key, exp.Column)}
     for item in select.expressions:
         for column in every(item, exp.Column):
@@ -160,7 +160,8 @@ def check_window_columns(select: exp.Select) -> None:
                 and column.name.lower() not in keys
                 and not is_aggregated
             ):
-                raise _no_key(column)
+                return _no_key(column)
+    return None
 
 
 def _no_key(column: exp.Column) -> QueryError:

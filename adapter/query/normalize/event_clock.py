@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from sqlglot import exp
 
@@ -327,18 +326,20 @@ def replace_clocks(tree: exp.Expr) -> None:
         node.replace(made)
 
 
-def check_output(query: exp.Expr) -> None:
-    """Raises if the query over window operators, which runs when their windows close, filters by the watermark."""
+def why_output_filtered(query: exp.Expr) -> QueryError | None:
+    """Returns the error about a query over window operators, which runs when their windows close, that filters by the
+    watermark; None if it doesn't."""
     found = next(hints.replacements(query), None)
-    if found is not None:
-        test = found.find_ancestor(exp.Predicate)
-        assert test is not None
-        refuse_over_buffered_rows(test)
+    if found is None:
+        return None
+    test = found.find_ancestor(exp.Predicate)
+    assert test is not None
+    return over_buffered_rows(test)
 
 
-def refuse_over_buffered_rows(test: exp.Expr) -> NoReturn:
-    """Raises an error about a watermark predicate over buffered rows."""
-    raise QueryError(
+def over_buffered_rows(test: exp.Expr) -> QueryError:
+    """Returns the error about a watermark predicate over buffered rows."""
+    return QueryError(
         f"'{written(test)}' would filter rows that are kept until their windows close, when the watermark has "
         "advanced; put it below the windowing macro, into a CTE."
     )

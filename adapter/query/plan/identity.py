@@ -121,28 +121,29 @@ def of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
     return None
 
 
-def key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the columns of the model's table that identify a row.
+def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> QueryError | None:
+    """Returns the error about a query whose columns don't identify a row of the model's table; None if they do.
 
     Args:
         outputs: column → its origin.
         unique: origins that identify a row.
         names: origin → its name in a message, for origins that may lack a column.
-
-    Raises:
-        MissingKeyError: an origin isn't in the select list.
-        QueryError: nothing identifies a row.
     """
     if unique is None:
-        raise QueryError(
+        return QueryError(
             "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
             "or rank (ROW_NUMBER() = 1 …) it, or leave out early firing, late_updates and output_mode 'upsert'."
         )
+    missing = sorted(unique - {*outputs.values()})
+    if not missing:
+        return None
+    listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
+    return MissingKeyError(
+        f"Results that change need to find the rows they replace: put {listed} into the select list."
+    )
+
+
+def key(outputs: Columns, unique: Unique) -> tuple[str, ...]:
+    """Returns the columns of the model's table that identify a row, if there are any (`why_no_key`)."""
     found = {carried: column for column, carried in reversed(list(outputs.items()))}
-    missing = sorted(unique - found.keys())
-    if missing:
-        listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
-        raise MissingKeyError(
-            f"Results that change need to find the rows they replace: put {listed} into the select list."
-        )
-    return tuple(found[name] for name in sorted(unique))
+    return tuple(found[name] for name in sorted(unique or ()))

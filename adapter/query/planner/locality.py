@@ -1,4 +1,4 @@
-"""Checks that a SELECT over results of windows stays within one window.
+"""Says why a SELECT over results of windows doesn't stay within one window, if it doesn't.
 
 Such a query groups, ranks and joins by ``window_end``, so it can be evaluated on the windows that have just
 closed.
@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ..aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ..aggregates.grouping import grouping
 from ..errors import NotWithinWindows, QueryError
 from ..sql.clauses import conjuncts, first_aggregate, left_out
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
 from ..windows.window_columns import Columns, FromRelation, is_in_each_row, window_column
-from .row_level import check_joins
+from ..windows.windows import Window
+from .row_level import why_repeated_rows
 
 
 def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
@@ -63,42 +65,67 @@ def _star_columns(star: exp.Expr, columns: Columns) -> dict[str, str]:
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 
-def check(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> None:
-    """Raises unless all operators of a SELECT stay within one window.
+def why_not_local(select: exp.Select, sources: Sequence[FromRelation], outputs: Columns) -> QueryError | None:
+    """Returns the error about the first clause of a SELECT that doesn't stay within one window, which says how to change
+    it; None if all do.
 
     Args:
         select: a SELECT over results of windows.
         sources: its relations.
         outputs: the result of `output_columns`.
-
-    Raises:
-        QueryError: one doesn't; the message says how to change it.
     """
-    check_joins(sources)
-    _check_ranks(select, sources)
+    problem = why_repeated_rows(sources) or _why_ranks_not_local(select, sources)
+    if problem is not None:
+        return problem
     if limit := select.args.get("limit") or select.args.get("fetch") or select.args.get("offset"):
-        raise QueryError(
+        return QueryError(
             f"'{sql(limit).strip()}' cuts off rows across windows; to keep the first rows of each window, filter on "
             "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY …)."
         )
     group = select.args.get("group")
     if group and not _groups_by_window(select, sources):
-        raise NotWithinWindows(
+        return NotWithinWindows(
             f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
             "as they are, to each set of it where it has several."
         )
     if not group and (select.args.get("having") or first_aggregate(select) is not None):
-        raise QueryError(
+        return QueryError(
             "An aggregate over window results without GROUP BY mixes windows; add GROUP BY window_start, window_end."
         )
     if select.args.get("distinct") and "window_end" not in outputs.values():
-        raise QueryError(
+        return QueryError(
             "SELECT DISTINCT over window results mixes windows; put window_end into the select list."
         )
     for place, source in enumerate(sources):
         before = [other for other in sources[:place] if other.kind == "result"]
-        if before and source.kind == "result":
-            _check_join(source, before)
+        if before and source.kind == "result" and not _joins_by_window(source, before):
+            return QueryError(
+                f"The join with '{source.alias}' compares rows of different windows; add "
+                "ON a.window_start = b.window_start AND a.window_end = b.window_end."
+            )
+    return None
+
+
+def why_not_grouped_by_window(
+    select: exp.Select, sources: Sequence[FromRelation], window: Window
+) -> QueryError | None:
+    """Returns the error about a GROUP BY over rows of a windowing table function that lacks a bound of the window, or has
+    one in some grouping sets only; None if each group is in one window."""
+    found = grouping(select)
+    kinds = [window_column(key, sources) for key in found.keys]
+    for needed in (WINDOW_START, WINDOW_END):
+        if needed not in kinds:
+            return QueryError(
+                f"GROUP BY over {window.kind}() needs window_start and window_end among its keys; "
+                f"{needed} is not there."
+            )
+    for place, kind in enumerate(kinds):
+        if kind and not all(place in members for members in found.sets or ()):
+            return QueryError(
+                f"{kind} is inside GROUPING SETS, ROLLUP or CUBE; put it before them: "
+                "GROUP BY window_start, window_end, GROUPING SETS (…)."
+            )
+    return None
 
 
 def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bool:
@@ -109,32 +136,30 @@ def _groups_by_window(select: exp.Select, sources: Sequence[FromRelation]) -> bo
     return bool(ends) if found.sets is None else all(ends & {*keys} for keys in found.sets)
 
 
-def _check_ranks(select: exp.Select, sources: Sequence[FromRelation]) -> None:
-    """Raises `NotWithinWindows` unless the OVER clauses of a SELECT are partitioned by ``window_end``."""
+def _why_ranks_not_local(select: exp.Select, sources: Sequence[FromRelation]) -> QueryError | None:
+    """Returns the error about the first OVER clause of a SELECT without PARTITION BY ``window_end``; None if all have it."""
     for window in (each for item in select.expressions for each in every(item, exp.Window)):
         keys = window.args.get("partition_by") or ()
         if all(window_key(key, sources) != "window_end" for key in keys):
-            raise NotWithinWindows(
+            return NotWithinWindows(
                 f"'{sql(window)}' ranks rows of different windows together; write PARTITION BY "
                 "window_start, window_end, ….",
             )
+    return None
 
 
-def _check_join(source: FromRelation, before: Sequence[FromRelation]) -> None:
-    """Raises `QueryError` unless a result's join with the results before it stays within one window."""
+def _joins_by_window(source: FromRelation, before: Sequence[FromRelation]) -> bool:
+    """Whether a result's join with the results before it stays within one window."""
     join = source.join
     assert join is not None
     for column in join.args.get("using") or ():
         name = exp.column(column.name)
         if window_column(name, [source]) == window_column(name, before) == "window_end":
-            return
+            return True
     for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ | exp.NullSafeEQ):
             left, right = test.this, test.expression
             for own, other in ((left, right), (right, left)):
                 if window_column(own, [source]) == window_column(other, before) == "window_end":
-                    return
-    raise QueryError(
-        f"The join with '{source.alias}' compares rows of different windows; add "
-        "ON a.window_start = b.window_start AND a.window_end = b.window_end."
-    )
+                    return True
+    return False

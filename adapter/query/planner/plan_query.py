@@ -47,7 +47,7 @@ from . import lookups
 from .context import PlannerSettings
 from .leaving_queries import LeavingQueries
 from .planner import dataflow
-from .upsert_keys import upsert_of_windows
+from .upsert_keys import why_rows_not_found
 from .window_planner import WindowPlanner
 
 _UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLSTATE: \w+", re.DOTALL)
@@ -162,7 +162,10 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
         read = read_text(text, tree, {}, ask, watermark=not batch)
         if next(hints.windows_under(read.tree), None) is None:
             raise QueryError("It has no windowing table function.")
-        return _plan_windows_of_text(read, batch)
+        found = _plan_windows_only(read, FINAL, batch)
+        if isinstance(found, QueryError):
+            raise found
+        return found
 
     return plan_with_separate_names(text, {}, (), ask, made)
 
@@ -228,7 +231,7 @@ def _plan_parsed(
     read = read_text(text, parsed, known, ask)
     left: QueryError | None = None
     if next(hints.windows_under(read.tree), None) is not None:
-        found = read.leaving.plan_unless_left(read.tree, partial(_plan_windows_only, read, settings.emission))
+        found = _plan_windows_only(read, settings.emission)
         if isinstance(found, Plan):
             return found
         left = found
@@ -257,30 +260,30 @@ def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError
     )
 
 
-def _plan_windows_only(read: ReadText, emission: Emission) -> Plan:
-    """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says."""
-    found = _plan_windows_of_text(read)
-    windows = found.dataflow.windows
-    assert windows is not None
-    if emission != FINAL and not windows.specs:
-        raise UnintendedQueryError(emission.refusal(PASSED_ON))
-    if emission.changes:
-        upsert_of_windows(windows, [each.window_steps(emission) for each in windows.windows], emission)
-    return found
-
-
-def _plan_windows_of_text(read: ReadText, batch: bool = False) -> Plan:
-    """Returns the plan of a text that stays within windows; `batch` as in `plan_windows`."""
-    ctes.check_read_once(read.tree)
-    _refuse_updating_tables(read.tree, read.streams)
+def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) -> Plan | QueryError:
+    """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says; or the reason
+    why it leaves its windows. `batch`: see `plan_windows`."""
+    left = ctes.why_read_twice(read.tree) or _why_updating_tables(read.tree, read.streams)
+    if left is not None:
+        return left
     if not batch:
         _refuse_random_rankings(read.tree)
     planner = WindowPlanner(read.tree, read.streams.copy(declared=False), read.leaving, batch=batch)
     root = planner.plan()
-    read.leaving.rewrites.check()
+    if isinstance(root, QueryError):
+        return root
+    if (left := planner.rewrites.why_without_effect()) is not None:
+        return left
     if root.specs:
         read.check_stars()
         read.check_names()
+    elif emission != FINAL:
+        raise UnintendedQueryError(emission.refusal(PASSED_ON))
+    if emission.changes:
+        steps = [each.window_steps(emission) for each in root.windows]
+        if (left := why_rows_not_found(root, steps, emission)) is not None:
+            return left
+    read.leaving.rewrites.adopt(planner.rewrites)
     return read.plan(planner.streams_read, Dataflow(root, None, tuple(in_order(root))), root.ranks)
 
 
@@ -417,7 +420,9 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     # Equal queries over a stream are one operator.
-    ctes.check_read_once(read.tree, lambda query: not hints.reads_stream(query))
+    problem = ctes.why_read_twice(read.tree, lambda query: not hints.reads_stream(query))
+    if problem is not None:
+        raise problem
     flow, streams, ended, dropped = dataflow(
         tree=read.tree,
         streams=read.streams,
@@ -425,7 +430,8 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
         leaving=read.leaving,
         settings=settings,
     )
-    read.leaving.rewrites.check(in_operators=True)
+    if (problem := read.leaving.rewrites.why_without_effect(in_operators=True)) is not None:
+        raise problem
     if not flow.is_stateless:
         read.check_names()
     inputs = streams.read(True)
@@ -445,8 +451,8 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
     return read.plan(inputs, flow, ended, dropped)
 
 
-def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:
-    """Raises `NotWithinWindows` if windows read an updating table, as Flink does."""
+def _why_updating_tables(tree: exp.Query, streams: Streams) -> QueryError | None:
+    """Returns the error about windows that read an updating table, which Flink refuses too; None if none does."""
     for table in filter(hints.is_stream, every(tree, exp.Table)):
         what = streams.known(table.name)
         if what.replaces:
@@ -455,7 +461,8 @@ def _refuse_updating_tables(tree: exp.Query, streams: Streams) -> None:
                 if what.changes
                 else "its unique_key says that rows replace each other"
             )
-            raise NotWithinWindows(
+            return NotWithinWindows(
                 f"A windowing table function over {streams.relation(table.name)}: {how}, so closed windows would change. "
                 "Put the windows over the stream it is made from, or group it without windows."
             )
+    return None

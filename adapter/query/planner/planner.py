@@ -120,9 +120,8 @@ class TreePlanner(Planner):
     def query(self, node: exp.Query) -> Operator:
         """Returns a new operator for a query that has none yet."""
         if next(hints.windows_under(node), None) is not None:
-            within = self.leaving.plan_unless_left(node, partial(plan_window_results, self, node))
-            if isinstance(within, Operator):
-                return within
+            if (results_of_windows := plan_window_results(self, node)) is not None:
+                return results_of_windows
             if isinstance(node, exp.Select) and (window := hints.window_of(node)):
                 return plan_window_rows(self, node, window)
         if isinstance(node, exp.SetOperation):

@@ -1,4 +1,4 @@
-"""Checks that a SELECT can be evaluated on the rows of one micro-batch."""
+"""Says why a SELECT can't be evaluated on the rows of one micro-batch, if it can't."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from ..sql.nodes import every
 from ..windows.window_columns import FromRelation
 
 
-def refuse_streams_in_expressions(select: exp.Select) -> None:
-    """Raises unless a SELECT reads streams only in FROM.
-
-    Raises:
-        QueryError: a subquery reads one.
-    """
+def why_streams_in_expressions(select: exp.Select) -> QueryError | None:
+    """Returns the error about the first subquery outside FROM that reads a stream; None if there is none."""
     for node in _clauses_outside_from(select):
         for query in every(node, exp.Query):
             if any(hints.is_stream(table) for table in every(query, exp.Table)):
-                raise NotWithinWindows(
+                return NotWithinWindows(
                     f"'{hints.quoted(query)}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
                 )
+    return None
 
 
 def _clauses_outside_from(select: exp.Select) -> Iterator[exp.Expr]:
@@ -44,18 +41,16 @@ def _clauses_outside_from(select: exp.Select) -> Iterator[exp.Expr]:
                 yield on
 
 
-def refuse_limit(node: exp.SetOperation) -> None:
-    """Raises if a set operation has a LIMIT.
-
-    Raises:
-        QueryError: it has one.
-    """
-    if limit := node.args.get("limit") or node.args.get("offset"):
-        kind = node.key.upper()
-        raise QueryError(
-            f"'{sql(limit).strip()}' cuts off rows of a {kind}; write SELECT * FROM (… {kind} …) "
-            "ORDER BY … LIMIT … around it."
-        )
+def why_limited(node: exp.SetOperation) -> QueryError | None:
+    """Returns the error about the LIMIT of a set operation; None if it has none."""
+    limit = node.args.get("limit") or node.args.get("offset")
+    if limit is None:
+        return None
+    kind = node.key.upper()
+    return QueryError(
+        f"'{sql(limit).strip()}' cuts off rows of a {kind}; write SELECT * FROM (… {kind} …) "
+        "ORDER BY … LIMIT … around it."
+    )
 
 
 def combines_rows(select: exp.Select) -> exp.Expr | None:
@@ -68,29 +63,19 @@ def combines_rows(select: exp.Select) -> exp.Expr | None:
     return next((node for node in calls if isinstance(node, exp.Window | exp.AggFunc)), None)
 
 
-def check_row_level(select: exp.Select, sources: Sequence[FromRelation]) -> None:
-    """Raises unless a SELECT below a windowing table function works row by row. Removes its ORDER BY.
-
-    Raises:
-        QueryError: it doesn't.
-    """
+def why_not_row_by_row(select: exp.Select, sources: Sequence[FromRelation]) -> QueryError | None:
+    """Returns why a SELECT below a windowing table function doesn't work row by row; None if it does."""
     if (found := combines_rows(select)) is not None:
         by = "group or partition" if isinstance(found, exp.Window | exp.AggFunc) else "group"
-        raise NotWithinWindows(
+        return NotWithinWindows(
             f"'{sql(found).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is below a "
             f"windowing table function; put that function around the stream and {by} by window_start, window_end."
         )
-    check_joins(sources)
-    if order := select.args.get("order"):
-        order.pop()
+    return why_repeated_rows(sources)
 
 
-def check_joins(sources: Sequence[FromRelation]) -> None:
-    """Raises if a join keeps unmatched rows of a static table.
-
-    Raises:
-        QueryError: one does.
-    """
+def why_repeated_rows(sources: Sequence[FromRelation]) -> QueryError | None:
+    """Returns the error about the first join that keeps unmatched rows of a static table; None if none does."""
     streaming = False
     for source in sources:
         join, is_static = source.join, source.kind == "static"
@@ -100,9 +85,10 @@ def check_joins(sources: Sequence[FromRelation]) -> None:
             keeps_right = side in ("RIGHT", "FULL")
             if (keeps_right and is_static and streaming) or (keeps_left and not is_static and not streaming):
                 word = " ".join(filter(None, (side, join.kind))).upper()
-                raise QueryError(
+                return QueryError(
                     f"The {word} JOIN with '{source.alias}' keeps every row of a table that is not a stream, so each "
                     "micro-batch would emit them again; put the stream on the left of a LEFT JOIN, or read the table "
                     "as a stream, too: {{ stream(ref('…')) }}."
                 )
         streaming = streaming or not is_static
+    return None

@@ -36,7 +36,7 @@ from .inputs import read_from
 from .joins import plan_join
 from .over import plan_over
 from .projections import plan_projection, plan_temporal_filter
-from .row_level import check_joins
+from .row_level import why_repeated_rows
 from .set_operations import plan_distinct
 from .temporal_joins import plan_temporal_join
 
@@ -73,7 +73,9 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         if not any(map(hints.is_replacement, tests[0].walk())):
             return plan_temporal_filter(planner, select, tests[0])
         _check_clock_predicate(tests[0], streams[0])
-    check_joins([From(e.alias, e.node, "rows" if e.changes else "static", {}, e.join) for e in read])
+    kinds = [From(e.alias, e.node, "rows" if e.changes else "static", {}, e.join) for e in read]
+    if (problem := why_repeated_rows(kinds)) is not None:
+        raise problem
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.row_level_table_queries(select)):
         if subqueries_below.move_below(select, asked):
@@ -163,4 +165,4 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
         if not (at_once or (isinstance(each, WindowResults) and not each.specs)):
-            event_clock.refuse_over_buffered_rows(test)
+            raise event_clock.over_buffered_rows(test)

@@ -24,7 +24,7 @@ from ..sql.finite import is_finite
 from ..sql.names import digest
 from .closing import without_open_windows
 from .context import Planner
-from .row_level import refuse_limit
+from .row_level import why_limited
 
 _INSTEAD = {
     "except": "Leave them out with a condition, as in SELECT DISTINCT … WHERE k IS DISTINCT FROM 1; or write",
@@ -40,7 +40,8 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         QueryError: a side reads no stream, or the sides can't be compared.
     """
     kind = node.key
-    refuse_limit(node)
+    if (problem := why_limited(node)) is not None:
+        raise problem
     node.set("order", None)
     if node.args.get("by_name"):
         raise QueryError(

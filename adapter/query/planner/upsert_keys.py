@@ -15,6 +15,39 @@ from ..program import ScopeCondition, Upsert
 from ..windows.emission import Emission
 
 
+def why_rows_not_found(
+    plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission
+) -> QueryError | None:
+    """Returns why results can't replace those before them, which says what to change in the query; None if they can.
+    Arguments as in `upsert_of_windows`."""
+    if not steps:
+        return QueryError(
+            "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
+        )
+    if emission.changes and any(spec.reads for spec in plan.specs):
+        return QueryError(
+            "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
+            "window into a separate model."
+        )
+    needed = [WINDOW_END]
+    if any(piece.window.merges for piece in steps):
+        if (problem := _why_sessions_not_found(plan, steps)) is not None:
+            return problem
+        needed = [
+            WINDOW_START,
+            WINDOW_END,
+            *(f"{plan.specs[0].name}.{name}" for name in _session_keys(steps)),
+        ]
+    names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
+    problem = identity.why_no_key(plan.carried, plan.unique, names)
+    lacks = next((each for each in needed if each not in plan.carried.values()), None)
+    if problem is None and lacks is not None:
+        return QueryError(
+            f"Results that change need to find the rows they replace: put {lacks.rpartition('.')[2]} into the select list."
+        )
+    return problem
+
+
 def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission) -> Upsert:
     """Returns which rows of the table a micro-batch's results replace.
 
@@ -24,22 +57,13 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
         emission: when results are emitted.
 
     Raises:
-        QueryError: nothing identifies them; the message says what to change in the query.
+        QueryError: see `why_rows_not_found`.
     """
-    if not steps:
-        raise QueryError(
-            "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
-        )
-    if emission.changes and any(spec.reads for spec in plan.specs):
-        raise QueryError(
-            "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
-            "window into a separate model."
-        )
-    merging = [piece for piece in steps if piece.window.merges]
-    if merging:
+    if (problem := why_rows_not_found(plan, steps, emission)) is not None:
+        raise problem
+    if any(piece.window.merges for piece in steps):
         return _upsert_of_sessions(plan, steps)
-    names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
-    key = identity.key(plan.carried, plan.unique, names)
+    key = identity.key(plan.carried, plan.unique)
     end = _column_with(plan, WINDOW_END)
     ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in steps]
     listed = "\nunion all\n".join(ends)
@@ -77,28 +101,44 @@ def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     )
 
 
-def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Upsert:
-    """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
-    contains the old rows' windows."""
+def _session_keys(steps: Sequence[WindowSteps]) -> tuple[str, ...]:
+    """Returns the group keys that the only window operator, which has sessions, is partitioned by."""
+    (piece,) = steps
+    assert isinstance(piece, SessionWindows)
+    return piece.spec.session_keys
+
+
+def _why_sessions_not_found(plan: WindowResults, steps: Sequence[WindowSteps]) -> QueryError | None:
+    """Returns why results of sessions can't replace those before them; None if they can, as far as this depends on the
+    sessions."""
     piece = steps[0]
     if len(steps) > 1 or not isinstance(piece, SessionWindows) or plan.ranks:
-        raise QueryError(
+        return QueryError(
             f"{piece.window.kind}() with results that change is supported for a GROUP BY whose aggregates are kept as "
             "partial state; put joins, ranks and other aggregates over it into a model of their own."
         )
     spec = piece.spec
     if len(spec.session_keys) < len(piece.window.partition_by):
-        raise QueryError(
+        return QueryError(
             f"Results that change need to find the rows they replace: group by {', '.join(piece.window.partition_by)}, "
             f"which {piece.window.kind}() is partitioned by."
         )
     in_all = [set(members) for members in spec.grouping_sets or [[key.name for key in spec.keys]]]
     if not all(set(spec.session_keys) <= members for members in in_all):
-        raise QueryError(
+        return QueryError(
             f"Results that change need to find the rows they replace: what {piece.window.kind}() is partitioned by "
             "has to be in every grouping set."
         )
-    key = identity.key(plan.carried, plan.unique, {f"{spec.name}.{key.name}": key.sql for key in spec.keys})
+    return None
+
+
+def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Upsert:
+    """Returns the upsert of sessions. Late rows move a session's end and merge sessions, so the new window
+    contains the old rows' windows."""
+    (piece,) = steps
+    assert isinstance(piece, SessionWindows)
+    spec = piece.spec
+    key = identity.key(plan.carried, plan.unique)
     start, end = _column_with(plan, WINDOW_START), _column_with(plan, WINDOW_END)
     same = [
         ScopeCondition(_column_with(plan, f"{spec.name}.{name}"), "<=>", quote(name))
@@ -127,15 +167,5 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
 
 
 def _column_with(plan: WindowResults, carried: str) -> str:
-    """Returns the output column that holds a window column or group key (a value of `WindowResults.carried`).
-
-    Raises:
-        QueryError: no column does.
-    """
-    found = [column for column, what in plan.carried.items() if what == carried]
-    if not found:
-        raise QueryError(
-            "Results that change need to find the rows they replace: put "
-            f"{carried.rpartition('.')[2]} into the select list."
-        )
-    return found[0]
+    """Returns the first output column that holds a window column or group key (a value of `WindowResults.carried`)."""
+    return next(column for column, what in plan.carried.items() if what == carried)

@@ -1,12 +1,15 @@
 """Plans queries that stay within windows: the windows, which have state, and the query over their results.
 
-The tree is visited bottom up. Each query is of one of four kinds. A query that would leave its kind, because it
-isn't row by row or not local to a window, is either rejected or replaced by a window operator's result:
+The tree is visited bottom up, and each query is of one of five kinds:
 
 static     no stream in it: read again in each micro-batch
 rows       a stream, row by row
 windowed   rows with their windows, which may be open
 result     rows of closed windows, from a window operator
+leaving    neither: it can't be computed from the windows that have just closed, and neither can a query around it
+
+Where rows with their windows are grouped, ranked or joined, a window operator takes their place in the tree, and a result
+is over it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from ..aggregates.aggregate_builder import (
     check_rows,
     slice_columns,
 )
-from ..aggregates.grouping import check_window_columns
+from ..aggregates.grouping import why_window_column_is_no_key
 from ..aggregates.model import WindowAggregateSpec
 from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
@@ -51,15 +54,10 @@ from ..windows import expansion
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
 from .leaving_queries import LeavingQueries
-from .locality import check, output_columns
-from .row_level import (
-    check_row_level,
-    combines_rows,
-    refuse_limit,
-    refuse_streams_in_expressions,
-)
+from .locality import output_columns, why_not_grouped_by_window, why_not_local
+from .row_level import combines_rows, why_limited, why_not_row_by_row, why_streams_in_expressions
 
-STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
+STATIC, ROWS, WINDOWED, RESULT, LEAVING = "static", "rows", "windowed", "result", "leaving"
 _COLUMNS = "last_columns"
 """Metadata of a set operation: the result of `last_columns` for each side."""
 _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
@@ -70,10 +68,16 @@ class WindowedInfo:
     """Properties of a query or relation of a tree that stays within windows."""
 
     kind: str
-    """`STATIC`, `ROWS`, `WINDOWED` or `RESULT`, as described at the top of this module."""
+    """`STATIC`, `ROWS`, `WINDOWED`, `RESULT` or `LEAVING`, as described at the top of this module."""
     window_columns: Columns = field(default_factory=dict)
     unique: identity.Unique = None
     """Origins of its columns that identify a row."""
+    reason: QueryError | None = None
+    """Why it leaves its windows."""
+
+
+def _leaves(reason: QueryError) -> WindowedInfo:
+    return WindowedInfo(LEAVING, reason=reason)
 
 
 class WindowPlanner:
@@ -103,7 +107,7 @@ class WindowPlanner:
         self.keeps_rows, self.at_once = keeps_rows, at_once
         self.streams_read: tuple[Stream, ...] = ()
         self.tree = tree = copied(query)
-        self.rewrites, self.others, self.batch = leaving.rewrites, others, batch
+        self.rewrites, self.others, self.batch = leaving.rewrites.branch(), others, batch
         self.streams, self.leaving = streams, leaving
         self._originals = list(zip(every(tree, exp.Query), every(query, exp.Query), strict=True))
         """Each query of the tree, and the same in the unchanged one."""
@@ -112,33 +116,34 @@ class WindowPlanner:
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
-        self._inspected: exp.Expr | None = None
-        """The innermost relation that is being visited."""
+        self._left: exp.Expr | None = None
+        """The innermost query that leaves its windows; None if none does."""
         self._reads = Counter(map(shape, hints.windows_under(tree)))
         """Number of times each windowing table function is read."""
 
-    def plan(self) -> WindowResults:
-        """Returns the query over the windows, and sets `streams_read`.
+    def plan(self) -> WindowResults | QueryError:
+        """Returns the query over the windows, and sets `streams_read`; or the reason why the query leaves its windows.
 
         Raises:
-            QueryError: the query doesn't stay within windows.
+            QueryError: the query is rejected, however it is planned.
         """
         root = exp.Subquery(this=self.tree)
-        info = self._visit_root(root)
-        if info.kind == WINDOWED and self._buffer_read_windows(root):
-            info = self._visit(root)
+        info = self._visit(root)
         if info.kind == WINDOWED:
-            self._refuse_on_change(root)
+            if (reason := self._buffer_read_windows(root)) is not None:
+                return reason
+            info = self._visit(root)
+        if info.reason is not None:
+            self._note_left_query(info.reason)
+            return info.reason
         query = root.this
-        if self.specs:
-            event_clock.check_output(query)
+        if (reason := self._why_output_leaves(query, info.kind)) is not None:
+            return reason
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         written = hints.as_written(exp.Subquery(this=copied(query))).this
         output = self.rewrites.output(query)
-        kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
-        self.streams_read = self.streams.read(kept_whole)
-        self._check_times(self.streams_read)
+        self.streams_read = self._streams_to_read()
         read = self._windows_read(output)
         return WindowResults(
             name="windows",
@@ -169,29 +174,40 @@ class WindowPlanner:
             )
         return tuple(found.values())
 
-    def _check_times(self, streams: Sequence[Stream]) -> None:
-        """Raises `QueryError` if a union of streams has no watermark for one of these."""
+    def _streams_to_read(self) -> tuple[Stream, ...]:
+        """Returns the streams with the columns to read: all, where rows are buffered or passed on."""
+        kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
+        return self.streams.read(kept_whole)
+
+    def _why_output_leaves(self, query: exp.Query, kind: str) -> QueryError | None:
+        """Returns why the query over the windows can't be computed when they close; None if it can."""
+        if kind == WINDOWED and (reason := self._why_on_change(query)) is not None:
+            return reason
+        if self.specs and (reason := event_clock.why_output_filtered(query)) is not None:
+            return reason
+        return self._why_unmeasured(self._streams_to_read())
+
+    def _why_unmeasured(self, streams: Sequence[Stream]) -> QueryError | None:
+        """Returns the error about the first union of streams that has no watermark for one of these; None if there is
+        none."""
         unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
         for spec in self.specs.values():
             found = [unmeasured[view] for view in spec.streams if view in unmeasured]
             if found and len(spec.streams) > 1:
-                raise QueryError(
+                return QueryError(
                     f"{spec.window} reads several streams, and its time {shown_time(spec.window.time_col)} is no "
                     f"column of {', '.join(found)}, so the progress of each is unknown. Name the streams' own time "
                     "columns in the branches of the UNION ALL, the same column wherever a stream is read."
                 )
+        return None
 
     # -- the visit ---------------------------------------------------------------------------------
 
-    def _visit_root(self, root: exp.Subquery) -> WindowedInfo:
-        """Returns the properties of the tree, and notes the query that leaves its windows, if there is one."""
-        try:
-            return self._visit(root)
-        except QueryError as reason:
-            for copy, original in self._originals:
-                if copy is self._inspected:
-                    self.leaving.add(original, reason)
-            raise
+    def _note_left_query(self, reason: QueryError) -> None:
+        """Notes the innermost query that leaves its windows, so that no query around it is planned within windows."""
+        for copy, original in self._originals:
+            if copy is self._left:
+                self.leaving.add(original, reason)
 
     def _visit(self, node: exp.Expr) -> WindowedInfo:
         """Returns the properties of a relation. Rows with windows may be buffered later, which changes their
@@ -199,9 +215,9 @@ class WindowPlanner:
         seen, info = self._visited.get(id(node), (None, None))
         if seen is node and info is not None:
             return info
-        around, self._inspected = self._inspected, node
         info = self._inspect(node)
-        self._inspected = around
+        if info.kind == LEAVING and self._left is None:
+            self._left = node
         if info.kind != WINDOWED:
             self._visited[id(node)] = node, info
         return info
@@ -212,15 +228,17 @@ class WindowPlanner:
         if isinstance(node, exp.Table):
             if hints.placeholder_of(node) is not None:
                 # The result of a planned operator: operators above the windows join it with them.
-                raise QueryError("What an operator gives is no part of windows.")
+                return _leaves(QueryError("What an operator gives is no part of windows."))
             return WindowedInfo(ROWS if hints.is_stream(node) else STATIC)
         if isinstance(node, exp.SetOperation):
             return self._visit_union(node)
         if isinstance(node, exp.Select):
             return self._visit_select(node)
         if next(hints.windows_under(node), None):
-            raise QueryError(
-                f"A windowing table function can't be in '{hints.quoted(node)}'; put it into FROM."
+            return _leaves(
+                QueryError(
+                    f"A windowing table function can't be in '{hints.quoted(node)}'; put it into FROM."
+                )
             )
         return WindowedInfo(STATIC)
 
@@ -230,32 +248,52 @@ class WindowPlanner:
         if window := hints.window_of(select):
             below = self._visit(hints.input_of(select))
             if below.kind == WINDOWED:
-                raise QueryError(
-                    f"{window} is over rows that already have windows; aggregate, rank or join them first."
+                return _leaves(
+                    QueryError(
+                        f"{window} is over rows that already have windows; aggregate, rank or join them first."
+                    )
                 )
-            return WindowedInfo(WINDOWED, _WINDOW_COLUMNS)
+            return below if below.kind == LEAVING else WindowedInfo(WINDOWED, _WINDOW_COLUMNS)
         sources = self._sources(select)
-        refuse_streams_in_expressions(select)
+        if isinstance(sources, WindowedInfo):
+            return sources
+        if (reason := why_streams_in_expressions(select)) is not None:
+            return _leaves(reason)
         kinds = [source.kind for source in sources]
         if RESULT in kinds or WINDOWED in kinds:
             return self._visit_windows(select, sources)
         if ROWS not in kinds:
             return WindowedInfo(STATIC)
-        check_row_level(select, sources)
         if kinds.count(ROWS) > 1:
-            raise NotWithinWindows(
+            reason = NotWithinWindows(
                 "A join of two streams is below a windowing table function; join window results on window_start and "
                 "window_end, or read one of the two as a table."
             )
-        return WindowedInfo(ROWS)
+        return self._row_by_row(select, sources, WindowedInfo(ROWS), reason)
+
+    @staticmethod
+    def _row_by_row(
+        select: exp.Select,
+        sources: Sequence[FromRelation],
+        info: WindowedInfo,
+        otherwise: QueryError | None = None,
+    ) -> WindowedInfo:
+        """Returns `info` for a SELECT that works row by row, whose ORDER BY is removed; `otherwise` is another reason why
+        it may not."""
+        if (reason := why_not_row_by_row(select, sources) or otherwise) is not None:
+            return _leaves(reason)
+        select.set("order", None)
+        return info
 
     def _visit_windows(self, select: exp.Select, sources: list[FromRelation]) -> WindowedInfo:
         kinds = [source.kind for source in sources]
         if ROWS in kinds:
             row = next(source.alias for source in sources if source.kind == ROWS)
-            raise NotWithinWindows(
-                f"'{row}' is a stream without windows, joined with windows; give it a windowing table function too, or "
-                "read it as a table."
+            return _leaves(
+                NotWithinWindows(
+                    f"'{row}' is a stream without windows, joined with windows; give it a windowing table function too, or "
+                    "read it as a table."
+                )
             )
         self._record_rankings(select)
         top = None
@@ -263,8 +301,8 @@ class WindowPlanner:
             windowed = next(source for source in sources if source.kind == WINDOWED)
             reason = self._row_level_reason(select)
             if reason is None:
-                check_row_level(select, sources)
-                return WindowedInfo(WINDOWED, output_columns(select, sources))
+                info = WindowedInfo(WINDOWED, output_columns(select, sources))
+                return self._row_by_row(select, sources, info)
             if select.args.get("group"):
                 try:
                     return self._aggregate(select, sources, windowed)
@@ -277,17 +315,20 @@ class WindowPlanner:
         else:
             reason = "a join of windows"
         for source in sources:
-            if source.kind == WINDOWED:
-                self._buffer_windows(source.node, reason, top)
-        if select.args.get("group"):
-            check_window_columns(select)
-        self._check_same_windows(select)
-        sources = self._sources(select)
-        outputs = output_columns(select, sources)
-        check(select, sources, outputs)
+            if source.kind == WINDOWED and (left := self._buffer_windows(source.node, reason, top)):
+                return _leaves(left)
+        left = why_window_column_is_no_key(select) if select.args.get("group") else None
+        if (left := left or self._why_other_windows(select)) is not None:
+            return _leaves(left)
+        read = self._sources(select)
+        if isinstance(read, WindowedInfo):
+            return read
+        outputs = output_columns(select, read)
+        if (left := why_not_local(select, read, outputs)) is not None:
+            return _leaves(left)
         break_ties(select)
         decide_extremes(select)
-        unique = identity.of_select(select, sources, outputs)
+        unique = identity.of_select(select, read, outputs)
         if unique is not None and WINDOW_END in unique and self._is_zoned():
             unique |= {WINDOW_START}
         return WindowedInfo(RESULT, outputs, unique)
@@ -300,39 +341,58 @@ class WindowPlanner:
     def _visit_union(self, node: exp.SetOperation) -> WindowedInfo:
         # Read before results take the place of queries.
         node.meta.setdefault(_COLUMNS, [last_columns(side) for side in (node.this, node.expression)])
-        sides = [self._visit(node.this), self._visit(node.expression)]
+        sides = self._sides(node)
         kinds = {side.kind for side in sides}
+        if LEAVING in kinds:
+            return sides[-1]
         if kinds == {STATIC}:
             return WindowedInfo(STATIC)
-        refuse_limit(node)
+        if (reason := why_limited(node)) is not None:
+            return _leaves(reason)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
-                raise NotWithinWindows(
-                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
+                return _leaves(
+                    NotWithinWindows(
+                        f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
+                    )
                 )
             return WindowedInfo(ROWS)
         if kinds == {WINDOWED} and plain:
             return WindowedInfo(WINDOWED, _common_window_columns(node, sides))
         if not kinds <= {WINDOWED, RESULT}:
-            raise NotWithinWindows(
-                f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
+            return _leaves(
+                NotWithinWindows(
+                    f"{node.key.upper()} puts window results together with something else; both sides must be over windows."
+                )
             )
-        for side in (node.this, node.expression):
-            if self._visit(side).kind == WINDOWED:
-                self._buffer_windows(side, f"{node.key.upper()} over windows")
-        sides = [self._visit(node.this), self._visit(node.expression)]
+        for side, info in zip((node.this, node.expression), sides, strict=True):
+            if info.kind == WINDOWED:
+                reason = self._buffer_windows(side, f"{node.key.upper()} over windows")
+                if reason is not None:
+                    return _leaves(reason)
+        sides = self._sides(node)
         columns = _common_window_columns(node, sides)
         if not plain and WINDOW_END not in columns.values():
-            raise QueryError(
-                f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
+            return _leaves(
+                QueryError(
+                    f"{node.key.upper()} compares rows of different windows; put window_end into both sides."
+                )
             )
         return WindowedInfo(RESULT, columns)
 
-    def _sources(self, select: exp.Select) -> list[FromRelation]:
+    def _sides(self, node: exp.SetOperation) -> list[WindowedInfo]:
+        """Returns the properties of both sides of a set operation, up to the first one that leaves its windows."""
+        left = self._visit(node.this)
+        return [left] if left.kind == LEAVING else [left, self._visit(node.expression)]
+
+    def _sources(self, select: exp.Select) -> list[FromRelation] | WindowedInfo:
+        """Returns the relations of a SELECT, or the properties of the first one that leaves its windows."""
         found = []
         for node, join in joined(select):
             info = self._visit(node)
+            if info.kind == LEAVING:
+                return info
             found.append(
                 FromRelation(
                     alias=node.alias_or_name,
@@ -358,13 +418,14 @@ class WindowPlanner:
         return {"group": "GROUP BY", "distinct": "SELECT DISTINCT"}.get(found.key, found.key.upper())
 
     @staticmethod
-    def _refuse_on_change(node: exp.Expr) -> None:
-        """Raises `QueryError` if a window with emit='on_change' is read row by row: its rows don't say at
-        which steps a key changed."""
+    def _why_on_change(node: exp.Expr) -> QueryError | None:
+        """Returns the error about a window with emit='on_change' that is read row by row, as its rows don't say at which
+        steps a key changed; None if there is none."""
         for over in hints.windows_under(node):
             window = hints.window_of(over)
             if window is not None and on_change.is_on_change(over):
-                raise QueryError(on_change.refusal(window))
+                return QueryError(on_change.refusal(window))
+        return None
 
     def _aggregate(
         self, select: exp.Select, sources: Sequence[FromRelation], windowed: FromRelation
@@ -376,13 +437,18 @@ class WindowPlanner:
             raise NotMergeable("a UNION of windows")
         self._check_passed_rows(windowed.node, window)
         reads = self._windows_read(select)
-        if reads:
-            # The rows are results of other windows, emitted when these close.
-            event_clock.check_output(select)
+        # The rows may be results of other windows, emitted when these close.
+        if reads and (left := event_clock.why_output_filtered(select)) is not None:
+            return _leaves(left)
         check_rows(select, window, sources, ())
+        if (left := why_not_grouped_by_window(select, sources, window)) is not None:
+            return _leaves(left)
         builder = AggregateBuilder(select, sources, window)
         outputs = output_columns(select, sources)
-        check(select, sources, outputs)
+        time = self._window_column_as_time(over, window)
+        left = why_not_local(select, sources, outputs) or self._why_late_results(over, window, time)
+        if left is not None:
+            return _leaves(left)
         key = canonical(select)
         spec = self.specs.get(key)
         if spec is None:
@@ -402,7 +468,7 @@ class WindowPlanner:
                 distinct_sets=builder.distinct_sets,
                 output=builder.output(f"{name}_windows"),
                 session_keys=builder.session_keys,
-                time_carries=self._window_column_as_time(over, window),
+                time_carries=time,
                 enumerated=enumerated,
                 written=builder.text.written,
             )
@@ -424,6 +490,7 @@ class WindowPlanner:
             node = node.this
         if isinstance(node, exp.Select) and not hints.window_of(node):
             sources = self._sources(node)
+            assert not isinstance(sources, WindowedInfo)
             check_rows(node, window, sources, node.expressions)
             self._check_passed_rows(
                 next(source.node for source in sources if source.kind == WINDOWED), window
@@ -437,20 +504,21 @@ class WindowPlanner:
                 # Text as first seen, before tie-breakers are added.
                 self.ranks.setdefault(rank.meta.setdefault("text", sql(rank)))
 
-    def _check_same_windows(self, select: exp.Select) -> None:
-        """Raises `QueryError` unless joined windows have equal bounds, as in Flink: others never match, or
-        only some of them."""
+    def _why_other_windows(self, select: exp.Select) -> QueryError | None:
+        """Returns the error about joined windows with other bounds, which match never or only partly, as in Flink; None if
+        all have the same."""
         found: dict[tuple[object, ...], Window] = {}
         nodes = relations(select)
         for name in (each for node in nodes if len(nodes) > 1 for each in self._windows_read(node)):
             window = self._windows[name]
             cut = (window.kind, window.size, window.step, window.offset, window.time_zone)
             found.setdefault(cut, window)
-        if len(found) > 1:
-            raise QueryError(
-                f"The join combines rows of {' and '.join(map(str, found.values()))}, whose windows differ; use the "
-                "same windowing table function with the same lengths, offset and time zone on both sides."
-            )
+        if len(found) <= 1:
+            return None
+        return QueryError(
+            f"The join combines rows of {' and '.join(map(str, found.values()))}, whose windows differ; use the "
+            "same windowing table function with the same lengths, offset and time zone on both sides."
+        )
 
     def _is_only_read_here(self, node: exp.Expr) -> bool:
         """Whether a relation has the unchanged rows of a windowing table function, and nothing else in the query reads
@@ -461,9 +529,11 @@ class WindowPlanner:
             return False
         return below is node.this or self._reads[shape(below)] == 1
 
-    def _buffer_windows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> None:
-        """Replaces every windowing table function under a node by its buffered rows."""
-        self._refuse_on_change(node)
+    def _buffer_windows(self, node: exp.Expr, reason: str, top: ranks.Top | None = None) -> QueryError | None:
+        """Replaces every windowing table function under a node by its buffered rows; returns why the query leaves its
+        windows, if one of them can't be buffered."""
+        if (left := self._why_on_change(node)) is not None:
+            return left
         for select in list(hints.windows_under(node)):
             window = hints.window_of(select)
             assert window is not None
@@ -471,9 +541,10 @@ class WindowPlanner:
             key = f"{canonical(select)} {top}"
             spec = self.specs.get(key)
             self._visit(read)
-            reads = self._windows_read(read)
-            if reads:
-                event_clock.check_output(read)
+            reads, time = self._windows_read(read), self._window_column_as_time(select, window)
+            left = event_clock.why_output_filtered(read) if reads else None
+            if (left := left or self._why_late_results(select, window, time)) is not None:
+                return left
             if spec is None:
                 below = expansion.without_windows(sql(read), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
@@ -492,30 +563,30 @@ class WindowPlanner:
                     plain=text.reads(None),
                     reason=reason,
                     top=None if window.merges else top,
-                    time_carries=self._window_column_as_time(select, window),
+                    time_carries=time,
                     written=text.written,
                 )
                 self.specs[key] = spec
             result = hints.WindowResult(spec.name, tuple(_WINDOW_COLUMNS.items()), None)
             select.replace(hints.window_result(result))
+        return None
 
     def _window_column_as_time(self, select: exp.Select, window: Window) -> str | None:
-        """Returns the window column of lower windows that an upper window uses as its time; None if it is
-        none.
+        """Returns the window column of lower windows that an upper window uses as its time; None if it is none."""
+        found = self._visit(hints.input_of(select)).window_columns.get(window.time_col.lower())
+        return found if found in _WINDOW_COLUMNS else None
 
-        Raises:
-            QueryError: results of the lower windows may arrive after the upper ones have closed.
-        """
+    def _why_late_results(self, select: exp.Select, window: Window, time: str | None) -> QueryError | None:
+        """Returns the error about an upper window that may close before the results of the lower ones arrive; None if it
+        can't. `time`: the result of `_window_column_as_time`."""
         below = self._visit(hints.input_of(select))
-        found = below.window_columns.get(window.time_col.lower())
-        found = found if found in _WINDOW_COLUMNS else None
-        if below.kind == RESULT and not self.batch and not self._comes_in_time(select, window, found):
-            raise QueryError(
-                f"{window} is over the results of other windows, which come when those end. By "
-                f"{shown_time(window.time_col)}, a window may close before its rows come; use the window_time or "
-                "window_end of the other windows as its time."
-            )
-        return found
+        if below.kind != RESULT or self.batch or self._comes_in_time(select, window, time):
+            return None
+        return QueryError(
+            f"{window} is over the results of other windows, which come when those end. By "
+            f"{shown_time(window.time_col)}, a window may close before its rows come; use the window_time or "
+            "window_end of the other windows as its time."
+        )
 
     def _comes_in_time(self, select: exp.Select, window: Window, time: str | None) -> bool:
         """Whether results of lower windows arrive before the upper windows close, given the column used as
@@ -527,14 +598,12 @@ class WindowPlanner:
         read = self._windows_read(hints.input_of(select))
         return all(_contains_whole(window, self._windows[name]) for name in read)
 
-    def _buffer_read_windows(self, root: exp.Expr) -> bool:
-        """Buffers the rows of windows that are only read, if their bounds aren't known on arrival; returns
-        whether there are any."""
+    def _buffer_read_windows(self, root: exp.Expr) -> QueryError | None:
+        """Buffers the rows of windows that are only read, if their bounds aren't known on arrival; returns why that can't
+        be done, if so."""
         found = [hints.window_of(select) for select in hints.windows_under(root)]
         kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
-        if kept:
-            self._buffer_windows(root, f"{kept[0].kind}() read row by row")
-        return bool(kept)
+        return self._buffer_windows(root, f"{kept[0].kind}() read row by row") if kept else None
 
     def _new_name(self) -> str:
         return f"{self.streams.spec}_{self.others + len(self.specs) + 1}"

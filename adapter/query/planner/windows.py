@@ -31,40 +31,48 @@ from .context import Planner
 from .sources import plan_source
 from .window_planner import WindowPlanner
 
-_SEVERAL_WINDOWS = "Results of several windows."
-
-
 _OF_MACRO = exp.Select()
 """Rows without an event time that a window macro's text leaves out are left out in batch, too."""
 
 
-def plan_window_results(planner: Planner, node: exp.Query) -> Operator:
-    """Plans windows and everything that stays within one, by `WindowPlanner`.
-
-    Raises:
-        QueryError: the query doesn't stay within windows.
-    """
-    for table in every(node, exp.Table):
-        if hints.is_stream(table) and planner.streams.known(table.name).replaces:
-            raise QueryError("A windowing table function over an updating stream.")
-    if any(ctes.random_cte(each) in planner.read_again for each in every(node, exp.Subquery)):
-        raise QueryError(
-            "A WITH that holds a function that gives another value each time, and is read twice."
-        )
+def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
+    """Plans windows and everything that stays within one, by `WindowPlanner`. None if the query leaves its windows: then
+    they are planned one by one, and operators above them compute the rest."""
     changes = planner.emission.changes
-    if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
-        raise QueryError(_SEVERAL_WINDOWS)
-    ctes.check_read_once(node)
-    found = WindowPlanner(
+    if _is_left(planner, node) or (changes and len(set(map(shape, hints.windows_under(node)))) > 1):
+        return None
+    windows = WindowPlanner(
         node,
         planner.streams,
         planner.leaving,
         planner.windows_planned,
         keeps_rows=changes,
         at_once=changes and planner.under_windows > 0,
-    ).plan()
-    if changes:
-        return _plan_changing_results(planner, node, found)
+    )
+    found = windows.plan()
+    if isinstance(found, QueryError):
+        return None
+    made = _plan_changing_results(planner, node, found) if changes else _plan_results(planner, node, found)
+    if made is not None:
+        planner.rewrites.adopt(windows.rewrites)
+    return made
+
+
+def _is_left(planner: Planner, node: exp.Query) -> bool:
+    """Whether a query leaves its windows, whatever is done with their rows."""
+    return (
+        any(
+            hints.is_stream(table) and planner.streams.known(table.name).replaces
+            for table in every(node, exp.Table)
+        )
+        or any(ctes.random_cte(each) in planner.read_again for each in every(node, exp.Subquery))
+        or ctes.why_read_twice(node) is not None
+        or planner.leaving.reason_of(node) is not None
+    )
+
+
+def _plan_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
+    """Plans the results of windows that fire once; without windows, a query that works row by row."""
     planner.windows_planned += len(found.specs)
     planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
@@ -87,32 +95,29 @@ def _add_results(planner: Planner, results: WindowResults) -> Operator:
     return planner.add(results)
 
 
-def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
-    """Plans the results of one window operator that may fire several times.
-
-    Raises:
-        QueryError: there are several window operators, or the windows' bounds aren't among the columns.
-    """
+def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator | None:
+    """Plans the results of one window operator that may fire several times. None if there are several window operators, or
+    the columns don't say which windows the rows are of."""
     carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
     if len(found.specs) != 1 or not found.closed or end is None:
-        raise QueryError(_SEVERAL_WINDOWS)
+        return None
     (spec,) = found.specs
     window, by = spec.window, []
     if isinstance(spec, WindowAggregateSpec):
         by = [(carried.get(f"{spec.name}.{name}"), name) for name in spec.session_keys]
         sets = spec.grouping_sets or ()
         if any(name not in members for members in sets for name in spec.session_keys):
-            raise QueryError("What sessions are partitioned by isn't in every grouping set.")
+            return None
     elif window.merges:
         if hints.window_of(node) is None or window.emit == "on_change":
-            raise QueryError("What sessions are partitioned by may be another column.")
+            return None  # what sessions are partitioned by may be another column
         by = [(name, name) for name in window.partition_by]
     if window.merges and (start is None or len(by) < len(window.partition_by)):
-        raise QueryError("The bounds of its windows aren't among its columns.")
+        return None
     seen = tuple((column, name) for column, name in by if column is not None)
     if len(seen) < len(by):
-        raise QueryError("What its windows are partitioned by isn't among its columns.")
+        return None
     planner.windows_planned += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))

@@ -22,8 +22,8 @@ WHERE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from itertools import product
 from math import prod
 
@@ -115,15 +115,15 @@ class Rewrites:
             hint = sql(_hint(name, _BUCKETS.get(name)))
             hints.check_places(name.upper(), hint, found.count(name), text)
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Restores the outcomes if planning in the body raises `QueryError`."""
-        done, problems = [*self.done], {**self._problems}
-        try:
-            yield
-        except QueryError:
-            self.done, self._problems = done, problems
-            raise
+    def branch(self) -> Rewrites:
+        """Returns the same rewrites with outcomes of their own, for a plan that may not be made."""
+        made = copy(self)
+        made.done, made._problems = [*self.done], {**self._problems}
+        return made
+
+    def adopt(self, branch: Rewrites) -> None:
+        """Takes over the outcomes of a plan that is made."""
+        self.done, self._problems = branch.done, branch._problems
 
     def enumerated_keys(
         self, select: exp.Select, operator: str, builder: AggregateBuilder, ttl: int | None = None
@@ -194,8 +194,8 @@ class Rewrites:
         # Its text begins with WITH, and other text is put before it.
         return exp.select("*").from_(exp.Subquery(this=made))
 
-    def check(self, in_operators: bool = False) -> None:
-        """Raises unless all requested rewrites had an effect.
+    def why_without_effect(self, in_operators: bool = False) -> QueryError | None:
+        """Returns the error about the first requested rewrite that had no effect; None if all had one.
 
         Args:
             in_operators: whether the query is planned as operators.
@@ -205,10 +205,11 @@ class Rewrites:
             if name not in done:
                 problem = self._problems.get(name)
                 if problem is None and in_operators and name in self._fitting:
-                    raise UnintendedQueryError(
+                    return UnintendedQueryError(
                         f"{name}: the operators that compute this query make no use of it; leave the rewrite out."
                     )
-                raise QueryError(f"{name}: {problem or _FITS[name][1]}")
+                return QueryError(f"{name}: {problem or _FITS[name][1]}")
+        return None
 
     def _add(self, name: str, what: str) -> None:
         if (name, what) not in self.done:

@@ -1,11 +1,11 @@
-"""Queries that leave their windows, and what is not attempted because of them."""
+"""Queries that leave their windows."""
 
 from __future__ import annotations
 
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.errors import NotWithinWindows, QueryError, UnintendedQueryError
+from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.planner.leaving_queries import LeavingQueries
 from dbt.adapters.spark_streaming.query.rewrites.stream_rewrites import Rewrites
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
@@ -25,56 +25,26 @@ def innermost(tree: exp.Query) -> exp.Query:
     return [*every(tree, exp.Query)][-1]
 
 
-def must_not_be_planned() -> str:
-    """What no query may come to that is known to leave its windows."""
-    raise AssertionError("planned again")
-
-
-def test_a_plan_that_is_made_is_returned() -> None:
-    assert leaving().plan_unless_left(parse(AROUND), lambda: "plan") == "plan"
-
-
-def test_a_reason_is_returned_and_concerns_only_the_query_that_it_is_of() -> None:
-    found, reason = leaving(), NotWithinWindows("No GROUP BY window_end.")
-
-    def plan() -> str:
-        raise reason
-
-    assert found.plan_unless_left(parse(AROUND), plan) is reason
-    assert found.plan_unless_left(parse(INNER), lambda: "plan") == "plan"
+def test_nothing_leaves_at_first() -> None:
+    assert leaving().reason_of(parse(AROUND)) is None
 
 
 @pytest.mark.parametrize("text", [INNER, AROUND, f"select * from ({AROUND}) as a where n > 1"])
-def test_a_query_around_one_that_leaves_is_not_planned_again(text: str) -> None:
+def test_a_query_around_one_that_leaves_leaves_for_the_same_reason(text: str) -> None:
     found, reason, tree = leaving(), QueryError("It leaves them."), parse(text)
     found.add(innermost(tree), reason)
-    assert found.plan_unless_left(tree, must_not_be_planned) is reason
-    assert found.plan_unless_left(copied(tree), must_not_be_planned) is reason
+    assert found.reason_of(tree) is reason
+    assert found.reason_of(copied(tree)) is reason
 
 
-def test_a_query_that_has_been_rewritten_is_planned_again() -> None:
+def test_a_query_in_one_that_leaves_may_stay() -> None:
+    found, tree = leaving(), parse(AROUND)
+    found.add(tree, QueryError("It leaves them."))
+    assert found.reason_of(innermost(tree)) is None
+
+
+def test_a_query_that_has_been_rewritten_may_stay() -> None:
     found, tree = leaving(), parse(AROUND)
     found.add(innermost(tree), QueryError("Its GROUP BY leaves them."))
     innermost(tree).set("group", None)
-    assert found.plan_unless_left(tree, lambda: "plan") == "plan"
-
-
-def test_an_unintended_query_is_refused_at_once() -> None:
-    def plan() -> str:
-        raise UnintendedQueryError("Hardly what you meant.")
-
-    with pytest.raises(UnintendedQueryError, match="Hardly"):
-        leaving().plan_unless_left(parse(AROUND), plan)
-
-
-def test_outcomes_of_rewrites_are_those_of_plans_that_are_made() -> None:
-    text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
-    rewrites = Rewrites(parse(text), text)
-    found = LeavingQueries(rewrites)
-
-    def plan() -> str:
-        rewrites.split_ranking("top")
-        raise QueryError("It leaves them.")
-
-    found.plan_unless_left(parse(AROUND), plan)
-    assert not rewrites.done
+    assert found.reason_of(tree) is None

@@ -18,6 +18,8 @@ from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
+from dbt.adapters.spark_streaming.query.rewrites.stream_rewrites import Rewrites
+from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
@@ -287,3 +289,14 @@ def test_a_hint_that_would_be_taken_for_a_comment_is_refused() -> None:
     assert "SELECT /*+ ENUM_DISTINCT */ …" in str(found.value)
     with pytest.raises(QueryError, match=r"SELECT /\*\+ SPLIT_TOPN\(128\) \*/"):
         plan_of("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)
+
+
+def test_outcomes_are_those_of_the_plan_that_is_made() -> None:
+    text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
+    rewrites = Rewrites(parse(text), text)
+    not_made, made = rewrites.branch(), rewrites.branch()
+    not_made.split_ranking("one")
+    made.split_ranking("other")
+    assert not rewrites.done
+    rewrites.adopt(made)
+    assert [what.partition(" ")[0] for _, what in rewrites.done] == ["other"]

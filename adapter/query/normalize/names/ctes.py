@@ -62,25 +62,29 @@ def _replace(node: exp.Expr, names: Environment) -> None:
                 _name_columns(child)
 
 
-def check_read_once(tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True) -> None:
-    """Raises if a non-deterministic CTE is read more than once: both copies would have to return equal values.
+def why_read_twice(
+    tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True
+) -> QueryError | None:
+    """Returns the error about the first non-deterministic CTE that is read more than once, as both copies would have to
+    return equal values; None if there is none.
 
     Args:
         tree: the result of `inline`.
         concerned: which inlined CTEs to check.
     """
     for identity in random_and_read_again(tree, concerned):
-        raise QueryError(
+        return QueryError(
             f"WITH {identity.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
             "which would be two queries here; read it once, or put it into a separate model."
         )
+    return None
 
 
 def random_and_read_again(
     tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True
 ) -> tuple[str, ...]:
     """Returns the identities of the non-deterministic CTEs that a tree reads more than once. Arguments as in
-    `check_read_once`."""
+    `why_read_twice`."""
     read: Counter[str] = Counter()
     for query in every(tree, exp.Subquery):
         if (identity := random_cte(query)) is not None and concerned(query):
