@@ -181,7 +181,7 @@ def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
     if not isinstance(operator, TopN) or operator.final:
         return None
     by = [
-        sql(each.this) for each in operator.printed.expressions if each.alias_or_name.startswith((BY, ORDER))
+        sql(each.this) for each in operator.tree.expressions if each.alias_or_name.startswith((BY, ORDER))
     ]
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from sqlglot import exp
 
 from ..program import Lookup, Rows, StatePart, Step
-from ..sql.dialect import parse_select, sql
+from ..sql.dialect import sql
 from ..windows.emission import Emission
 from .author_text import lifted_expressions, with_author_expressions
 from .explanation import (
@@ -225,12 +225,6 @@ class PrintedOperator(Operator):
         """The text of the tree."""
         return sql(self.tree)
 
-    @cached_property
-    def printed(self) -> exp.Select:
-        """The tree that parsing `sql` returns. Digests in the state are of this one: only here a STRUCT that breaks ties
-        names its fields."""
-        return parse_select(self.sql)
-
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOperator(PrintedOperator):
@@ -246,7 +240,7 @@ class QueryOperator(PrintedOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text."""
-        return text_lineage(type(self).__name__, self.printed, below)
+        return text_lineage(type(self).__name__, self.tree, below)
 
     @property
     def expressions(self) -> Mapping[str, str]:

@@ -60,7 +60,7 @@ class Join(QueryOperator, ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_over("Join", self.printed, below)
+        return lineage_over("Join", self.tree, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores each input's rows, and joins each input's changes with all rows of the others."""

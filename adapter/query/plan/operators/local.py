@@ -40,7 +40,7 @@ class Local(QueryOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_over("Local", self.printed, below)
+        return lineage_over("Local", self.tree, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""

@@ -33,7 +33,7 @@ class Project(QueryOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""
-        return lineage_over("Project", self.printed, below)
+        return lineage_over("Project", self.tree, below)
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""

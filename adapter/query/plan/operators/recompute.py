@@ -106,7 +106,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         also: list[object] = [canonical_text(key, self.aliases) for keys in self.keys for key in keys]
         if self.top is not None:
             also += ["top", self.top.rows]
-        return text_lineage("Recompute", self.printed, below, *also)
+        return text_lineage("Recompute", self.tree, below, *also)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the inputs' rows, and computes the affected partitions before and after the change. If it is the result,

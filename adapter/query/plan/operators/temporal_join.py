@@ -87,7 +87,7 @@ class TemporalJoin(QueryOperator):
         """Returns the lineage of its text and of its key."""
         changes = ["changes"] if self.of_changes else []
         return text_lineage(
-            "TemporalJoin", self.printed, below, list(self.version_key), self.version_time, *changes
+            "TemporalJoin", self.tree, below, list(self.version_key), self.version_time, *changes
         )
 
     def generate(self, wiring: Wiring) -> None:

@@ -59,7 +59,7 @@ class TopN(TopNFields):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its first rows, with their rank."""
-        select = copied(self.printed)
+        select = copied(self.tree)
         # A name in ORDER BY is the row's column, even if a select item has it as an alias.
         items = [each for each in select.expressions if each.alias_or_name != ROW_TIME]
         select.set(
