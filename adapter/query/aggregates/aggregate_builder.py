@@ -165,7 +165,7 @@ class AggregateBuilder:
         self.key_columns: dict[str, str] = {}
         self.session_keys: tuple[str, ...] = ()
         self.names = ContentNames([*RESERVED, *(session_keys(self.window) if self.window else ())], ambiguous)
-        self.row_columns: dict[tuple[str, str], tuple[str, str]] = {}
+        self.row_columns: dict[tuple[str, str], tuple[exp.Expr, str]] = {}
         self.keys: list[Key] = []
         self.metrics: dict[str, Metric] = {}
         self.sets: dict[str, DistinctSet] = {}
@@ -209,11 +209,13 @@ class AggregateBuilder:
             query, also = _with_slices(query, self.window), slice_names(self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
-        items = [f"{hidden_name(name)} as {quote(name)}" for name in also]
-        items += [f"{text} as {quote(name)}" for text, name in self.row_columns.values()]
-        query.set("expressions", [])
-        # A SELECT needs a column even if COUNT(*) reads none.
-        return sql(query.select(*(items or ["true as anything"]), dialect=DIALECT))
+        items: list[tuple[exp.Expr, str]] = [(exp.column(hidden_name(name)), name) for name in also]
+        items += [(copied(node), name) for node, name in self.row_columns.values()]
+        query.set("expressions", [exp.alias_(node, name, quoted=True, copy=False) for node, name in items])
+        if not items:
+            # A SELECT needs a column even if COUNT(*) reads none.
+            query.set("expressions", [exp.alias_(exp.true(), "anything")])
+        return sql(query)
 
     # -- GROUP BY ----------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ class AggregateBuilder:
                         "expressions over rows."
                     )
                 names[index] = self.row_column(key, role=_KEY)
-                self.keys.append(Key(names[index], sql(key), self.text.expression(key)))
+                self.keys.append(Key(names[index], copied(key), self.text.expression(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
         if found.sets is not None:
             self.grouping_sets = tuple(
@@ -370,7 +372,7 @@ class AggregateBuilder:
             arguments=columns,
             filter=where,
             distinct_set=set_name,
-            sql=sql(node),
+            call=copied(node),
             distinct=distinct,
             signed=self.signed,
             types=types,
@@ -429,7 +431,7 @@ class AggregateBuilder:
         if key not in self.row_columns:
             name = node.name if isinstance(node, exp.Column) else self._canonical(node)
             identity = f"{role} {self._canonical(node)}"
-            self.row_columns[key] = (sql(node), self.names.new(name, identity, fixed=role == _KEY))
+            self.row_columns[key] = (copied(node), self.names.new(name, identity, fixed=role == _KEY))
         return self.row_columns[key][1]
 
     def _canonical(self, node: exp.Expr) -> str:

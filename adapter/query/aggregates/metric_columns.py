@@ -12,11 +12,15 @@ CENTER = "center"
 class MetricColumns:
     """State columns of one metric and the SQL over them.
 
-    >>> average = MetricColumns(Metric("price", "avg", ("price",), None, None, "AVG(price)"))
+    >>> from sqlglot import exp
+    >>> average = MetricColumns(Metric("price", "avg", ("price",), None, None, exp.Avg()))
+    >>> from sqlglot import exp
     >>> average.make()
     {'price_sum': 'sum(`price` / 1)', 'price_n': 'count(`price`)'}
+    >>> from sqlglot import exp
     >>> average.merge()
     {'price_sum': 'sum(`price_sum`)', 'price_n': 'sum(`price_n`)'}
+    >>> from sqlglot import exp
     >>> average.finish()
     '`price_sum` / nullif(`price_n`, 0)'
     """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
+from ..sql.dialect import sql
 from ..windows.windows import Window
 from .aggregates import Types
 
@@ -15,12 +17,18 @@ FLAGS = FIRST, SEEN, TIMES = "first", "in", "times"
 
 @dataclass(frozen=True)
 class Key:
-    """A group key: its column in the state and the user's expression."""
+    """A group key: its column in the state and the author's expression."""
 
     name: str
-    sql: str
+    expression: exp.Expr
+    """Callers must not change it."""
     identity: str = ""
     """Text that equal keys share, whatever aliases the query's relations have."""
+
+    @cached_property
+    def sql(self) -> str:
+        """The text of the expression."""
+        return sql(self.expression)
 
 
 @dataclass(frozen=True)
@@ -33,8 +41,8 @@ class Metric:
     filter: str | None
     distinct_set: str | None
     """Name of the distinct set that the metric is computed from; None for a plain aggregate."""
-    sql: str
-    """The call as the user wrote it. Two metrics are equal if and only if this text is."""
+    call: exp.Expr
+    """The call as the author wrote it. Two metrics are equal if and only if its text is. Callers must not change it."""
     distinct: bool = False
     """Whether each value counts once (DISTINCT)."""
     signed: bool = False
@@ -45,6 +53,11 @@ class Metric:
     """Text that equal metrics share, whatever aliases the query's relations have."""
     rows: str = ""
     """Text of the input rows that the metric aggregates, to compare an edited query."""
+
+    @cached_property
+    def sql(self) -> str:
+        """The text of the call."""
+        return sql(self.call)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class DistinctSet:
         """Returns the index of a metric's flag.
 
         >>> prices = DistinctSet("distinct_price", ("price",), (Flag("one", None), Flag("other", "is_new")))
-        >>> prices.place(Metric("other", "count", ("price",), "is_new", "distinct_price", "COUNT(DISTINCT price)"))
+        >>> prices.place(Metric("other", "count", ("price",), "is_new", "distinct_price", exp.Count()))
         1
         """
         names = [flag.name for flag in self.flags]

@@ -180,9 +180,7 @@ def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
         return SingleState(name, tuple(sorted(key.identity for key in operator.spec.keys)))
     if not isinstance(operator, TopN) or operator.final:
         return None
-    by = [
-        sql(each.this) for each in operator.tree.expressions if each.alias_or_name.startswith((BY, ORDER))
-    ]
+    by = [sql(each.this) for each in operator.tree.expressions if each.alias_or_name.startswith((BY, ORDER))]
     return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
 
 

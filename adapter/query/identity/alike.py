@@ -17,7 +17,7 @@ from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults, of_windows
-from ..plan.query_lineage import canonical_text
+from ..plan.query_lineage import canonical_over
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import state_root
 from ..sql.names import digest
@@ -92,10 +92,10 @@ def _part_fingerprint(owner: BufferedRows | Operator, known: Mapping[str, Lineag
         # Identity of the partitions that expire together.
         reader = next((each for each in flow.operators if each.name == owner.partitions.owner), None)
         definition += [known[reader.name].rows if reader is not None else "each row"]
-        definition += [canonical_text(key, (owner.alias,)) for key in owner.keys]
+        definition += [canonical_over(key, (owner.alias,)) for key in owner.keys]
     if owner.top is not None:
-        where = owner.top.where and canonical_text(owner.top.where, (owner.alias,))
-        definition += ["top", canonical_text(owner.top.place, (owner.alias,)), owner.top.rows, where]
+        where = owner.top.where and canonical_over(owner.top.where, (owner.alias,))
+        definition += ["top", canonical_over(owner.top.place, (owner.alias,)), owner.top.rows, where]
     return digest("rows", *definition)
 
 

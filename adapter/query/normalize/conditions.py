@@ -4,6 +4,7 @@ joins equate."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
@@ -23,7 +24,6 @@ from ..sql.clauses import (
     relations,
 )
 from ..sql.dialect import (
-    DIALECT,
     arguments,
     canonical,
     correlated_columns,
@@ -445,45 +445,46 @@ def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
 
 def partitions(
     select: exp.Select, template: exp.Select, aliases: Sequence[str], inputs: int
-) -> tuple[tuple[str, ...], ...]:
+) -> tuple[tuple[exp.Expr, ...], ...]:
     """Returns for each input the expressions whose values matched rows share. Empty tuples if there are none common
-    to all inputs.
+    to all inputs. Callers must not change them.
 
     Args:
         select: as its author wrote it.
         template: the SELECT over ``__input_n``.
         inputs: number of inputs; those not in FROM are in expressions.
     """
-    nothing: tuple[tuple[str, ...], ...] = tuple(() for _ in range(inputs))
+    nothing: tuple[tuple[exp.Expr, ...], ...] = tuple(() for _ in range(inputs))
     classes = [each for each in equal_columns(template, aliases) if len(each) == len(aliases)]
     asked = inner_queries(template)
     if not asked:
-        return tuple(tuple(sql(each[alias]) for each in classes) for alias in aliases) if classes else nothing
+        return (
+            tuple(tuple(each[alias].copy() for each in classes) for alias in aliases) if classes else nothing
+        )
     inner = [found for query in asked if (found := _correlation(query, aliases)) is not None]
     if len(inner) < len(asked) or len(inner) + len(aliases) != inputs:
         return nothing
     if len(aliases) == 1:
         # Outer expressions by which every inner query is correlated.
         shared = [text for text in inner[0] if all(text in each for each in inner)]
-        return (
-            (tuple(shared), *(tuple(each[text] for text in shared) for each in inner)) if shared else nothing
-        )
-    keys: list[tuple[str, ...]] = []
+        outer = tuple(inner[0][text][0] for text in shared)
+        return (outer, *(tuple(each[text][1] for text in shared) for each in inner)) if shared else nothing
+    keys: list[tuple[exp.Expr, ...]] = []
     for each in classes:
         texts = {canonical(node) for node in each.values() if _is_column(node) or not has_outer(template)}
-        of_inner = [[own for outer, own in found.items() if _canonical(outer) in texts] for found in inner]
+        of_inner = [[own for outer, own in found.values() if canonical(outer) in texts] for found in inner]
         if all(of_inner):
-            keys.append((*(sql(each[alias]) for alias in aliases), *(found[0] for found in of_inner)))
+            keys.append((*(each[alias].copy() for alias in aliases), *(found[0] for found in of_inner)))
     return tuple(zip(*keys, strict=True)) if keys else nothing
 
 
-def _canonical(text: str) -> str:
-    return canonical(exp.maybe_parse(text, dialect=DIALECT))
+_Equated: TypeAlias = dict[str, tuple[exp.Expr, exp.Expr]]
+"""Text of an outer expression → that expression, and the inner one that a correlated query equates it with."""
 
 
-def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | None:
-    """Maps outer expressions to the inner expressions that a correlated query equates them with. None if the query's
-    value may depend on any of its rows."""
+def _correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
+    """Returns the outer expressions that a correlated query equates with inner ones. None if the query's value may
+    depend on any of its rows."""
     over = query.parent
     while isinstance(over, exp.Subquery | exp.Paren):
         over = over.parent
@@ -518,25 +519,25 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> dict[str, str] | N
     return found or None
 
 
-def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> dict[str, str]:
-    """Maps outer expressions to the inner expressions that conditions equate them with.
+def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> _Equated:
+    """Returns the outer expressions that conditions equate with inner ones.
 
     Args:
         tests: conditions of a correlated query.
         names: the outer relations, in lower case.
     """
-    found: dict[str, str] = {}
+    found: _Equated = {}
     for test in tests:
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
                 # An unqualified name is the inner query's own column, if it has such a column.
                 if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
-                    found[sql(others)] = sql(mine)
+                    found[sql(others)] = (others.copy(), mine.copy())
     return found
 
 
-def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> dict[str, str]:
-    """Maps the expression before IN to the only column of the query behind it; empty if either isn't of one row."""
+def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> _Equated:
+    """Returns the expression before IN with the only column of the query behind it; empty if either isn't of one row."""
     item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
     # Of a single outer relation, a column needs no qualifier.
     outer = [*names, ""] if len(names) == 1 else names
@@ -553,7 +554,7 @@ def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence
     copy = item.copy()
     for column in every(copy, exp.Column):
         column.set("table", exp.to_identifier(alias))
-    return {sql(over.this): sql(copy)}
+    return {sql(over.this): (over.this.copy(), copy)}
 
 
 def is_one_row(query: exp.Query) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sqlglot import exp
 
@@ -19,8 +20,8 @@ from ..frontend.streams import Known
 from ..program import now
 from ..sql import intervals
 from ..sql.clauses import conjuncts, filters, first_aggregate, name_at_same_place, output_names, relations
-from ..sql.dialect import DIALECT, canonical, function_name, sql, walk_same_query
-from ..sql.nodes import every
+from ..sql.dialect import canonical, function_name, parse, sql, walk_same_query
+from ..sql.nodes import copied, every
 from ..windows.expansion import WINDOW_COLUMNS
 
 _CLOCKS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
@@ -29,10 +30,16 @@ NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "curre
 _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
-# The earliest time, so that without a watermark every row passes.
-WATERMARK = f"coalesce({now('now_before')}, timestamp_micros(-62135596800000000))"
 READS_CLOCK = "FROM clock).now_before"
 """Part of the text of queries that filter by the watermark."""
+
+
+@cache
+def watermark() -> exp.Expr:
+    """Returns the watermark before the micro-batch; without one the earliest time, so that every row passes. Callers must
+    not change it."""
+    (made,) = parse(f"select coalesce({now('now_before')}, timestamp_micros(-62135596800000000))").selects
+    return made
 
 
 @dataclass(frozen=True)
@@ -321,7 +328,7 @@ def column_advice(relation: str, time: str) -> str:
 def replace_clocks(tree: exp.Expr) -> None:
     """Replaces the marked clocks by the watermark before the micro-batch. Changes the tree."""
     for node in list(filter(is_watermark, every(tree, exp.Func, exp.Column))):
-        made: exp.Expr = exp.maybe_parse(WATERMARK, dialect=DIALECT)
+        made = copied(watermark())
         hints.keep_original(made, node)
         node.replace(made)
 

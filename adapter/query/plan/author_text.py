@@ -23,18 +23,18 @@ from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..errors import QueryError
 from ..normalize import on_change
 from ..normalize.conditions import INPUT
-from ..normalize.event_clock import WATERMARK
+from ..normalize.event_clock import watermark
 from ..normalize.rankings.limits import RANK
 from ..sql import intervals
 from ..sql.clauses import AROUND, aggregates_in, filters, first_aggregate, joined, over_clauses
-from ..sql.dialect import DIALECT, function_name, parse, sql, walk_same_query
-from ..sql.nodes import every
+from ..sql.dialect import function_name, parse, sql, walk_same_query
+from ..sql.nodes import every, shape
 from ..sql.tie_breaking import breaks_ties
 
 _Spec = TypeVar("_Spec", WindowAggregateSpec, GroupAggregateSpec)
 _Query = TypeVar("_Query", bound=exp.Query)
-Expressions = Mapping[str, str]
-"""Column → the author's expression that it holds."""
+Expressions = Mapping[str, exp.Expr]
+"""Column → the author's expression that it holds. Callers must not change it."""
 
 
 def is_generated(name: str) -> bool:
@@ -49,16 +49,19 @@ def outermost_select(query: exp.Query) -> exp.Select:
     return select
 
 
-def expression(text: str) -> exp.Expr:
-    """Returns the tree of an expression."""
-    made: exp.Expr = parse(f"select {text} as made").expressions[0].unalias()
-    return made
-
-
 def shown(node: exp.Expr) -> str:
-    """Returns an expression or query as its author would write it."""
+    """Returns the text of an expression or query as its author would write it."""
+    return sql(as_author_writes(node))
+
+
+def as_author_writes(node: exp.Expr, alias: str = "") -> exp.Expr:
+    """Returns an expression or query of a plan as its author would write it, without the alias of its only relation.
+
+    >>> sql(as_author_writes(parse("select max(`own`.`v`)").selects[0], "own"))
+    'MAX(v)'
+    """
     holder = exp.Paren(this=node.copy())
-    clock = None
+    clock = shape(watermark())
     for each in list(holder.walk()):
         each.comments = None
         if isinstance(each, exp.Identifier):
@@ -69,28 +72,14 @@ def shown(node: exp.Expr) -> str:
             if is_generated(each.alias) or each.alias == "one_row":
                 each.set("alias", None)
         elif isinstance(each, exp.Column):
-            if is_generated(each.table):
+            if is_generated(each.table) or (alias and each.table == alias):
                 each.set("table", None)
             if each.name == RANK:
                 each.set("this", exp.to_identifier("rank"))
         elif isinstance(each, exp.Coalesce):
-            clock = clock or sql(parse(f"select {WATERMARK}").expressions[0])
-            if sql(each) == clock:
+            if shape(each) == clock:
                 each.replace(exp.CurrentTimestamp())
-    return sql(holder.this)
-
-
-def as_author_writes(text: str, alias: str = "") -> str:
-    """Returns an expression of a plan as its author would write it, without the alias of its only relation.
-
-    >>> as_author_writes("max(`own`.`v`)", "own")
-    'MAX(v)'
-    """
-    node = expression(text)
-    for column in every(node, exp.Column):
-        if alias and column.table == alias:
-            column.set("table", None)
-    return shown(node)
+    return holder.this
 
 
 def relation(name: str) -> str:
@@ -152,7 +141,7 @@ _LIFTED = ("__aggregate_", "__key_")
 def lifted_expressions(select: exp.Query) -> Expressions:
     """Returns column whose name begins with `_LIFTED` → the author's expression in it."""
     made = (item for item in select.selects if isinstance(item, exp.Alias))
-    return {item.alias: shown(item.this) for item in made if item.alias.startswith(_LIFTED)}
+    return {item.alias: as_author_writes(item.this) for item in made if item.alias.startswith(_LIFTED)}
 
 
 def _is_plain(item: exp.Expr) -> bool:
@@ -267,14 +256,14 @@ def written_spec(spec: _Spec) -> _Spec:
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
     return replace(
         spec,
-        keys=tuple(replace(each, sql=as_author_writes(each.sql, alias)) for each in spec.keys),
-        metrics=tuple(replace(each, sql=as_author_writes(each.sql, alias)) for each in spec.metrics),
+        keys=tuple(replace(each, expression=as_author_writes(each.expression, alias)) for each in spec.keys),
+        metrics=tuple(replace(each, call=as_author_writes(each.call, alias)) for each in spec.metrics),
     )
 
 
 def expressions_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> Expressions:
     """Returns the author's expression for each column of groups."""
-    return {key.name: key.sql for key in spec.keys} | {each.name: each.sql for each in spec.metrics}
+    return {key.name: key.expression for key in spec.keys} | {each.name: each.call for each in spec.metrics}
 
 
 def grouping_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> str:
@@ -293,7 +282,7 @@ def with_author_expressions(select: _Query, written: Expressions) -> _Query:
         select: the query; it isn't changed.
         written: the author's expression for each column.
 
-    >>> shown(with_author_expressions(parse("select n + 1 as m from groups"), {"n": "COUNT(*)"}))
+    >>> shown(with_author_expressions(parse("select n + 1 as m from groups"), {"n": exp.Count(this=exp.Star())}))
     'SELECT COUNT(*) + 1 AS m FROM groups'
     """
     if not written:
@@ -303,8 +292,8 @@ def with_author_expressions(select: _Query, written: Expressions) -> _Query:
     source = made.args.get("from_") or made.args.get("from")
     inside = set(map(id, every(source, exp.Column))) if source else set()
     for column in list(every(made, exp.Column)):
-        if id(column) not in inside and (text := written.get(column.name)) is not None:
-            node: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
+        if id(column) not in inside and (node := written.get(column.name)) is not None:
+            node = node.copy()
             plain = (
                 isinstance(node, exp.Column | exp.Func)
                 or column.parent is made

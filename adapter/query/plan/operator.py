@@ -18,7 +18,7 @@ from sqlglot import exp
 from ..program import Lookup, Rows, StatePart, Step
 from ..sql.dialect import sql
 from ..windows.emission import Emission
-from .author_text import lifted_expressions, with_author_expressions
+from .author_text import Expressions, lifted_expressions, with_author_expressions
 from .explanation import (
     ALL_BOUNDED,
     APPEND,
@@ -155,7 +155,7 @@ class Operator(ABC):
         """Returns what `explain` prints of it; None if it passes rows on without computing anything."""
 
     @property
-    def expressions(self) -> Mapping[str, str]:
+    def expressions(self) -> Expressions:
         """Returns column with a generated name → the author's expression that it holds."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
@@ -243,7 +243,7 @@ class QueryOperator(PrintedOperator):
         return text_lineage(type(self).__name__, self.tree, below)
 
     @property
-    def expressions(self) -> Mapping[str, str]:
+    def expressions(self) -> Expressions:
         """Returns column with a generated name → the author's expression that the query computes."""
         return lifted_expressions(self.as_written(self.query))
 

@@ -24,7 +24,7 @@ from sqlglot import exp
 from ..frontend.source_text import without_names
 from ..normalize.conditions import is_repeatable
 from ..sql.clauses import conjuncts, filters, first_aggregate, joined, passes_columns, relations
-from ..sql.dialect import DIALECT, canonical
+from ..sql.dialect import canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -298,25 +298,21 @@ def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
     return False
 
 
-def canonical_text(text: str, aliases: Sequence[str]) -> str:
+def canonical_over(node: exp.Expr, aliases: Sequence[str]) -> str:
     """Returns the canonical text of an expression, with its relations named by position.
 
-    >>> canonical_text("upper(a.k)", ("b", "a")), canonical_text("upper(a.k)", ("a",))
+    >>> from ..sql.dialect import parse
+    >>> (key,) = parse("select upper(a.k)").selects
+    >>> canonical_over(key, ("b", "a")), canonical_over(key, ("a",))
     ('UPPER(__1.k)', 'UPPER(k)')
     """
     places = {alias.lower(): number for number, alias in enumerate(aliases)}
-    holder = exp.Paren(this=expression(text))
+    holder = exp.Paren(this=node.copy())
     for each in every(holder, exp.Column):
         if each.table.lower() in places:
             place = exp.to_identifier(f"__{places[each.table.lower()]}")
             each.set("table", place if len(places) > 1 else None)
     return canonical(holder.this)
-
-
-def expression(text: str) -> exp.Expr:
-    """Returns the tree of an expression."""
-    made: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
-    return made
 
 
 def lineage_over(kind: str, query: exp.Select, below: Sequence[Lineage]) -> Lineage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -14,6 +14,7 @@ from ..sql.clauses import joined, over_clauses
 from ..sql.dialect import function_name
 from ..sql.nodes import every
 from .author_text import (
+    Expressions,
     clauses,
     grouped_by,
     is_generated,
@@ -58,7 +59,7 @@ class Summary:
     ('TopN', 'first 2 places by v per k, ties included; WHERE r <= 2')
     """
 
-    written: Mapping[str, str] = field(default_factory=dict)
+    written: Expressions = field(default_factory=dict)
     """The author's expressions for columns of the first input."""
     inputs: Collection[str] = ()
     """Names of the streams and windows' results that a query reads, in addition to an operator's inputs."""

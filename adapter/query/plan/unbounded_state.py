@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..aggregates.model import Key
 from ..sql import intervals
-from ..sql.dialect import DIALECT, sql
+from ..sql.dialect import sql
 from ..sql.nodes import every
 from .operator import UnboundedState
 
 
-def names_of(key: Key, select: exp.Select) -> tuple[str, ...]:
+def names_of(key: exp.Expr, select: exp.Select) -> tuple[str, ...]:
     """Returns a key's names in a query: its alias (empty if it has none), then the columns that it is computed from."""
-    node: exp.Expr = exp.maybe_parse(key.sql, dialect=DIALECT)
-    aliases = [
+    text = sql(key).lower()
+    aliases = (
         item.alias.lower()
         for item in select.expressions
-        if isinstance(item, exp.Alias) and sql(item.this).lower() == sql(node).lower()
-    ]
-    columns = list(dict.fromkeys(column.name.lower() for column in every(node, exp.Column)))
-    return ((aliases or [""])[0], *columns)
+        if isinstance(item, exp.Alias) and sql(item.this).lower() == text
+    )
+    return (next(aliases, ""), *dict.fromkeys(column.name.lower() for column in every(key, exp.Column)))
 
 
-def columns_to_name(key: Key, select: exp.Select) -> set[str]:
+def columns_to_name(key: exp.Expr, select: exp.Select) -> set[str]:
     """Returns the columns of a key that ``constant_domains`` has to name to bound its set of values."""
     alias, *columns = names_of(key, select)
     # Spark's name of a computed column is no identifier.

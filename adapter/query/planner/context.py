@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..aggregates.model import Key
 from ..frontend import hints
 from ..frontend.streams import Streams
 from ..normalize import event_clock
@@ -16,7 +15,6 @@ from ..normalize.names import ctes
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
-from ..sql.dialect import sql
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import shape
@@ -131,8 +129,7 @@ class Planner(ABC):
     def fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
         """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
         return all(
-            is_finite(key, select) or self.is_covered(unbounded_state.names_of(Key("", sql(key)), select))
-            for key in keys
+            is_finite(key, select) or self.is_covered(unbounded_state.names_of(key, select)) for key in keys
         )
 
     def is_covered(self, names: tuple[str, ...]) -> bool:

@@ -20,7 +20,7 @@ from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.relations.grouped import GroupedRows
 from ..sql.clauses import output_column_of, over_clauses
-from ..sql.dialect import DIALECT, canonical, parse, sql, unqualified
+from ..sql.dialect import canonical, parse, sql, unqualified
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import every
@@ -126,7 +126,7 @@ def _recomputed_groups(
         after = f"; or select {listed}, too, to identify a group's row" if lacks_keys else ""
         refuse_nondeterministic(select, key_columns, why, f"{reason}, and ", after)
         refuse_static_tables(select, template)
-    keys = tuple(sql(key) for key in in_all)
+    keys = tuple(key.copy() for key in in_all)
     growth = None
     if not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
@@ -148,7 +148,7 @@ def _recomputed_groups(
     )
     if is_replaced and isinstance(groups, Recompute) and not groups.ends:
         # The state has the rows by key, independent of the aggregates.
-        name = f"groups_{digest(groups.inputs[0].name, *keys)}"
+        name = f"groups_{digest(groups.inputs[0].name, *map(sql, keys))}"
         return planner.add(replace(groups, name=name, shown=tuple(map(str, shown))))
     return groups
 
@@ -257,10 +257,10 @@ def _aggregate(
 
 def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
     """Returns what the number of groups grows with; None if their keys have few values."""
-    growing = [key for key in keys if not is_finite(exp.maybe_parse(key.sql, dialect=DIALECT), select)]
+    growing = [key.expression for key in keys if not is_finite(key.expression, select)]
     if all(planner.is_covered(unbounded_state.names_of(key, select)) for key in growing):
         return None
     return UnboundedState(
-        f"something for every value of {', '.join(key.sql for key in growing)}",
+        f"something for every value of {', '.join(map(sql, growing))}",
         frozenset().union(*(unbounded_state.columns_to_name(key, select) for key in growing)),
     )

@@ -258,7 +258,7 @@ def _plan_inner_join(planner: Planner, made: _Joined) -> Operator:
 def _recomputed_join(
     planner: Planner,
     made: _Joined,
-    partitions: tuple[tuple[str, ...], ...],
+    partitions: tuple[tuple[exp.Expr, ...], ...],
     until: Mapping[str, Until] | None,
 ) -> Operator:
     """Plans an outer, semi or anti join, or one with subqueries, which is recomputed.

@@ -139,7 +139,7 @@ def _ranked_or_recomputed(
             name="recompute",
             query=template,
             inputs=inputs,
-            keys=(tuple(map(sql, common)),),
+            keys=(tuple(each.copy() for each in common),),
             aliases=(source.alias,),
             label="OVER",
             unique=unique,
@@ -155,7 +155,7 @@ def _top_rows(template: exp.Select, last: int) -> TopRows:
     """Returns the rows that a ranking needs of append-only input: the first `last` of them."""
     (placed,) = over_clauses(template)
     where = template.args.get("where")
-    return TopRows(sql(placed), last, sql(where.this) if where else None)
+    return TopRows(placed.copy(), last, where.this.copy() if where else None)
 
 
 def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str) -> UnboundedState:

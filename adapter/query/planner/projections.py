@@ -60,24 +60,25 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
             f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and "
             "the operators above would forget them before they leave; make it at least as long."
         )
-    return _add_temporal_filter(planner, below, stays, sql(test))
+    return _add_temporal_filter(planner, below, stays, test.copy())
 
 
-def _add_temporal_filter(planner: Planner, rows: Operator, stays: int, test: str) -> Operator:
+def _add_temporal_filter(planner: Planner, rows: Operator, stays: int, test: exp.Expr) -> Operator:
     """Adds a `TemporalFilter`.
 
     Args:
         planner: planner of the tree.
         rows: the rows to filter, each with its event time in a hidden column.
         stays: microseconds of event time for which a row stays in the result.
-        test: text of the predicate.
+        test: the predicate, in no other tree.
     """
     return planner.add(
         TemporalFilter(
             name=f"recent_{digest(rows.name, str(stays))}",
             inputs=(rows,),
             lasts=stays,
-            label=test,
+            label=sql(test),
+            test=test,
         )
     )
 
@@ -93,7 +94,7 @@ def _move_filter_above(
     time = exp.column(TIME_OF_ROW, table=source.alias, quoted=True)
     made.append("expressions", exp.alias_(time, TIME_OF_ROW, quoted=True))
     instead = [replace(each, operator=rows) if each is source else each for each in read]
-    return _add_temporal_filter(planner, plan_projection(planner, made, instead), below.lasts, below.label)
+    return _add_temporal_filter(planner, plan_projection(planner, made, instead), below.lasts, below.test)
 
 
 def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromItem]) -> Operator:

@@ -15,14 +15,14 @@ from ..plan import column_origins
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
-from ..sql.dialect import DIALECT, canonical
+from ..sql.dialect import canonical
 from ..sql.names import digest
 from ..sql.nodes import holds
 from .context import Planner
 
 
 def ends_among(
-    partitions: Sequence[Sequence[str]], aliases: Sequence[str], relations: Sequence[Relation]
+    partitions: Sequence[Sequence[exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
     """Returns the window end columns of relations, if these are among the partition keys of all; empty
     otherwise."""
@@ -30,10 +30,9 @@ def ends_among(
     if None in ends or len(partitions) != len(relations):
         return ()
     for place in range(min(map(len, partitions))):
-        parsed: list[exp.Expr] = [exp.maybe_parse(each[place], dialect=DIALECT) for each in partitions]
         if all(
-            column_origins.value_of_column(node, alias, {str(end): "end"})
-            for node, alias, end in zip(parsed, aliases, ends, strict=True)
+            column_origins.value_of_column(keys[place], alias, {str(end): "end"})
+            for keys, alias, end in zip(partitions, aliases, ends, strict=True)
         ):
             return tuple(map(str, ends))
     return ()

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from ..aggregates.model import Key
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
@@ -19,7 +18,7 @@ from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_end
 from ..sql.clauses import output_names, over_clauses
-from ..sql.dialect import parse_select, sql
+from ..sql.dialect import parse_select
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from .closing import without_open_windows
@@ -157,7 +156,7 @@ def _selects(node: exp.Expr) -> list[exp.Select] | None:
 
 def _has_few_values(planner: Planner, item: exp.Expr, select: exp.Select) -> bool:
     """Whether the set of a column's values doesn't grow, by its expression or by constant_domains."""
-    alias, *columns = unbounded_state.names_of(Key("", sql(item.unalias())), select)
+    alias, *columns = unbounded_state.names_of(item.unalias(), select)
     is_named = alias in planner.domains or bool(columns)
     return is_finite(item, select) or (is_named and planner.is_covered((alias, *columns)))
 
@@ -166,7 +165,7 @@ def _columns_to_name(selects: Sequence[exp.Select]) -> frozenset[str]:
     """Returns the columns that constant_domains has to name, so that the set of different rows doesn't grow."""
     items = [(item, select) for select in selects for item in select.expressions]
     names = (
-        unbounded_state.columns_to_name(Key("", sql(item.unalias())), select)
+        unbounded_state.columns_to_name(item.unalias(), select)
         for item, select in items
         if not is_finite(item, select)
     )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ...util.quoting import quote
 from ..aggregates.model import WindowAggregateSpec
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
@@ -23,7 +22,7 @@ from ..plan.relations.windowed import RowsInWindows
 from ..plan.state import generations
 from ..sql.dialect import canonical, parse_select
 from ..sql.names import digest
-from ..sql.nodes import every, shape
+from ..sql.nodes import every, quoted_column, shape
 from ..windows import expansion
 from ..windows.windows import Window
 from .closing import with_late_rows_counted, without_open_windows
@@ -190,7 +189,7 @@ def _recomputed_windows(planner: Planner, below: Operator, window: Window, name:
     if not below.relation.repeatable and below.relation.changes:
         raise QueryError(f"{window} is over non-deterministic values.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
-    by = tuple(f"own.{quote(column)}" for column in window.partition_by)
+    by = tuple(quoted_column(column, "own") for column in window.partition_by)
     made = Recompute(
         name=name,
         inputs=(below,),

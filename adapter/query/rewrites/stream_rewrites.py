@@ -42,7 +42,6 @@ from ..sql.nodes import every
 from . import enum_distinct, enumerable, split_distinct, split_topn
 from .buckets import check_buckets
 from .grouped import has_distinct
-from .steps import expression
 
 ENUM_DISTINCT, SPLIT_DISTINCT, SPLIT_TOPN = "enum_distinct", "split_distinct", "split_topn"
 MOST_COLUMNS = 256
@@ -286,7 +285,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
             "With state_ttl each group expires on its own, and with enum_distinct groups share their distinct values; leave "
             "enum_distinct or state_ttl out."
         )
-    nodes = [(key.name, expression(key.sql)) for key in builder.keys]
+    nodes = [(key.name, key.expression) for key in builder.keys]
     found: list[tuple[str, exp.Expr, Sequence[exp.Expr]]] = []
     for name, node in nodes:
         values = enumerable.values(select, node)

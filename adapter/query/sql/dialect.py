@@ -312,6 +312,11 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
         tree = tree.this
     for node in every(tree, exp.Expr):
         node._meta = None  # positions of names in the text, which every copy of the tree would copy
+        if isinstance(node, exp.Order) and node.this is not None:
+            raise QueryError(
+                f"'{node.sql(DIALECT)}' orders the values of a call, which Spark's SQL can't; collect them with what they "
+                "are ordered by, as in array_sort(collect_list(struct(ts, v)))."
+            )
     return tree
 
 

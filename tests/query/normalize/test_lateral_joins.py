@@ -101,8 +101,3 @@ def test_natural_joins_of_what_a_session_knows() -> None:
 def test_a_percentage_is_no_number_of_rows() -> None:
     with pytest.raises(QueryError, match="sets no upper bound"):
         plan(f"select k from {S_} order by k limit 60 percent")
-
-
-def test_what_is_no_sql_of_sparks_is_named() -> None:
-    with pytest.raises(QueryError, match="something that isn't Spark's SQL"):
-        plan(f"select min_by(k, v order by ts) as m from {S_}")

@@ -56,6 +56,22 @@ def test_operators_on_bits_have_the_precedence_of_sparks(text: str, printed: str
     assert sql(parse(f"select {text} from t")) == f"SELECT {printed} FROM t"
 
 
+@pytest.mark.parametrize(
+    "call", ["min_by(k, v order by ts)", "collect_list(v order by ts)", "first(v order by ts)"]
+)
+def test_an_order_of_the_values_of_a_call_is_refused(call: str) -> None:
+    """sqlglot prints some of them without their order."""
+    with pytest.raises(QueryError, match=r"'v ORDER BY ts' orders the values of a call"):
+        parse(f"select {call} as m from t")
+
+
+@pytest.mark.parametrize(
+    "call", ["LISTAGG(v, ',') WITHIN GROUP (ORDER BY ts)", "FIRST(v) OVER (ORDER BY ts)"]
+)
+def test_an_order_of_spark_stays(call: str) -> None:
+    assert sql(parse(f"select {call} from t")) == f"SELECT {call} FROM t"
+
+
 def test_a_text_of_operators_is_joined_before_it_is_added() -> None:
     (item,) = parse("select a || b + 1 from t").expressions
     assert isinstance(item, exp.Add) and isinstance(item.this, exp.DPipe)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -13,11 +13,11 @@ from ...aggregates.model import GroupAggregateSpec
 from ...program import Rows, Step, now
 from ...sql import intervals
 from ...sql.names import digest
-from ..author_text import expressions_of, grouping_of, written_spec
+from ..author_text import Expressions, expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
 from ..lineage import Lineage, UnknownLineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, with_inputs
-from ..query_lineage import expression, read_input
+from ..query_lineage import read_input
 from ..query_summary import rows_suffix, tables
 from ..relation import WEIGHT, Relation
 from ..relations.grouped import GroupedRows
@@ -74,7 +74,7 @@ class GroupAggregate(ExpiringOperator):
             raise UnknownLineage(self.name)
         read = read_input(spec.written, {input_name(0): rows_below})
         definition = [
-            sorted((key.name, read.expression_digest(expression(key.sql))) for key in spec.keys),
+            sorted((key.name, read.expression_digest(key.expression)) for key in spec.keys),
             spec.grouping_sets,
             spec.signed,
             [rows_below.column(name) for name in self.ends],
@@ -86,8 +86,7 @@ class GroupAggregate(ExpiringOperator):
         if spec.grouping_sets is not None:
             columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in spec.keys])
         columns |= {
-            each.name: digest(rows, "aggregate", read.expression_digest(expression(each.sql)))
-            for each in spec.metrics
+            each.name: digest(rows, "aggregate", read.expression_digest(each.call)) for each in spec.metrics
         }
         return Lineage(rows, tuple(columns.items()))
 
@@ -155,7 +154,7 @@ class GroupAggregate(ExpiringOperator):
         )
 
     @property
-    def expressions(self) -> Mapping[str, str]:
+    def expressions(self) -> Expressions:
         """Returns the author's keys and aggregates."""
         return expressions_of(self._written)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from sqlglot import exp
+
 from ..explanation import ALL_BOUNDED, AS_ITS_INPUT, WINDOW_END, Context, Explanation
 from ..join_sides import states_of_sides
 from ..lineage import Lineage
@@ -115,7 +117,7 @@ class Join(QueryOperator, ExpiringOperator):
             return BufferedRows(each, ttl, ends=end)
         of_window = [] if end is None else ["until", end]
         each_row = Partitions("_".join(["rows", each.name, *of_window]), 1, ttl)
-        stored = BufferedRows(each, ttl, each_row, (ROW,), ends=end)
+        stored = BufferedRows(each, ttl, each_row, (exp.column(ROW),), ends=end)
         if stored.part not in wiring.parts:
             keys = f"select distinct {ROW} as {each_row.names[0]} from (\n{stored.change()}\n)"
             wiring.steps += each_row.steps(keys, [stored])

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sqlglot import exp
+
 from ....util.quoting import quote
 from ...program import Step, now
+from ...sql.dialect import sql
 from ...windows.windows import Window
-from ..author_text import aggregates, as_author_writes, keys, shown
+from ..author_text import aggregates, keys, shown
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
 from ..operator import ExpiringOperator, QueryOperator, ResultSteps, Until, Wiring, keeps_rows, with_inputs
-from ..query_lineage import canonical_text
+from ..query_lineage import canonical_over
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
@@ -39,8 +42,8 @@ class Recompute(QueryOperator, ExpiringOperator):
         "WindowTableFunction",
     )
 
-    keys: tuple[tuple[str, ...], ...]
-    """Per input, SQL of its partition keys, over its alias; empty if everything is recomputed."""
+    keys: tuple[tuple[exp.Expr, ...], ...]
+    """Per input, its partition keys, over its alias; empty if everything is recomputed."""
     aliases: tuple[str, ...]
     """Alias of each input."""
     unique: tuple[frozenset[str], ...] = ()
@@ -103,7 +106,7 @@ class Recompute(QueryOperator, ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text, its partitions and the rows that a ranking needs."""
-        also: list[object] = [canonical_text(key, self.aliases) for keys in self.keys for key in keys]
+        also: list[object] = [canonical_over(key, self.aliases) for keys in self.keys for key in keys]
         if self.top is not None:
             also += ["top", self.top.rows]
         return text_lineage("Recompute", self.tree, below, *also)
@@ -158,7 +161,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         calls = aggregates(self.query) if is_grouped else []
         computing = Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
         if not self.is_whole:
-            by = tuple(map(as_author_writes, next(keys for keys in self.keys if keys)))
+            by = tuple(map(shown, next(keys for keys in self.keys if keys)))
             cost = "reads the kept rows of each partition that changed, and what they gave before"
             computing = Computing(PARTITIONS, by, cost)
         if self.ends or clears is None:
@@ -255,7 +258,7 @@ class Recompute(QueryOperator, ExpiringOperator):
                 partitions.ttl if is_result else None, f"select true as anything from {first.name}"
             )
         sides = [
-            f"select {', '.join(f'{key} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
+            f"select {', '.join(f'{sql(key)} as {name}' for key, name in zip(keys, partitions.names, strict=True))} "
             f"from {each.name} as {quote(alias)}"
             for each, keys, alias in zip(self.inputs, self.keys, self.aliases, strict=True)
         ]

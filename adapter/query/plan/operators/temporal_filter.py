@@ -18,7 +18,7 @@ from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql import intervals
 from ...sql.intervals import MINUTE
 from ...sql.names import digest
-from ..author_text import expression, shown
+from ..author_text import shown
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
@@ -41,6 +41,8 @@ class TemporalFilter(Operator):
 
     lasts: int
     """Microseconds of event time for which a row stays in the result."""
+    test: exp.Expr
+    """The predicate. Callers must not change it."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties of its input's rows, which are now retracted, at a time that no column has."""
@@ -68,14 +70,13 @@ class TemporalFilter(Operator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its predicate, and the watermark at which a row leaves."""
-        condition = expression(self.label)
-        length = self.lasts - isinstance(condition, exp.GTE | exp.LTE)
+        length = self.lasts - isinstance(self.test, exp.GTE | exp.LTE)
         sign = "−" if length > 0 else "+"
         bounds = ["watermark" if not length else f"watermark {sign} {intervals.format(abs(length))}"]
         bounds += filter(None, [context.ttl_after("it came")])
         return self.explanation(
             context,
-            shown(condition),
+            shown(self.test),
             state=context.states({}, ("a row for which it holds", ", or ".join(bounds))),
             notes=("A row leaves the result when the watermark has passed it by that much.",),
         )

@@ -15,6 +15,7 @@ from ...sql.nodes import copied, every
 from ...windows.emission import FINAL, Emission
 from ...windows.expansion import WINDOW_COLUMNS
 from ..author_text import (
+    Expressions,
     clauses,
     expressions_of,
     grouping_of,
@@ -125,6 +126,6 @@ class WindowAggregate(WindowOperator):
         return with_author_expressions(self.spec.output, expressions_of(written_spec(self.spec)))
 
     @property
-    def expressions(self) -> Mapping[str, str]:
+    def expressions(self) -> Expressions:
         """Returns output column → the author's expression, for columns that pass one to a query above."""
         return lifted_expressions(self._output)

@@ -16,6 +16,7 @@ from ...sql.dialect import sql
 from ...sql.names import digest, windows_renamed
 from ...sql.nodes import copied, every
 from ...windows.windows import Window
+from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
 from ..operator import Operator, Wiring, in_order, ttl_over
@@ -172,9 +173,9 @@ class WindowResults(Operator):
         return found
 
     @property
-    def expressions(self) -> Mapping[str, str]:
+    def expressions(self) -> Expressions:
         """Returns the expressions of its windows, by column."""
-        return {name: text for each in self.inputs for name, text in each.expressions.items()}
+        return {name: node for each in self.inputs for name, node in each.expressions.items()}
 
 
 def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:

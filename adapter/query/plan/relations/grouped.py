@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlglot import exp
-
 from ...aggregates.model import Key
-from ...sql.dialect import DIALECT
 from ..column_origins import column_of
 from ..relation import Relation
 
@@ -58,7 +55,7 @@ class GroupedRows:
     def _keys_by_column(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for key in self.keys:
-            column = column_of(exp.maybe_parse(key.sql, dialect=DIALECT), self.alias)
+            column = column_of(key.expression, self.alias)
             if column is not None and all(key.name in members for members in self.sets or ()):
                 found.setdefault(column, key.name.lower())
         return found

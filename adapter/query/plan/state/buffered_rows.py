@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
 
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, now
+from ...sql.dialect import sql
 from ...sql.names import digest
 from ..operator import Operator
 from ..relation import WEIGHT
@@ -81,7 +85,7 @@ class BufferedRows:
     Args:
         ttl: microseconds of event time after which idle state expires; None for never.
         partitions: partitions of the rows. Without any, each row expires on its own under a TTL.
-        keys: SQL of the partition's columns, over `alias`.
+        keys: the partition's columns, over `alias`.
         alias: alias of the rows.
         top: limits the rows to the first N; None for all rows.
         busy: see `Recompute.busy`.
@@ -95,7 +99,7 @@ class BufferedRows:
     operator: Operator
     ttl: int | None
     partitions: Partitions | None = None
-    keys: tuple[str, ...] = ()
+    keys: tuple[exp.Expr, ...] = ()
     alias: str = "own"
     top: TopRows | None = None
     busy: str | None = None
@@ -105,14 +109,18 @@ class BufferedRows:
     stays: bool = False
     holds: bool = False
 
-    @property
+    @cached_property
     def part(self) -> str:
         """Name of the state table."""
-        identity = [] if self._expiring_partitions is None else [self._expiring_partitions.owner, *self.keys]
+        identity: list[str] = []
+        if self._expiring_partitions is not None:
+            identity = [self._expiring_partitions.owner, *map(sql, self.keys)]
         identity += [] if self.ends is None else ["until", self.ends]
         if self._expiring_partitions is None and self.busy is not None and self.ttl is not None:
             identity += ["until", self.busy]
-        ranking = [] if self.top is None else [self.top.place, str(self.top.rows), str(self.top.where)]
+        ranking: list[str] = []
+        if self.top is not None:
+            ranking = [sql(self.top.place), str(self.top.rows), str(self.top.where and sql(self.top.where))]
         return f"rows_{digest(self.operator.name, *identity, '/', *ranking)}"
 
     @property
@@ -150,7 +158,7 @@ class BufferedRows:
     def _with_keys(self, rows: str, also: Sequence[str] = ()) -> str:
         if self.partitions is None or not self.keys:
             return rows
-        keys = [f"{key} as {name}" for key, name in zip(self.keys, self.partitions.names, strict=True)]
+        keys = [f"{sql(key)} as {name}" for key, name in zip(self.keys, self.partitions.names, strict=True)]
         columns = ", ".join([ROW, TIMES, *also])
         return (
             f"select {columns}, {', '.join(keys)}\n"
@@ -314,10 +322,10 @@ class BufferedRows:
     def _first(self, rows: str, also: str) -> str:
         """Returns the append-only rows that can still be among the first N, with the columns `also`."""
         assert self.top is not None
-        where = f"\nwhere {self.top.where}" if self.top.where else ""
+        where = f"\nwhere {sql(self.top.where)}" if self.top.where else ""
         listed = ", ".join(filter(None, [ROW, TIMES, also]))
         placed = (
-            f"select {listed}, {self.top.place} as __place\n"
+            f"select {listed}, {sql(self.top.place)} as __place\n"
             f"from (\nselect {ROW}.*, {listed} from (\n{rows}\n)\n) as {quote(self.alias)}{where}"
         )
         return f"select * from (\n{placed}\n) where __place <= {self.top.rows}"
@@ -401,8 +409,8 @@ def repeated(rows: str, changes: bool, apart: bool = False) -> str:
 class TopRows:
     """The only rows of an append-only input that a ranking needs."""
 
-    place: str
-    """The rank's SQL, over the input's alias."""
+    place: exp.Expr
+    """The rank, over the input's alias."""
     rows: int
-    where: str | None
+    where: exp.Expr | None
     """Condition that rows must meet to be ranked."""

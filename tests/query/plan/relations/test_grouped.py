@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from dbt.adapters.spark_streaming.query.aggregates.model import Key
 from dbt.adapters.spark_streaming.query.plan.relation import Relation
 from dbt.adapters.spark_streaming.query.plan.relations.grouped import GroupedRows
 
-KEYS = (Key("k", "s.k"), Key("at", "window_end"), Key("day", "date(s.ts)"))
+KEYS = (
+    Key("k", exp.column("k", "s")),
+    Key("at", exp.column("window_end")),
+    Key("day", exp.func("date", exp.column("ts", "s"))),
+)
 OPEN = Relation(open_until="window_end", open_for=5, event_time="ts", delays={"window_end": 5}, bounded=True)
 
 
@@ -34,10 +40,14 @@ def test_a_key_that_a_grouping_set_lacks_may_be_null() -> None:
 
 
 def test_columns_of_other_relations_do_not_count() -> None:
-    assert GroupedRows([Key("at", "t.window_end")], None, "s", OPEN).relation.open_until is None
+    assert (
+        GroupedRows([Key("at", exp.column("window_end", "t"))], None, "s", OPEN).relation.open_until is None
+    )
 
 
 def test_rows_that_expire_with_windows_are_grouped_by_their_end() -> None:
     below = Relation(True, ends="end", in_time=frozenset({"end", "time"}))
-    found = GroupedRows([Key("e", "end"), Key("t", "s.time")], None, "s", below).relation
+    found = GroupedRows(
+        [Key("e", exp.column("end")), Key("t", exp.column("time", "s"))], None, "s", below
+    ).relation
     assert (found.ends, found.in_time) == ("e", frozenset({"e", "t"}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
+from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
 from dbt.adapters.spark_streaming.query.aggregates.model import Metric
@@ -43,7 +44,12 @@ DOUBLE = Types("double", "double", "double", "double")
     ],
 )
 def test_only_floating_point_depends_on_the_order(function: str, types: Types | None, inexact: bool) -> None:
-    assert is_inexact(Metric("m", function, ("n",), None, None, f"{function}(n)", types=types)) is inexact
+    assert (
+        is_inexact(
+            Metric("m", function, ("n",), None, None, exp.func(function, exp.column("n")), types=types)
+        )
+        is inexact
+    )
 
 
 def _tree(last_output: str | None = None, results: ResultTimes | None = None) -> Signature:
