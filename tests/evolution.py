@@ -11,13 +11,13 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
 from dbt.adapters.spark_streaming.stream.run.recovery import query_problem
 
 KNOWN = {"clicks": Known("ts"), "orders": Known("ts")}
@@ -275,7 +275,7 @@ def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None
 
 def signed(program: Program, had: Signature | None = None) -> Signature:
     """The signature of a program; `had`: that of its state, which says what is called how."""
-    program = called(program, names_of(had or Signature(), program))
+    program = with_names_of(had or Signature(), program)
     upsert = program.upsert
     return replace(
         program.signature,

@@ -29,7 +29,7 @@ from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.planner import plan_query, upsert_keys
-from ..query.program import OperatorNames, Program, StreamInput, needs_time, with_texts
+from ..query.program import NEW_STATE, OperatorNames, Program, StateNames, StreamInput, needs_time, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals
 from ..query.sql.functions import QueryRunner
@@ -224,8 +224,11 @@ def query_runner(environment: Environment) -> QueryRunner:
     return ask
 
 
-def program(node: Mapping[str, Any], planned: Plan) -> Program:
+def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STATE) -> Program:
     """Returns the program of a planned model, with the model's configs.
+
+    Args:
+        names: names of state tables, groups and windows in the state.
 
     Raises:
         QueryError: a config is wrong, or requires what the query can't give. The message names the model.
@@ -234,16 +237,17 @@ def program(node: Mapping[str, Any], planned: Plan) -> Program:
     with errors_with_model_name(node):
         interval(settings, planned)
         planned = _with_unique_key(planned, settings)
-        result = generate.program(planned, settings.emission, settings.upsert, settings.state_ttl)
+        result = generate.program(planned, settings.emission, settings.upsert, settings.state_ttl, names)
         if not needs_time(result):
             result = replace(result, inputs=tuple(replace(each, needs_time=False) for each in result.inputs))
         result = replace(
             result,
             operators=cache(partial(_operators, node, planned, result, settings)),
             open_windows=tuple(
-                each.window_steps(settings.emission).open_windows()
+                each.window_steps(settings.emission, names).open_windows()
                 for each in planned.dataflow.window_operators
             ),
+            named=partial(program, node, planned),
         )
         if not settings.allow_recompute and result.upsert is not None and result.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
@@ -279,6 +283,7 @@ def operator_tree(
         domains=own_names.marked_columns(settings.constant_domains, planned.taken),
         watermark=settings.watermark,
         changelog=settings.changelog,
+        names=program.signature.names,
     )
     tree = build.tree(_with_unique_key(planned, settings), program, context)
     shown: Explanation = with_texts(tree, lambda text: as_written(unmarked(text)))

@@ -26,11 +26,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from ..util.quoting import quote
 from .state_signature import Fingerprints, RowKey, Signature
 
+StateNames: TypeAlias = Mapping[str, str]
+"""Name of a state table, of groups or of windows in a new state → their name in this state, if it is another one."""
+NEW_STATE: StateNames = MappingProxyType({})
 EXPIRES_AT, STEP = "expires_at", "step"
 """Columns of the state: when a row expires, and the micro-batch that wrote it."""
 TABLE_BEFORE = "table_before"
@@ -446,6 +450,8 @@ class Program:
     """Returns a program for a micro-batch without input that rebuilds what it can from the rest of the state
     (rankings of groups; in a tree of operators everything above the named groups) and emits the full result.
     None if nothing can be rebuilt."""
+    named: Callable[[StateNames], Program] | None = field(default=None, compare=False, repr=False)
+    """Returns the program for a state with these names. None if it wasn't planned from a query."""
 
     @property
     def keeps_state(self) -> bool:
@@ -490,43 +496,11 @@ def needs_time(program: Program) -> bool:
     )
 
 
-def called(program: Program, names: Mapping[str, str]) -> Program:
-    """Returns the program with its state tables and groups renamed.
-
-    Args:
-        names: new names by old name. The old names occur in the texts only as names of state tables and
-            groups.
-
-    >>> state = StatePart("rows_1a2b", "select a from step", "select rows_1a2b_row from state where part = 'rows_1a2b'")
-    >>> from .state_signature import TreeState
-    >>> tree = TreeState(parts={"join_1": ("rows_1a2b",)})
-    >>> made = called(Program((), (state,), "", None, signature=Signature(tree=tree)), {"rows_1a2b": "rows_3c4d"})
-    >>> made.parts[0].fold, made.signature.tree.parts
-    ("select rows_3c4d_row from state where part = 'rows_3c4d'", {'join_1': ('rows_3c4d',)})
-    """
-    if not names:
-        return program
-    listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    pattern = re.compile(rf"(?:{listed})(?![0-9a-f])")
-    own = {name: each for each, name in names.items()}
-
-    def text(value: str) -> str:
-        return pattern.sub(lambda found: names[found.group()], value)
-
-    made = with_texts(program, text)
-    # Callers name groups as in the state.
-    remake = program.remake
-    if remake is None:
-        return made
-    return replace(made, remake=lambda groups: called(remake([own.get(n, n) for n in groups]), names))
-
-
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Returns a copy of a program, or of any nesting of dataclasses, tuples and dictionaries, with its texts
     replaced.
 
     Args:
-        value: the nesting. Results of functions in it are changed too.
         change: returns the new text.
     """
 
@@ -541,6 +515,4 @@ def with_texts(value: Any, change: Callable[[str], str]) -> Any:
             each.name: with_texts(getattr(value, each.name), change) for each in fields(value) if each.init
         }
         return replace(value, **made)
-    if callable(value) and not isinstance(value, type):
-        return lambda *arguments: with_texts(value(*arguments), change)
     return value

@@ -144,14 +144,6 @@ class GroupState:
 
 
 @dataclass(frozen=True)
-class SingleState:
-    """The only stateful operator of a tree, independent of its input."""
-
-    name: str = ""
-    by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class TreeState:
     """A tree of operators."""
 
@@ -164,7 +156,9 @@ class TreeState:
     """N of each ranking."""
     append_only_rankings: tuple[str, ...] = ()
     """State tables of rankings over rows that are never retracted."""
-    single: SingleState | None = None
+    single_by: tuple[str, ...] | None = None
+    """If the root is the only stateful operator, what it groups or ranks by, independent of its input; None for other trees.
+    """
     can_rebuild: bool = False
     """Whether operators can be rebuilt from the state below them."""
     rebuilds_table: bool = False
@@ -180,6 +174,11 @@ class TreeState:
     def all_parts(self) -> set[str]:
         """All state tables of operators."""
         return {part for listed in self.parts.values() for part in listed}
+
+    @property
+    def root_name(self) -> str:
+        """Name of the root's groups, or of its state table."""
+        return next(iter(self.groups or self.parts[self.root]))
 
     @property
     def output_parts(self) -> set[str]:
@@ -253,14 +252,9 @@ class Signature:
     """Groups and rankings from which the operators above were last rebuilt. That rebuild may still be pending."""
 
     @property
-    def single(self) -> SingleState | None:
-        """The only stateful operator of a tree; None if the state is another one."""
-        return self.tree.single
-
-    @property
     def has_several_operators(self) -> bool:
         """Whether several operators have state, and not only windows."""
-        return bool(self.tree.operators) and self.tree.single is None
+        return bool(self.tree.operators) and self.tree.single_by is None
 
     @property
     def aggregates(self) -> dict[str, AggregateState]:

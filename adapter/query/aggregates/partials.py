@@ -52,10 +52,14 @@ def flag_columns(
 
 
 class Partials:
-    """State columns of a GROUP BY and the SQL over them that is independent of windows."""
+    """State columns of a GROUP BY and the SQL over them that is independent of windows.
 
-    def __init__(self, spec: WindowAggregateSpec | GroupAggregateSpec) -> None:
-        self.spec = spec
+    Args:
+        name: begins the names of its state tables.
+    """
+
+    def __init__(self, spec: WindowAggregateSpec | GroupAggregateSpec, name: str) -> None:
+        self.spec, self.name_in_state = spec, name
         self.metrics = [MetricColumns(metric) for metric in spec.metrics]
         self.plain = [metric for metric in self.metrics if metric.metric.distinct_set is None]
         self.stored_metrics = self.metrics
@@ -132,7 +136,7 @@ class Partials:
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _part(self, members: DistinctSet) -> str:
-        return f"{self.spec.name}_{members.name}"
+        return f"{self.name_in_state}_{members.name}"
 
     def _new_view(self, members: DistinctSet) -> str:
         return f"{self._part(members)}_new"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...util.quoting import shown_time
 from ..generation.generator import parts_and_rows
@@ -14,7 +14,7 @@ from ..plan.operator import Operator
 from ..plan.operators.changelog_normalize import ChangelogNormalize
 from ..plan.plan import Plan
 from ..plan.upserts import result_operator
-from ..program import Program, StatePart
+from ..program import Program, StateNames, StatePart
 from ..sql import intervals
 from ..sql.dialect import parse
 from ..sql.names import digest
@@ -32,6 +32,7 @@ class Settings:
     domains: Collection[str] = ()
     watermark: int = 0
     changelog: bool = False
+    names: StateNames = field(default_factory=dict)
 
 
 def tree(plan: Plan, program: Program, settings: Settings) -> Explanation:
@@ -46,9 +47,9 @@ class _Builder:
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
         flow = plan.dataflow
         self.columns = {part.name: _columns(part) for part in program.parts}
-        parts, rows_of = parts_and_rows(flow, settings.ttl)
+        parts, rows_of = parts_and_rows(flow, settings.ttl, settings.names)
         parts |= {
-            each.name: [part.name for part in each.window_steps(settings.emission).parts()]
+            each.name: [part.name for part in each.window_steps(settings.emission, settings.names).parts()]
             for each in flow.window_operators
         }
         self.context = Context(
@@ -57,6 +58,7 @@ class _Builder:
             emission=settings.emission,
             relations=_streams(plan, settings) | _external_tables(plan),
             rows_of=rows_of,
+            names=settings.names,
         )
         self.own_parts: dict[str, list[str]] = {}
         self.shared_parts: dict[str, list[str]] = {}
@@ -66,7 +68,7 @@ class _Builder:
             self.own_parts[each.name] = [part for part in names if part not in seen]
             self.shared_parts[each.name] = [part for part in names if part in seen]
             seen.update(names)
-        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.state_names = {group.name: settings.names.get(name, name) for name, group in flow.groups.items()}
         self.upserts: dict[str, tuple[str, ...]] = {}
         """Name of an operator → key by which its rows replace others."""
         result = result_operator(flow)

@@ -26,7 +26,7 @@ from ..plan.plan import Plan
 from ..plan.state.window_steps import WindowSpec, WindowSteps
 from ..plan.window_operator import WindowOperator
 from ..planner.upsert_keys import upsert_of_windows
-from ..program import Item, Program, Rows, Step, StreamInput, reading
+from ..program import NEW_STATE, Item, Program, Rows, StateNames, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql
 from ..state_signature import Signature
@@ -37,26 +37,55 @@ from .results import can_be_rebuilt, result_of
 from .signature import signature
 
 
-def program(plan: Plan, emission: Emission = FINAL, upsert: bool = False, ttl: int | None = None) -> Program:
+def program(
+    plan: Plan,
+    emission: Emission = FINAL,
+    upsert: bool = False,
+    ttl: int | None = None,
+    names: StateNames = NEW_STATE,
+) -> Program:
     """Returns the program of one micro-batch of a plan.
 
     Args:
         emission: when results are emitted.
         upsert: whether rows replace those of the same key even if no result changes.
         ttl: microseconds until an idle key of a query without windows expires; None for never.
+        names: names of state tables, groups and windows in the state.
 
     Raises:
         QueryError: results would change, but nothing identifies their rows.
     """
-    with own_names.as_written():
-        return own_names.separate_names(_program(plan, emission, upsert, ttl), plan.taken)
+
+    def made(replayed: Collection[str] | None = None) -> Program:
+        with own_names.as_written():
+            found = _program(plan, emission, upsert, ttl, names, replayed)
+            return own_names.separate_names(found, plan.taken)
+
+    # Results of windows whose state has been dropped can't be emitted again.
+    can_remake = can_be_rebuilt(plan.dataflow) and not emission.changes
+    return replace(
+        made(), named=partial(program, plan, emission, upsert, ttl), remake=made if can_remake else None
+    )
 
 
-def _program(plan: Plan, emission: Emission, upsert: bool, ttl: int | None) -> Program:
-    signed, windows = signature(plan, ttl, emission), plan.dataflow.windows
+def _program(
+    plan: Plan,
+    emission: Emission,
+    upsert: bool,
+    ttl: int | None,
+    names: StateNames,
+    replayed: Collection[str] | None,
+) -> Program:
+    """Returns the program of one micro-batch.
+
+    Args:
+        replayed: groups and rankings of rows that are read from the state as if they were new, so that
+            everything above them is rebuilt; None if nothing is.
+    """
+    signed, windows = signature(plan, ttl, emission, names), plan.dataflow.windows
     replaces = emission.changes or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
-        return _stateful(plan, emission, replaces, ttl, signed)
+        return _stateful(plan, emission, replaces, ttl, signed, replayed)
     if windows is not None and replaces:
         upsert_of_windows(windows, (), emission)  # refuses
     return _stateless(plan, signed)
@@ -68,7 +97,7 @@ def _stateful(
     replaces: bool,
     ttl: int | None,
     signed: Signature,
-    replayed: Collection[str] | None = None,
+    replayed: Collection[str] | None,
 ) -> Program:
     """Returns the program of a tree of operators: windows first.
 
@@ -76,11 +105,9 @@ def _stateful(
         emission: when results of windows are emitted.
         replaces: whether results of windows replace those of the same key.
         ttl: microseconds until idle state expires; None for never.
-        replayed: groups and rankings of rows that are read from the state as if they were new, so that
-            everything above them is rebuilt; None if nothing is.
     """
     flow = plan.dataflow
-    made = Generator(flow, ttl, replayed or (), emission, plan.lookups)
+    made = Generator(flow, ttl, replayed or (), emission, plan.lookups, signed.names)
     items = _window_items(made, replaces)
     emitted = [each for each in items if isinstance(each, Step) and each.sees_changes]
     result = result_of(made, emitted, replaces, replayed)
@@ -91,9 +118,6 @@ def _stateful(
     items += bounded([*made.steps, *result.of(Step)], {rows.read_by or "" for rows in made.rows})
     items += [*made.parts.values(), *result.parts]
 
-    def rebuilt(names: Collection[str]) -> Program:
-        return _stateful(plan, emission, replaces, ttl, signed, replayed=names)
-
     return replace(
         result,
         **_common(plan, made.window_steps),
@@ -101,11 +125,9 @@ def _stateful(
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
         signature=signed,
-        alike=None if is_result else cache(partial(fingerprints, flow, made.owners)),
+        alike=None if is_result else cache(partial(fingerprints, flow, made.owners, signed.names)),
         skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=is_result,
-        # Results of windows whose state has been dropped can't be emitted again.
-        remake=rebuilt if can_be_rebuilt(flow) and not emission.changes else None,
         allowed_lateness=emission.last,
     )
 

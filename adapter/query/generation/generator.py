@@ -22,7 +22,7 @@ from ..plan.state.group_state import Groups
 from ..plan.state.ranking import members_part
 from ..plan.state.window_steps import WindowSteps
 from ..plan.upserts import needs_retractions, result_operator
-from ..program import Lookup, Rows, StatePart, Step, reading
+from ..program import NEW_STATE, Lookup, Rows, StateNames, StatePart, Step, reading
 from ..windows.emission import FINAL, Emission
 
 
@@ -31,8 +31,8 @@ class Generator(Wiring):
 
     Args:
         ttl: microseconds until idle state expires; None for never.
-        replayed: names of groups and rankings that are read from the state as if they were new; what is above them
-            is computed from an empty state.
+        replayed: names of groups and of rankings' state tables that are read from the state as if they were new; what is
+            above them is computed from an empty state.
         emission: when results of windows are emitted.
         tables: external tables in which rows are looked up.
 
@@ -47,10 +47,11 @@ class Generator(Wiring):
         replayed: Collection[str] = (),
         emission: Emission = FINAL,
         tables: Sequence[LookupTable] = (),
+        names: StateNames = NEW_STATE,
     ) -> None:
-        self.flow = flow
+        self.flow, self.names = flow, names
         self.ttl, self.replayed, self.emission, self.tables = ttl, frozenset(replayed), emission, tables
-        self.state_names = {group.name: name for name, group in flow.groups.items()}
+        self.state_names = {group.name: self.name_in_state(name) for name, group in flow.groups.items()}
         self.parts_of: dict[str, set[str]] = {}
         self.looks_into: dict[str, set[str]] = {}
         self.rows: list[Rows] = []
@@ -103,6 +104,8 @@ class Generator(Wiring):
             if operator.name in compared:
                 self.steps_before_rows += self.steps[first:]
                 del self.steps[first:]
+        # An operator that ignored a name would find an empty state table.
+        assert self.parts.keys().isdisjoint(self.names.keys() - {*self.names.values()})
 
     def _replayed_and_below(self) -> set[str]:
         """Returns the names of the operators whose state is read as if it were new (`replayed`), and of those below them.
@@ -110,18 +113,17 @@ class Generator(Wiring):
         Raises:
             QueryError: the query doesn't have all operators in `replayed`.
         """
-        rankings = [each for each in self.flow.operators if isinstance(each, TopN)]
-        names = {*self.state_names.values(), *(each.name for each in rankings), *map(members_part, rankings)}
-        if missing := self.replayed - names:
+        names = {**self.state_names} | {
+            each.name: self.name_in_state(members_part(each))
+            for each in self.flow.operators
+            if isinstance(each, TopN)
+        }
+        if missing := self.replayed - {*names.values()}:
             raise QueryError(
                 f"the state has yet to be rebuilt after an edit, from {', '.join(sorted(missing))}, which this query "
                 "doesn't have. Put back the query as it was after that edit, run it, and then change it."
             )
-        found = {name for name in self.state_names if self.state_names[name] in self.replayed}
-        # Rankings of rows can be replayed, too.
-        found |= {
-            each.name for each in rankings if not self.replayed.isdisjoint((each.name, members_part(each)))
-        }
+        found = {operator for operator, name in names.items() if name in self.replayed}
         return found | {
             below.name for each in self.flow.operators if each.name in found for below in in_order(each)
         }
@@ -216,10 +218,12 @@ def _for_empty_state(step: Step | Lookup) -> Step | Lookup:
     return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
 
 
-def parts_and_rows(flow: Dataflow, ttl: int | None) -> tuple[dict[str, list[str]], dict[str, str]]:
+def parts_and_rows(
+    flow: Dataflow, ttl: int | None, names: StateNames = NEW_STATE
+) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Returns name of an operator → the state tables that it has or shares, and state table with buffered rows → name of the
     operator that the rows come from."""
-    made = Generator(flow, ttl)
+    made = Generator(flow, ttl, names=names)
     rows = {
         part: owner.operator.name for part, owner in made.owners.items() if isinstance(owner, BufferedRows)
     }

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -22,11 +23,11 @@ from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.plan import Plan
 from ..plan.state.groups import GroupChanges
-from ..plan.state.ranking import BY, ORDER, members_part
+from ..plan.state.ranking import BY, ORDER
 from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
-from ..program import with_texts
+from ..program import NEW_STATE, StateNames, with_texts
 from ..sql.dialect import DIALECT, parse_once, sql
 from ..sql.names import digest, windows_renamed
 from ..sql.nodes import copied, every
@@ -38,7 +39,6 @@ from ..state_signature import (
     MetricState,
     ResultTimes,
     Signature,
-    SingleState,
     TopState,
     TreeState,
     WindowOperatorState,
@@ -51,16 +51,21 @@ from .generator import parts_and_rows
 from .results import OUTPUT, can_be_rebuilt, rebuilds_whole
 
 
-def signature(plan: Plan, ttl: int | None = None, emission: Emission = FINAL) -> Signature:
+def signature(
+    plan: Plan, ttl: int | None = None, emission: Emission = FINAL, names: StateNames = NEW_STATE
+) -> Signature:
     """Returns everything that the state of a plan depends on. Plans with equal signatures can share a state. It names the
     sources but not their locations, which the checkpoint has."""
-    found: Signature = with_texts(_signature(plan, ttl, emission), without_read_digest)
+    found: Signature = with_texts(_signature(plan, ttl, emission, names), without_read_digest)
     return found
 
 
-def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
+def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateNames) -> Signature:
     flow, windows = plan.dataflow, plan.dataflow.windows
-    window_operators = tuple(_operator_state(plan, each) for each in flow.window_operators)
+    window_operators = tuple(
+        with_texts(_operator_state(plan, each), partial(windows_renamed, names=names))
+        for each in flow.window_operators
+    )
     results = None
     if windows is not None and windows.specs:
         # Early firing can be switched on and off: the state has all rows until the end of allowed lateness.
@@ -70,7 +75,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
         results = ResultTimes(**asdict(emission))
     return Signature(
         stages=window_operators,
-        tree=_tree(flow, ttl, emission) if windows is None else TreeState(),
+        tree=_tree(flow, ttl, emission, names) if windows is None else TreeState(),
         results=results,
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time
@@ -78,6 +83,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission) -> Signature:
         lookups=_lookups(plan, json.dumps(to_json(window_operators))),
         text=plan.text or None,
         clauses=tuple((kind, text) for kind, text in plan.clauses()) if plan.text else None,
+        names={**names},
     )
 
 
@@ -125,13 +131,17 @@ def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
+def _tree(flow: Dataflow, ttl: int | None, emission: Emission, names: StateNames) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
     root, top = result_operator(flow), state_root(flow)
     # Windows are described by `_operator_state`.
     operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
-    parts, _ = parts_and_rows(flow, ttl)
+    parts, _ = parts_and_rows(flow, ttl, names)
+    groups = {
+        names.get(name, name): _group_state(flow, group, names.get(name, name), ttl)
+        for name, group in flow.groups.items()
+    }
     is_single = root is not None and {*parts} == {top.name} and not flow.windowed
     return TreeState(
         # For a GROUP BY that is the result, the label leaves out why its rows are buffered.
@@ -146,20 +156,22 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission) -> TreeState:
         root=top.name,
         rankings={each.name: each.top.rows for each in rankings},
         append_only_rankings=tuple(
-            members_part(each) for each in rankings if not (each.final or each.inputs[0].relation.changes)
+            part
+            for each in rankings
+            if not (each.final or each.inputs[0].relation.changes)
+            for part in parts[each.name]
         ),
-        single=_single_state(top, flow) if is_single else None,
+        single_by=_grouped_or_ranked_by(top) if is_single else None,
         can_rebuild=can_be_rebuilt(flow) and not emission.changes,
         rebuilds_table=rebuilds_whole(root),
-        groups={name: _group_state(flow, name, ttl) for name in flow.groups},
+        groups=groups,
         parts={name: tuple(listed) for name, listed in parts.items()},
         output=OUTPUT if root is None else None,
         has_ttl=ttl is not None,
     )
 
 
-def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
-    group = flow.groups[name]
+def _group_state(flow: Dataflow, group: GroupAggregate, name: str, ttl: int | None) -> GroupState:
     changes = GroupChanges(
         replace(group.spec, name=name),
         group.expires_after(ttl),
@@ -173,15 +185,14 @@ def _group_state(flow: Dataflow, name: str, ttl: int | None) -> GroupState:
     )
 
 
-def _single_state(operator: Operator, flow: Dataflow) -> SingleState | None:
-    """Returns the definition of the state of the only stateful operator, independent of its input."""
+def _grouped_or_ranked_by(operator: Operator) -> tuple[str, ...] | None:
+    """Returns what an operator groups or ranks by; None if it does neither."""
     if isinstance(operator, GroupAggregate):
-        (name,) = flow.groups
-        return SingleState(name, tuple(sorted(key.identity for key in operator.spec.keys)))
+        return tuple(sorted(key.identity for key in operator.spec.keys))
     if not isinstance(operator, TopN) or operator.final:
         return None
     by = [sql(each.this) for each in operator.tree.expressions if each.alias_or_name.startswith((BY, ORDER))]
-    return SingleState(operator.name, (*by, operator.top.function, operator.top.order))
+    return (*by, operator.top.function, operator.top.order)
 
 
 def _outputs_below(read: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:

@@ -20,19 +20,23 @@ from ..plan.operators.window_results import WindowResults, of_windows
 from ..plan.query_lineage import canonical_over
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import state_root
+from ..program import NEW_STATE, StateNames
 from ..sql.names import digest
 from ..state_signature import Fingerprints
 
 
-def fingerprints(flow: Dataflow, owners: Mapping[str, BufferedRows | Operator]) -> Fingerprints:
+def fingerprints(
+    flow: Dataflow, owners: Mapping[str, BufferedRows | Operator], state: StateNames = NEW_STATE
+) -> Fingerprints:
     """Returns the lineage of a dataflow and of each of its state tables.
 
     Args:
         owners: state table → the buffered rows, or the operator, that it belongs to.
+        state: names of groups and windows in the state.
     """
     known = lineages(flow)
     root = known[state_root(flow).name]
-    names = {group.name: name for name, group in flow.groups.items()}
+    names = {group.name: state.get(name, name) for name, group in flow.groups.items()}
     parts = {
         part: _part_fingerprint(owner, known, flow)
         for part, owner in owners.items()
@@ -56,7 +60,7 @@ def fingerprints(flow: Dataflow, owners: Mapping[str, BufferedRows | Operator]) 
         groups=groups,
         metrics=metrics,
         stages={
-            name: rows
+            state.get(name, name): rows
             for each in flow.operators
             if isinstance(each, WindowResults)
             for name, rows in of_windows(each.windows)[0].items()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..aggregates.model import Metric
+from ..program import StateNames
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission
 
@@ -154,8 +155,9 @@ class Context:
     """Key by which its output replaces rows of the table; None if it emits changes."""
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """State tables of the operator, each with its columns."""
+    names: StateNames = field(default_factory=dict)
     state_name: str = ""
-    """Name under which a GROUP BY has its state."""
+    """Name of the operator's groups in the state, if it is a GROUP BY."""
     rows_of: Mapping[str, str] = field(default_factory=dict)
     """State tables with buffered rows → name of the operator that the rows come from."""
 

@@ -35,7 +35,9 @@ def states_of_sides(
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)
     clearing = {
-        buffered_until(each, last).part: f"when the watermark has passed {author_text.until_text(last)}"
+        buffered_until(
+            each, context.names, last
+        ).part: f"when the watermark has passed {author_text.until_text(last)}"
         for each, last in zip(operator.inputs, until, strict=False)
     }
     described = {}

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from sqlglot import exp
 
-from ..program import Lookup, Rows, StatePart, Step
+from ..program import Lookup, Rows, StateNames, StatePart, Step
 from ..sql.dialect import sql
 from ..windows.emission import Emission
 from .author_text import Expressions, lifted_expressions, with_author_expressions
@@ -306,8 +306,9 @@ class Wiring(ABC):
     """When results of windows are emitted."""
     replayed: frozenset[str]
     """Names of the groups and rankings that are read from the state as if they were new."""
+    names: StateNames
     state_names: Mapping[str, str]
-    """Name of a GROUP BY operator → name under which its state is stored."""
+    """Name of a GROUP BY operator → name of its groups in the state."""
     result: Operator | None
     """The operator that is the result, so that its output is computed from the state after the commit; None if the
     result is computed before it."""
@@ -348,6 +349,14 @@ class Wiring(ABC):
             part: the table; operators that store the same rows share it.
             owner: the operator, or the `BufferedRows`, that it belongs to.
         """
+
+    def name_in_state(self, name: str) -> str:
+        """Returns the name of a state table in the state.
+
+        Args:
+            name: the one that it has in a new state.
+        """
+        return self.names.get(name, name)
 
     @abstractmethod
     def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:

@@ -17,6 +17,7 @@ from ...util.quoting import quote
 from ..errors import QueryError
 from ..frontend import session_zone
 from ..normalize.event_clock import interval
+from ..program import StateNames
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
 from .state.generations import later
@@ -156,10 +157,10 @@ def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]
     return None
 
 
-def buffered_until(operator: Operator, until: Until) -> BufferedRows:
+def buffered_until(operator: Operator, names: StateNames, until: Until) -> BufferedRows:
     """Returns the buffered rows of one side of an interval join."""
     lasts = max(1, *(micros + 1 for _, micros in until))
-    return BufferedRows(operator, 0, busy=end_of_storage(until), lasts=lasts)
+    return BufferedRows(operator, names, 0, busy=end_of_storage(until), lasts=lasts)
 
 
 def end_of_storage(until: Until, row: str = "own") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..program import NEW_STATE, StateNames
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
@@ -37,7 +38,7 @@ class WindowOperator(Operator):
         return Relation()
 
     @abstractmethod
-    def window_steps(self, emission: Emission = FINAL) -> WindowSteps:
+    def window_steps(self, emission: Emission = FINAL, names: StateNames = NEW_STATE) -> WindowSteps:
         """Returns the steps and state of the windows.
 
         Args:
@@ -89,7 +90,7 @@ class WindowOperator(Operator):
         """Adds the windows' steps, which come before those of all other operators."""
         emission = wiring.emission
         emission = replace(emission, at_once=True) if self.at_once else emission
-        wiring.window_steps.append(self.window_steps(emission))
+        wiring.window_steps.append(self.window_steps(emission, wiring.names))
 
 
 def window_bounds(window: Window) -> Iterator[str]:

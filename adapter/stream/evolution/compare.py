@@ -8,7 +8,7 @@ from ...query.state_signature import Signature
 from .edited_clauses import edited_clauses
 from .effect import HAS_TTL, OPERATORS, RESULTS, VAGUE, Evolution
 from .operators import compare_operators
-from .trees import trees_of, with_single_of
+from .trees import trees_of
 from .windows import compare_windows
 
 KINDS = ("slices", "groups", "sessions")
@@ -35,8 +35,6 @@ def differences(old: Signature, new: Signature) -> list[str]:
 
 def _compare_signatures(old: Signature, new: Signature, same_rows: bool) -> Evolution:
     found = Evolution()
-    if same_rows:
-        new = with_single_of(old, new)
     if bool(old.tree.operators) != bool(new.tree.operators):
         # A query of windows has another state than one with other operators.
         found.refused.append(OPERATORS)

@@ -10,20 +10,35 @@ from itertools import chain, count
 
 from ...query.program import Program
 from ...query.sql.names import windows_renamed
-from ...query.state_signature import AggregateState, Fingerprints, Signature, WindowOperatorState, to_json
+from ...query.state_signature import (
+    AggregateState,
+    Fingerprints,
+    Signature,
+    TreeState,
+    WindowOperatorState,
+    to_json,
+)
 
 
-def has_same_single(old: Signature, new: Signature) -> bool:
+def have_same_single(was: TreeState, now: TreeState) -> bool:
     """Returns whether two trees have one stateful operator each, with the same kind of state, maybe of other rows."""
-    return old.single is not None and new.single is not None and old.single.by == new.single.by
+    return was.single_by is not None and was.single_by == now.single_by
+
+
+def with_names_of(had: Signature, program: Program, same_rows: bool = False) -> Program:
+    """Returns the program with the names that its state tables, groups and window operators have in a state."""
+    names = names_of(had, program, same_rows)
+    if not names:
+        return program
+    assert program.named is not None
+    return program.named(names)
 
 
 def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
     """Maps the names of a program's state tables, groups and window operators to those in a state, if they differ."""
-    if same_rows and has_same_single(had, program.signature):
-        assert had.single is not None and program.signature.single is not None
-        was, now = had.single.name, program.signature.single.name
-        return {now: was} if now != was else {}
+    was, now = had.tree, program.signature.tree
+    if same_rows and have_same_single(was, now):
+        return {now.root_name: was.root_name} if now.root_name != was.root_name else {}
     of_windows = renamed_windows(had.stages, program.signature.stages, had.names)
     if program.alike is None or had.fingerprints is None:
         return of_windows

@@ -11,7 +11,7 @@ from ...query.state_signature import AggregateState, TreeState
 from . import effect
 from .aggregates import compare_aggregates, key_differences
 from .effect import Evolution
-from .match_parts import has_same_single, same_parts
+from .match_parts import have_same_single, same_parts
 from .trees import Trees, operator_of, operators_below
 
 _WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
@@ -21,11 +21,11 @@ _WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
 def compare_operators(found: Evolution, trees: Trees) -> None:
     """Adds the effect on a tree of operators."""
     was, now = trees.was, trees.now
-    if trees.same_rows and has_same_single(trees.old, trees.new):
-        for name in trees.groups:
-            had, has = was.groups[name].aggregates, now.groups[name].aggregates
-            found.refused += group_effect(had, has, name, same_rows=True).refused
-            compare_aggregates(found, name, had, has, same_rows=True)
+    if trees.same_rows and have_same_single(was, now):
+        for had_group, (name, group) in zip(was.groups.values(), now.groups.items(), strict=True):
+            aggregates = had_group.aggregates, group.aggregates
+            found.refused += group_effect(*aggregates, name, same_rows=True).refused
+            compare_aggregates(found, name, *aggregates, same_rows=True)
         _compare_final_ranking(found, trees, is_same=True)
         return
     if _structure(was) == _structure(now):
@@ -85,7 +85,7 @@ def group_effect(old: AggregateState, new: AggregateState, name: str, same_rows:
 def _why_refused(trees: Trees) -> list[str]:
     """Returns the reasons why a state can't be used by a query: specific ones if both have a single stateful operator."""
     was, now = trees.was, trees.now
-    if was.single is None or now.single is None:
+    if was.single_by is None or now.single_by is None:
         return [effect.OPERATORS]
     if len(was.groups) == len(now.groups) == 1:
         (had,), (has,) = ([each.aggregates for each in tree.groups.values()] for tree in (was, now))
@@ -97,21 +97,21 @@ def _why_refused(trees: Trees) -> list[str]:
         return found or [effect.SOURCE]
     if was.groups or now.groups:
         return [effect.OPERATORS]
-    return [effect.RANKED_ROWS if was.single.by == now.single.by else effect.RANKING]
+    return [effect.RANKED_ROWS if was.single_by == now.single_by else effect.RANKING]
 
 
 def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> bool:
     """Returns whether only N of a final Top-N has changed (with `is_same`, nothing else has), and adds the effect on it."""
     was, now = trees.was, trees.now
-    root = now.root
-    others = [{**tree.rankings, root: None} for tree in (was, now)]
+    had, has = (tree.rankings.get(tree.root) for tree in (was, now))
+    others = [{name: n for name, n in tree.rankings.items() if name != tree.root} for tree in (was, now)]
     is_alone = is_same and now.output is None and not now.groups
-    if not is_alone or root not in was.rankings or others[0] != others[1]:
+    if not is_alone or had is None or has is None or others[0] != others[1]:
         return False
     may_have_expired = now.has_ttl or not now.can_rebuild
-    found.limit_ranking(was.rankings[root], now.rankings[root], may_have_expired)
+    found.limit_ranking(had, has, may_have_expired)
     if found.rebuilt:
-        found.rebuilt_from = [*now.parts[root]]
+        found.rebuilt_from = [*now.parts[now.root]]
     return True
 
 

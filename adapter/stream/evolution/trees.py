@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ...query.program import with_texts
 from ...query.state_signature import AggregateState, Fingerprints, GroupState, Signature, TreeState
-from .match_parts import has_same_single, same_parts
+from .match_parts import same_parts
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,6 @@ class Trees:
 def trees_of(old: Signature, new: Signature, same_rows: bool) -> Trees:
     """Returns the trees of a state and of a query."""
     return Trees(old, new, _without_unused_outputs(old.tree, new.tree), new.tree, same_rows)
-
-
-def with_single_of(old: Signature, new: Signature) -> Signature:
-    """Returns `new` with the name that its stateful operator has in `old`, if `has_same_single`."""
-    if not has_same_single(old, new):
-        return new
-    assert old.single is not None and new.single is not None
-    pattern, name = re.compile(rf"\b{re.escape(new.single.name)}(?![0-9a-f])"), old.single.name
-    found: Signature = with_texts(new, lambda text: pattern.sub(name, text))
-    return found
 
 
 def operator_of(tree: TreeState, name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...__version__ import version
-from ...query.program import Program, called
+from ...query.program import Program
 from ...query.state_signature import Signature
 from ...util.types import column_types
 from ..common import session_settings
@@ -20,7 +20,7 @@ from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
 from ..common.session import session_defaults, set_shuffle_partitions, working_session
 from ..evolution.compare import evolution
 from ..evolution.effect import Evolution, changed_in
-from ..evolution.match_parts import names_of
+from ..evolution.match_parts import with_names_of
 from ..evolution.migration import Migration, migrated_signature, migration
 from ..evolution.output_schema import alterations, check_columns, widenings
 from ..iceberg.table import stored_types
@@ -76,13 +76,11 @@ def with_signature(
 ) -> Program:
     """Returns a program with its complete signature. `had`: signature of the state, whose names are used for matching
     state tables and groups; None if there is no state."""
-    names = names_of(had or Signature(), program, model.keep_state)
-    program = called(program, names)
+    program = with_names_of(had or Signature(), program, model.keep_state)
     columns = None if model.columns is None else tuple(sorted(name.lower() for name in model.columns))
     signature = replace(
         program.signature,
         fingerprints=None if program.alike is None else program.alike(),
-        names=names,
         session=session_settings.settings_of(spark),
         package=version,
         row_key=None if program.upsert is None else program.upsert.row_key,

@@ -1,4 +1,5 @@
-"""Each text of a program says which parts of the state it reads: where a name is of two types, that decides its column."""
+"""Each text of a program says which parts of the state it reads: where a name is of two types, that decides its column.
+A program for a state has that state's names."""
 
 from __future__ import annotations
 
@@ -76,3 +77,34 @@ def test_trees(name: str) -> None:
     assert found
     if program.remake is not None and plan.dataflow.groups:
         _check(program.remake([*plan.dataflow.groups]))
+
+
+@pytest.mark.parametrize("name", mostly_thorough(operators.QUERIES, [*operators.QUERIES][::4]))
+def test_a_program_for_a_state_has_its_names(name: str) -> None:
+    ttl = 30 * _DAY if name in operators.TTL else None
+    program = generate.program(operators.planned(name), ttl=ttl)
+    assert program.named is not None and program.alike is not None
+    own = program.alike()
+    windows = [each.name for each in program.signature.stages]
+    # The table with a source's last rows is always named after that source.
+    names = {
+        each: f"{each}_of_old"
+        for each in [*own.parts, *own.groups, *windows]
+        if not each.startswith("normalize_")
+    }
+    made = program.named(names)
+    assert made.alike is not None
+    assert _check(made) == _check(program)
+    found = made.alike()
+    assert found.parts == {names.get(each, each): means for each, means in own.parts.items()}
+    assert found.groups == {names[each]: means for each, means in own.groups.items()}
+    assert made.signature.tree.all_parts <= {part.name for part in made.parts}
+    for part in made.parts:
+        assert "_of_old" in part.name or part.name == "output" or part.name.startswith("normalize_")
+        for each in names:
+            # Its columns are called like it.
+            assert not re.search(rf"`{each}_(row|times|given)`", part.append + part.fold), part.name
+    if program.remake is not None:
+        assert made.remake is not None
+        again = made.remake([names[each] for each in own.groups])
+        assert {each.name for each in again.parts} == {each.name for each in made.parts}

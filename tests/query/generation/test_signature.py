@@ -65,7 +65,7 @@ QUERIES = {
 KEPT = {
     "cumulate": "c19b70edac31f800",
     "session": "0d2e12fa62f86e39",
-    "groups": "303bcd0a5dfcdedb",
+    "groups": "0a3234d00d1bc8bc",
     "ranking": "cc47743e4c8ba1a9",
     "first rows": "8e5fb3d3049ac15c",
     "join": "de253878798cfe23",
@@ -76,7 +76,7 @@ KEPT = {
 """Digests of signatures and names of parts."""
 
 WITH_UNDERSCORES = {
-    "groups": "a861c85aa629d61d",
+    "groups": "b5ff547f3a6b7353",
     "ranking": "d71e674931562ca9",
     "first rows": "209aaae9ef75b4a5",
     "join": "b971e7ac2ea34f62",
@@ -164,5 +164,5 @@ def test_a_ranking_whose_rows_have_a_map_is_ordered_by_its_entries() -> None:
     ranked = f"select k, m, row_number() over (partition by k order by ts desc) as rn from {E}"
     found = plan_query.plan(f"select k, m from ({ranked}) where rn = 1", KNOWN, domains=["k"], ask=ask)
     tree = signature(found).tree
-    assert tree.single is not None
-    assert "STRUCT(k, ARRAY_SORT(MAP_ENTRIES(m)))" in tree.single.by
+    assert tree.single_by is not None
+    assert "STRUCT(k, ARRAY_SORT(MAP_ENTRIES(m)))" in tree.single_by

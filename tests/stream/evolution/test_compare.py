@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.state_signature import (
     AggregateState,
     MetricState,
@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.query.state_signature import (
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of, with_names_of
 from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migrated_signature, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
@@ -66,7 +66,7 @@ class Noted:
 def evolution(old: Noted | Signature, new: Noted | Signature, same_rows: bool = False) -> Evolution:
     """As in a run: what is of the same rows is called as the state calls it."""
     if isinstance(old, Noted) and isinstance(new, Noted):
-        new = Noted(called(new.program, names_of(old.signature, new.program, same_rows)))
+        new = Noted(with_names_of(old.signature, new.program, same_rows))
     was, now = (each.signature if isinstance(each, Noted) else each for each in (old, new))
     return compare.evolution(was, now, same_rows)
 
@@ -919,7 +919,7 @@ def test_windows_are_found_again_in_another_order() -> None:
     old, new = joined("raw.bid", "raw.ask"), joined("raw.ask", "raw.bid")
     names = names_of(old.signature, new)
     assert names == {"stage_1": "stage_2", "stage_2": "stage_1"}
-    assert evolution(old.signature, called(new, names).signature).differences == []
+    assert evolution(old.signature, with_names_of(old.signature, new).signature).differences == []
 
 
 def test_what_its_author_calls_like_a_window_stays_what_it_is() -> None:
@@ -929,5 +929,6 @@ def test_what_its_author_calls_like_a_window_stays_what_it_is() -> None:
     (part,) = (part.name for part in program.parts)
     assert part == "stage_x_1_slices"
     # As an earlier version called it.
-    made = called(program, {"stage_x_1": "stage_1"})
+    assert program.named is not None
+    made = program.named({"stage_x_1": "stage_1"})
     assert "'stage_2' AS `stage_1_slices`" in made.output_steps[-1].sql

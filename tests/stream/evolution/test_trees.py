@@ -12,12 +12,12 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
 from dbt.adapters.spark_streaming.query.identity.alike import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from tests.planned import tree_of
 
@@ -280,7 +280,7 @@ def program_of(text: str, ttl: int | None = None) -> Program:
 def noted(text: str, had: Signature | None = None, ttl: int | None = None) -> Signature:
     """The signature of a query, with what its state is of, as a run notes it."""
     program = program_of(text, ttl)
-    program = called(program, names_of(had or Signature(), program))
+    program = with_names_of(had or Signature(), program)
     return replace(
         program.signature,
         row_key=None if program.upsert is None else program.upsert.row_key,

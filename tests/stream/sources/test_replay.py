@@ -13,13 +13,13 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.program import Program, called
+from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.state_signature import MetricState, Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
@@ -70,7 +70,7 @@ TUMBLED = f"select window_start, window_end, item, {{}} from {TUMBLE} group by w
 
 def noted(made: Program, old: Program | None = None) -> Program:
     """A program whose signature says what its state is of, under the names of an older one."""
-    named = called(made, names_of(Signature() if old is None else old.signature, made))
+    named = with_names_of(Signature() if old is None else old.signature, made)
     assert named.alike is not None
     return replace(named, signature=replace(named.signature, fingerprints=named.alike()))
 

@@ -111,13 +111,13 @@ class Join(QueryOperator, ExpiringOperator):
         """Returns the buffered rows of one side. Under a TTL each row expires on its own; equal rows expire
         together if rows may be retracted."""
         if until is not None:
-            return buffered_until(each, until)
+            return buffered_until(each, wiring.names, until)
         ttl = ttl_over(each, wiring.ttl) if end is None else 0
         if ttl is None or not each.relation.changes:
-            return BufferedRows(each, ttl, ends=end)
+            return BufferedRows(each, wiring.names, ttl, ends=end)
         of_window = [] if end is None else ["until", end]
         each_row = Partitions("_".join(["rows", each.name, *of_window]), 1, ttl)
-        stored = BufferedRows(each, ttl, each_row, (exp.column(ROW),), ends=end)
+        stored = BufferedRows(each, wiring.names, ttl, each_row, (exp.column(ROW),), ends=end)
         if stored.part not in wiring.parts:
             keys = f"select distinct {ROW} as {each_row.names[0]} from (\n{stored.change()}\n)"
             wiring.steps += each_row.steps(keys, [stored])

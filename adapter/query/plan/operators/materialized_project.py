@@ -41,7 +41,7 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output unchanged."""
-        outputs = StoredOutputs(self, self.expires_after(wiring.ttl))
+        outputs = StoredOutputs(self, wiring.name_in_state(self.name), self.expires_after(wiring.ttl))
         wiring.steps += outputs.steps(wiring.lookups(self, [outputs.rows_to_compute]))
         wiring.output(self, outputs.change())
         wiring.store(outputs.state(), self)
@@ -62,17 +62,18 @@ class StoredOutputs:
     """Steps and state of a `MaterializedProject`.
 
     Args:
+        part: name of the state table.
         ttl: microseconds of event time after which an idle row expires. None for never.
     """
 
-    def __init__(self, operator: MaterializedProject, ttl: int | None) -> None:
-        self.operator, self.ttl, self.part = operator, ttl, operator.name
+    def __init__(self, operator: MaterializedProject, part: str, ttl: int | None) -> None:
+        self.operator, self.part, self.ttl = operator, part, ttl
         (self.below,) = operator.inputs
         self.row, self.given, self.times = (
             quote(f"{self.part}_{name}") for name in ("row", "given", "times")
         )
         self.changed, self.known, self.new, self.all = (
-            f"{self.part}_{name}" for name in ("changed", "known", "new", "all")
+            f"{operator.name}_{name}" for name in ("changed", "known", "new", "all")
         )
 
     @property

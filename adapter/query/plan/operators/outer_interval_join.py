@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ....util.quoting import quote
 from ...normalize import conditions
-from ...program import EXPIRES_AT, StatePart
+from ...program import EXPIRES_AT, StateNames, StatePart
 from ...sql.clauses import is_semi_or_anti
 from ...sql.dialect import sql
 from ..explanation import Context, Explanation
@@ -91,7 +91,7 @@ class OuterIntervalJoin(QueryOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the rows of each side, and emits pairs and unmatched rows."""
-        joined = MatchedAndUnmatched(self)
+        joined = MatchedAndUnmatched(self, wiring.names)
         wiring.output(self, *joined.change())
         for part, rows in zip(joined.state(), joined.stored, strict=True):
             wiring.store(part, rows)
@@ -110,10 +110,11 @@ class OuterIntervalJoin(QueryOperator):
 class MatchedAndUnmatched:
     """Steps and state of an `OuterIntervalJoin`."""
 
-    def __init__(self, operator: OuterIntervalJoin) -> None:
+    def __init__(self, operator: OuterIntervalJoin, names: StateNames) -> None:
         self.operator = operator
         self.stored = [
-            buffered_until(each, until) for each, until in zip(operator.inputs, operator.until, strict=True)
+            buffered_until(each, names, until)
+            for each, until in zip(operator.inputs, operator.until, strict=True)
         ]
 
     def change(self) -> tuple[str, str]:

@@ -70,7 +70,7 @@ class OverAggregate(QueryOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows while they wait, and while frames of later rows include them, and emits each once."""
-        ordered = OrderedRows(self, wiring.ttl)
+        ordered = OrderedRows(self, wiring.name_in_state(self.name), wiring.ttl)
         wiring.rows += ordered.rows()
         wiring.steps += ordered.steps()
         wiring.store(ordered.state(), self)
@@ -120,16 +120,19 @@ class OrderedRows:
     """Steps and state of an `OverAggregate`.
 
     Args:
+        part: name of the state table.
         ttl: microseconds of event time after which an idle partition starts again. None for never.
     """
 
-    def __init__(self, operator: OverAggregate, ttl: int | None) -> None:
-        self.operator, self.ttl, self.part = operator, ttl, operator.name
+    def __init__(self, operator: OverAggregate, part: str, ttl: int | None) -> None:
+        self.operator, self.part, self.ttl = operator, part, ttl
         (self.below,) = operator.inputs
         self.row = quote(f"{self.part}_row")
         self.keys = [f"__key_{n}" for n in range(len(operator.keys))]
         self.runs = [each.column for each in operator.running]
-        self.due, self.touched = f"{self.part}_due", f"{self.part}_touched"
+        self.new_rows, self.due, self.touched = (
+            f"{operator.name}_{name}" for name in ("rows", "due", "touched")
+        )
 
     def rows(self) -> list[Rows]:
         """Returns the input, without its late rows; empty if rows arrive in order, so that none is late."""
@@ -138,7 +141,7 @@ class OrderedRows:
         time = f"own.{quote(self.operator.time)}"
         due = due_at(f"cast({time} as timestamp)")
         text = f"select struct(own.*) as {ROW}, {time} as event_time, {due} as expires_at\nfrom {self.below.name} as own"
-        return [Rows(f"{self.part}_rows", text, views_below(self.below))]
+        return [Rows(self.new_rows, text, views_below(self.below))]
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows to emit, their partitions, and the result over the frames."""
@@ -179,9 +182,7 @@ class OrderedRows:
 
     def _new_rows(self) -> str:
         source = (
-            f"{self.part}_rows"
-            if self.operator.waits
-            else f"(select struct(*) as {ROW} from {self.below.name})"
+            self.new_rows if self.operator.waits else f"(select struct(*) as {ROW} from {self.below.name})"
         )
         rows = f"select {ROW}, {self._time} as {_TIME} from {source}"
         if not self.runs:

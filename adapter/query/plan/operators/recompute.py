@@ -192,7 +192,11 @@ class Recompute(QueryOperator, ExpiringOperator):
             inputs = zip(self.inputs, self.until, self.keys, self.aliases, strict=True)
             return partitions, [
                 replace(
-                    buffered_until(each, until), partitions=partitions, keys=keys, alias=alias, alone=True
+                    buffered_until(each, wiring.names, until),
+                    partitions=partitions,
+                    keys=keys,
+                    alias=alias,
+                    alone=True,
                 )
                 for each, until, keys, alias in inputs
             ]
@@ -208,6 +212,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         return partitions, [
             BufferedRows(
                 operator=each,
+                names=wiring.names,
                 ttl=ttl,
                 partitions=partitions,
                 keys=keys,

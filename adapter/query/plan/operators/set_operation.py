@@ -62,7 +62,7 @@ class SetOperation(ExpiringOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Counts each row per side, and emits the changes of its multiplicity in the result."""
-        counts = RowCounts(self, self.expires_after(wiring.ttl))
+        counts = RowCounts(self, wiring.name_in_state(self.name), self.expires_after(wiring.ttl))
         wiring.steps += counts.steps()
         wiring.output(self, counts.change())
         wiring.store(counts.state(), self)
@@ -89,21 +89,20 @@ class RowCounts:
     """Steps and state of a `SetOperation`.
 
     Args:
+        part: name of the state table.
         ttl: microseconds of event time after which a row that is idle on both sides expires. None for never.
     """
 
-    def __init__(self, operator: SetOperation, ttl: int | None) -> None:
-        self.operator, self.ttl = operator, ttl
-        self._busy = (
-            f"own.{quote(operator.name + '_row')}.{quote(operator.ends[0])}" if operator.ends else None
-        )
-        self.part = operator.name
-        self.row, self.left, self.right = (quote(f"{self.part}_{name}") for name in ("row", "left", "right"))
+    def __init__(self, operator: SetOperation, part: str, ttl: int | None) -> None:
+        self.operator, self.part, self.ttl = operator, part, ttl
+        self.row, self.left, self.right = (quote(f"{part}_{name}") for name in ("row", "left", "right"))
+        self._busy = f"own.{self.row}.{quote(operator.ends[0])}" if operator.ends else None
         # A row isn't idle while it is on a side whose rows never expire.
         sides = zip((self.left, self.right), operator.inputs, strict=False)
         self._holding = [] if operator.ends else [side for side, each in sides if keeps_rows(each)]
-        self.changed, self.generations = f"{self.part}_changed", f"{self.part}_generations"
-        self.counted = f"{self.part}_met"
+        self.changed, self.generations, self.counted = (
+            f"{operator.name}_{name}" for name in ("changed", "generations", "met")
+        )
 
     def steps(self) -> list[Step]:
         """Returns the steps with the changed rows, under a TTL their generations, and their counts per side."""

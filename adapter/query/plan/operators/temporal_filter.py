@@ -63,7 +63,7 @@ class TemporalFilter(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark passes their bound, and retracts them then."""
-        recent = RecentRows(self, wiring.ttl)
+        recent = RecentRows(self, wiring.name_in_state(self.name), wiring.ttl)
         wiring.rows.append(recent.rows())
         wiring.output(self, *recent.change())
         wiring.store(recent.state(), self)
@@ -90,14 +90,15 @@ class RecentRows:
     """Steps and state of a `TemporalFilter`.
 
     Args:
+        part: name of the state table.
         ttl: microseconds of event time after which idle state expires. None for never.
     """
 
-    def __init__(self, operator: TemporalFilter, ttl: int | None) -> None:
-        self.operator, self.ttl, self.part = operator, ttl, operator.name
+    def __init__(self, operator: TemporalFilter, part: str, ttl: int | None) -> None:
+        self.operator, self.part, self.ttl = operator, part, ttl
         (self.below,) = operator.inputs
         self.row, self.known = (quote(f"{self.part}_{name}") for name in ("row", "known"))
-        self.new_rows = f"{self.part}_rows"
+        self.new_rows = f"{operator.name}_rows"
 
     def rows(self) -> Rows:
         """Returns the input. A row without an event time is dropped and counted."""

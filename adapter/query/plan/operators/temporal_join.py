@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
-from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StatePart, Step, now
+from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StateNames, StatePart, Step, now
 from ...windows.expansion import VALID_UNTIL
 from ..column_origins import outputs
 from ..explanation import WHEN_EMITTED, Context, Explanation
@@ -92,7 +92,7 @@ class TemporalJoin(QueryOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark has passed their time, and versions while they are valid."""
-        join = _RowsAndVersions(self)
+        join = _RowsAndVersions(self, wiring.names)
         wiring.rows += join.compared_rows()
         wiring.steps += join.steps()
         wiring.store(join.state_of_rows(), self)
@@ -102,7 +102,7 @@ class TemporalJoin(QueryOperator):
         """Returns its joins, the rows that wait, and the versions that are stored."""
         waits = f"a row that waits for the watermark to pass its {self.time}"
         valid = f"a version of {', '.join(self.version_key)} that is valid at the watermark or later"
-        rows = {_RowsAndVersions(self).rows: (waits, WHEN_EMITTED)}
+        rows = {_RowsAndVersions(self, context.names).rows_part: (waits, WHEN_EMITTED)}
         state = context.states(rows, (valid, "when the next one is valid"))
         notes = (f"A row is emitted once, when the watermark has passed its {self.time}.",)
         return self.explanation(context, Summary().describe(self.query)[1], state=state, notes=notes)
@@ -111,9 +111,10 @@ class TemporalJoin(QueryOperator):
 class _RowsAndVersions:
     """Steps and state of a `TemporalJoin`."""
 
-    def __init__(self, operator: TemporalJoin) -> None:
+    def __init__(self, operator: TemporalJoin, names: StateNames) -> None:
         self.operator, self.name = operator, operator.name
         self.rows, self.versions = f"{self.name}_rows", f"{self.name}_versions"
+        self.rows_part, self.versions_part = (names.get(name, name) for name in (self.rows, self.versions))
         self.due, self.touched = f"{self.name}_due", f"{self.name}_touched"
         self.keys = [f"__key_{number}" for number in range(len(operator.keys))]
 
@@ -139,7 +140,7 @@ class _RowsAndVersions:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows that are due, their keys, and their join with versions."""
-        new_rows, stored = self._new_rows(), self._stored_rows(self.rows, self.operator.time)
+        new_rows, stored = self._new_rows(), self._stored_rows(self.rows_part, self.operator.time)
         waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {passed(_TIME, 'watermark_before')}"
         due, first = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, new_rows))
         keys = ", ".join(f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True))
@@ -147,7 +148,7 @@ class _RowsAndVersions:
             f"select distinct {keys} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
         )
         new = self._with_time(self.versions, self.operator.version_time)
-        versions = f"{new}\nunion all\n{self._stored_rows(self.versions, self.operator.version_time)}"
+        versions = f"{new}\nunion all\n{self._stored_rows(self.versions_part, self.operator.version_time)}"
         return [
             Step(self.due, due, persist=True, initial=first),
             Step(self.touched, touched, persist=True),
@@ -156,10 +157,10 @@ class _RowsAndVersions:
 
     def state_of_rows(self) -> StatePart:
         """Returns the state table of the rows that wait."""
-        stored = self._stored_rows(self.rows, self.operator.time)
-        items = f"{ROW} as {self._column(self.rows)}, {due_at(_TIME)} as {DUE}"
+        stored = self._stored_rows(self.rows_part, self.operator.time)
+        items = f"{ROW} as {self._column(self.rows_part)}, {due_at(_TIME)} as {DUE}"
         return StatePart(
-            self.rows,
+            self.rows_part,
             f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
             f"select {NO_STEP}, {items} from (\n{stored}\n) where not {passed(_TIME)}",
             closes=DUE,
@@ -167,16 +168,16 @@ class _RowsAndVersions:
 
     def state_of_versions(self) -> StatePart:
         """Returns the state table of the versions that are valid at the watermark or later."""
-        versions = self._with_end(self._stored_rows(self.versions, self.operator.version_time))
+        versions = self._with_end(self._stored_rows(self.versions_part, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
         valid = f"({VALID_UNTIL} is null or not {passed(ends)})"
         if self.operator.of_changes:
             begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
             valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {passed(begins)})"
-        item = f"{ROW} as {self._column(self.versions)}"
+        item = f"{ROW} as {self._column(self.versions_part)}"
         new = self._with_time(self.versions, self.operator.version_time)
         return StatePart(
-            self.versions,
+            self.versions_part,
             f"select {now(STEP)} as {STEP}, {item} from (\n{new}\n)",
             f"select {NO_STEP}, {item} from (\n{versions}\n) where {valid}",
             closes=None,

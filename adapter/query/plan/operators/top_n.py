@@ -80,14 +80,14 @@ class TopN(TopNFields):
         """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;
         otherwise their changes are computed before it."""
         ranked: RankedRows | RankedGroups
+        part = wiring.name_in_state(members_part(self))
         if self.inputs[0].relation.changes:
             path, below = row_by_row(self.inputs[0])
-            ranked = RankedGroups(self, wiring.groups[below.name], [each.sql for each in path])
+            ranked = RankedGroups(self, part, wiring.groups[below.name], [each.sql for each in path])
             wiring.looks_into[self.name] = wiring.parts_of[below.name]
         else:
-            # A ranking is replayed under its state's name, or under its own if it is the result.
-            replayed = not wiring.replayed.isdisjoint((self.name, members_part(self)))
-            ranked = RankedRows(self, self.expires_after(wiring.ttl), wiring.event_time(self), replayed)
+            ttl, time = self.expires_after(wiring.ttl), wiring.event_time(self)
+            ranked = RankedRows(self, part, ttl, time, replayed=part in wiring.replayed)
             wiring.rows += ranked.compared_rows(views_below(self))
         wiring.steps += ranked.steps()
         wiring.store(ranked.state(), self)

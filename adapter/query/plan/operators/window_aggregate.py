@@ -10,6 +10,7 @@ from sqlglot import exp
 from ...aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ...aggregates.model import WindowAggregateSpec
 from ...frontend.source_text import with_sorted_conjuncts, without_names
+from ...program import NEW_STATE, StateNames
 from ...sql.names import digest, windows_renamed
 from ...sql.nodes import copied, every
 from ...windows.emission import FINAL, Emission
@@ -38,10 +39,10 @@ class WindowAggregate(WindowOperator):
 
     spec: WindowAggregateSpec
 
-    def window_steps(self, emission: Emission = FINAL) -> SlicedWindows:
+    def window_steps(self, emission: Emission = FINAL, names: StateNames = NEW_STATE) -> SlicedWindows:
         """Returns the steps and state of slices, or of sessions."""
         kind = SessionWindows if self.spec.window.merges else SlicedWindows
-        return kind(self.spec, emission)
+        return kind(self.spec, names.get(self.name, self.name), emission)
 
     def definition(self) -> dict[str, object]:
         """Returns what identifies the windows and their results, without the number in their name."""
@@ -90,7 +91,7 @@ class WindowAggregate(WindowOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its windows, keys and aggregates, the state of its slices, and that of distinct values."""
-        spec, steps = written_spec(self.spec), self.window_steps(context.emission)
+        spec, steps = written_spec(self.spec), self.window_steps(context.emission, context.names)
         window, unit = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
         described = {steps.part: (f"partial aggregates per {unit}{and_key}", self.clearing_phrase(context))}

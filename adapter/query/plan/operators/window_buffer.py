@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....util.quoting import quote
 from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
 from ...frontend.source_text import with_sorted_conjuncts
-from ...program import EXPIRES_AT, StatePart, Step
+from ...program import EXPIRES_AT, NEW_STATE, StateNames, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
 from ..state.ranking import first_of
@@ -25,10 +25,10 @@ class WindowBuffer(WindowOperator):
 
     spec: WindowBufferSpec
 
-    def window_steps(self, emission: Emission = FINAL) -> BufferedWindows:
+    def window_steps(self, emission: Emission = FINAL, names: StateNames = NEW_STATE) -> BufferedWindows:
         """Returns the steps and state of windows whose bounds are known, or of sessions."""
         kind = SessionBuffer if self.spec.window.merges else BufferedWindows
-        return kind(self.spec, emission)
+        return kind(self.spec, names.get(self.name, self.name), emission)
 
     def definition(self) -> dict[str, object]:
         """Returns what identifies the stored rows, without the number in their name."""
@@ -61,26 +61,30 @@ class WindowBuffer(WindowOperator):
 
 
 class BufferedWindows(WindowSteps):
-    """Steps and state of a `WindowBufferSpec`."""
+    """Steps and state of a `WindowBufferSpec`.
+
+    Args:
+        name: begins the name of its state table.
+    """
 
     spec: WindowBufferSpec
 
-    def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
+    def __init__(self, spec: WindowBufferSpec, name: str, emission: Emission) -> None:
         self.spec = spec
         self.window = spec.window
         self.trigger = WindowTrigger(spec.window, emission)
-        self.part = f"{spec.name}_rows"
+        self.part, self.rows = f"{name}_rows", f"{spec.name}_rows"
         self.windows_step = spec.name
         # Rows of other windows may have other columns.
-        self.kept_row = quote(f"{spec.name}_row")
+        self.kept_row = quote(f"{name}_row")
 
     def parts(self) -> list[StatePart]:
         """Returns the state table. Each row is stored once, though it may be in many windows."""
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
-        new = f"select {columns} from {self.part}"
+        new = f"select {columns} from {self.rows}"
         from_state = f"from state where part = '{self.part}' and {self.trigger.is_needed()}"
-        append, initial = f"select {into_state} from {self.part}", None
+        append, initial = f"select {into_state} from {self.rows}", None
         fold = f"select {stored} {from_state}"
         if self.spec.top is not None:
             stored_rows = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {from_state}"
@@ -105,7 +109,7 @@ class BufferedWindows(WindowSteps):
         return [self._windows(clock=False)]
 
     def _windows(self, clock: bool) -> Step:
-        relation = self.part
+        relation = self.rows
         if clock:
             relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
         closing = self.trigger.windows(relation, "`row`", clock)
@@ -120,8 +124,8 @@ class BufferedWindows(WindowSteps):
 class SessionBuffer(InSessions, BufferedWindows):
     """Steps and state of a `WindowBufferSpec` over sessions."""
 
-    def __init__(self, spec: WindowBufferSpec, emission: Emission) -> None:
-        super().__init__(spec, emission)
+    def __init__(self, spec: WindowBufferSpec, name: str, emission: Emission) -> None:
+        super().__init__(spec, name, emission)
         self.sessions = Sessions(spec, self.part, self.trigger)
         self.slice_columns = [SLICE_END] if self.window.grows else []
 
@@ -132,7 +136,7 @@ class SessionBuffer(InSessions, BufferedWindows):
         fold = self.sessions.with_sessions(
             self.part, [*of_session, *self.slice_columns, self.kept_row], self.sessions.alive()
         )
-        append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.part}"
+        append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.rows}"
         return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
 
     def emit(self) -> list[Step]:
@@ -147,7 +151,7 @@ class SessionBuffer(InSessions, BufferedWindows):
             rows = self.sessions.with_sessions(self.part, columns, self.sessions.name)
         else:
             rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
-            rows = ", ".join([rows, *self.slice_columns]) + f" from {self.part}"
+            rows = ", ".join([rows, *self.slice_columns]) + f" from {self.rows}"
         start, last = f"unix_micros({WINDOW_START})", f"unix_micros({EXPIRES_AT})"
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:

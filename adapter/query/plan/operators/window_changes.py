@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, StatePart, Step
+from ...program import EXPIRES_AT, StateNames, StatePart, Step
 from ...sql.names import digest
 from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage
@@ -61,7 +61,7 @@ class WindowChanges(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the result of each window, and emits the next one with a retraction of it."""
-        changed = ChangedWindows(self)
+        changed = ChangedWindows(self, wiring.names)
         text, initial = changed.change()
         # The state reads it too.
         wiring.steps.append(Step(self.name, text, persist=True, initial=initial))
@@ -76,14 +76,14 @@ class WindowChanges(Operator):
 class ChangedWindows:
     """Steps and state of a `WindowChanges`."""
 
-    def __init__(self, operator: WindowChanges) -> None:
+    def __init__(self, operator: WindowChanges, names: StateNames) -> None:
         self.operator, self.below = operator, operator.results
         (windows,) = self.below.windows
         self.spec = windows.spec
-        self.part = operator.name
+        self.part = names.get(operator.name, operator.name)
         self.row, self.times = (quote(f"{self.part}_{name}") for name in ("row", "times"))
         self.end = f"{ROW}.{quote(operator.end)}"
-        steps = windows.window_steps()
+        steps = windows.window_steps(names=names)
         self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
         if isinstance(steps, InSessions) and not self.spec.window.grows:

@@ -59,7 +59,9 @@ class WindowClose(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Stores changes of open windows, and emits those of windows that close."""
-        windows = OpenWindows(self, ttl_over(self, wiring.ttl), wiring.emission)
+        windows = OpenWindows(
+            self, wiring.name_in_state(self.name), ttl_over(self, wiring.ttl), wiring.emission
+        )
         wiring.output(self, *windows.change())
         wiring.store(windows.state(), self)
 
@@ -85,14 +87,15 @@ class OpenWindows:
     """Steps and state of a `WindowClose`.
 
     Args:
+        part: name of the state table.
         ttl: microseconds after which an idle key below expires. None for never.
         emission: when results are emitted.
     """
 
-    def __init__(self, operator: WindowClose, ttl: int | None, emission: Emission) -> None:
+    def __init__(self, operator: WindowClose, part: str, ttl: int | None, emission: Emission) -> None:
         self.emission = emission
         (self.below,) = operator.inputs
-        self.part, self.open_for = operator.name, operator.open_for
+        self.part, self.open_for = part, operator.open_for
         self.row, self.times, self.stored_at = (
             quote(f"{self.part}_{name}") for name in ("row", "times", "came_at")
         )

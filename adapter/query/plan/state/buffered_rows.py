@@ -12,7 +12,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, StateNames, StatePart, Step, now
 from ...sql.dialect import sql
 from ...sql.names import digest
 from ..operator import Operator
@@ -97,6 +97,7 @@ class BufferedRows:
     """
 
     operator: Operator
+    names: StateNames
     ttl: int | None
     partitions: Partitions | None = None
     keys: tuple[exp.Expr, ...] = ()
@@ -121,7 +122,8 @@ class BufferedRows:
         ranking: list[str] = []
         if self.top is not None:
             ranking = [sql(self.top.place), str(self.top.rows), str(self.top.where and sql(self.top.where))]
-        return f"rows_{digest(self.operator.name, *identity, '/', *ranking)}"
+        name = f"rows_{digest(self.operator.name, *identity, '/', *ranking)}"
+        return self.names.get(name, name)
 
     @property
     def row(self) -> str:

@@ -41,7 +41,7 @@ class Groups(Partials):
     spec: GroupAggregateSpec
 
     def __init__(self, spec: GroupAggregateSpec, ttl: int | None) -> None:
-        super().__init__(spec)
+        super().__init__(spec, spec.name)
         self.name, self.signed = spec.name, spec.signed
         self.part = f"{spec.name}_groups"
         self.changed = f"{spec.name}_changed"

@@ -23,12 +23,13 @@ class RankedGroups(Ranking):
     """Steps and state of a `TopN` over groups.
 
     Args:
+        part: name of the state table.
         groups: the groups, which are ranked.
         path: SQL of the row-by-row operators between the groups and the ranking, the lowest first.
     """
 
-    def __init__(self, operator: TopNFields, groups: Groups, path: Sequence[str]) -> None:
-        super().__init__(operator, operator.top.partition)
+    def __init__(self, operator: TopNFields, part: str, groups: Groups, path: Sequence[str]) -> None:
+        super().__init__(operator, part, operator.top.partition)
         self.groups, self.path, self.ids = groups, path, operator.ids
         self.member, self.since = (quote(f"{self.part}_{what}") for what in ("there", "since"))
         self.columns = ", ".join([*self.keys, *self.ids, ROW])

@@ -21,7 +21,7 @@ from .generations import (
     of_keys,
     touched_in_step,
 )
-from .ranking import PLACE, ROW, Ranking, TopNFields, first_of, members_part
+from .ranking import PLACE, ROW, Ranking, TopNFields, first_of
 
 _FRESH = "__fresh"
 
@@ -30,6 +30,7 @@ class RankedRows(Ranking):
     """Steps and state of a `TopN` over rows.
 
     Args:
+        part: name of the state table.
         ttl: microseconds after which a ranking without new members expires. None for never.
         time: input column with the time from which rows expire, and at which final rows are emitted. None for the
             watermark after the micro-batch in which they arrive.
@@ -37,10 +38,10 @@ class RankedRows(Ranking):
     """
 
     def __init__(
-        self, operator: TopNFields, ttl: int | None, time: str | None, replayed: bool = False
+        self, operator: TopNFields, part: str, ttl: int | None, time: str | None, replayed: bool = False
     ) -> None:
-        part, by = members_part(operator), range(len(operator.top.partition))
-        super().__init__(operator, [quote(f"{part}_by_{number}") for number in by])
+        by = range(len(operator.top.partition))
+        super().__init__(operator, part, [quote(f"{part}_by_{number}") for number in by])
         self.time, self.replayed = time, replayed
         self.generations = KeyGenerations(operator.name, self.part, self.keys, ttl)
         self.rows = f"{self.name}_rows"

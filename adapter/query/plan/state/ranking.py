@@ -88,7 +88,7 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
 
 
 def members_part(operator: TopNFields) -> str:
-    """Name of the state table of members."""
+    """Name of the state table of members in a new state."""
     return f"{operator.name}_members"
 
 
@@ -96,12 +96,12 @@ class Ranking:
     """Steps and state of a `TopN`.
 
     Args:
+        part: name of the state table.
         keys: partition columns.
     """
 
-    def __init__(self, operator: TopNFields, keys: Sequence[str]) -> None:
-        self.operator, self.name, self.keys = operator, operator.name, keys
-        self.part = members_part(operator)
+    def __init__(self, operator: TopNFields, part: str, keys: Sequence[str]) -> None:
+        self.operator, self.name, self.part, self.keys = operator, operator.name, part, keys
         # Named after the state table, whose name stays the same if the query is rewritten.
         self.stored_row = quote(f"{self.part}_row")
         self.listed_keys = ", ".join(keys) or "true as anything"

@@ -224,8 +224,8 @@ class InSessions(WindowSteps):
 class SessionWindows(InSessions, SlicedWindows):
     """Steps and state of a window aggregation over sessions."""
 
-    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
-        super().__init__(spec, emission)
+    def __init__(self, spec: WindowAggregateSpec, name: str, emission: Emission) -> None:
+        super().__init__(spec, name, emission)
         self.sessions = Sessions(spec, self.part, self.trigger)
         self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
         self.window_keys = ["start_micros", "end_micros"]

@@ -28,12 +28,12 @@ class SlicedWindows(Partials, WindowSteps):
 
     spec: WindowAggregateSpec
 
-    def __init__(self, spec: WindowAggregateSpec, emission: Emission) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: WindowAggregateSpec, name: str, emission: Emission) -> None:
+        super().__init__(spec, name)
         self.window = spec.window
         self.trigger = WindowTrigger(spec.window, emission)
         self.first_occurrences = self.window.has_known_start
-        self.part = f"{spec.name}_slices"
+        self.part = f"{name}_slices"
         # Columns that identify a slice in the state and in running totals.
         self.point = [EXPIRES_AT, *([WINDOW_START] if self.window.grows else []), SLICE_END]
         self.slice = self.point

@@ -77,7 +77,7 @@ class WindowSteps(ABC):
         >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
         >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": "", "written": None}
         >>> spec = WindowBufferSpec(name="stage_1", **read, reason="")
-        >>> print(BufferedWindows(spec, FINAL).open_windows().sql)
+        >>> print(BufferedWindows(spec, "stage_1", FINAL).open_windows().sql)
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
         from state where part = 'stage_1_rows'
         """
