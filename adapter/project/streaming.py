@@ -29,7 +29,7 @@ from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
 from ..query.planner import plan_query, upsert_keys
-from ..query.program import NEW_STATE, OperatorNames, Program, StateNames, StreamInput, needs_time, with_texts
+from ..query.program import NEW_STATE, OperatorNames, Program, StateNames, StreamInput, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals
 from ..query.sql.functions import QueryRunner
@@ -238,8 +238,6 @@ def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STAT
         interval(settings, planned)
         planned = _with_unique_key(planned, settings)
         result = generate.program(planned, settings.emission, settings.upsert, settings.state_ttl, names)
-        if not needs_time(result):
-            result = replace(result, inputs=tuple(replace(each, needs_time=False) for each in result.inputs))
         result = replace(
             result,
             operators=cache(partial(_operators, node, planned, result, settings)),

@@ -66,9 +66,6 @@ def now(column: str) -> str:
     return f"(select struct(*) from clock).{column}"
 
 
-_OF_THE_CLOCK = ("watermark_before", "watermark_after", "now_before", "now_after")
-
-
 @dataclass(frozen=True)
 class StreamInput:
     """A relation read as a stream."""
@@ -181,8 +178,6 @@ class Rows:
     forgets: bool = False
     """Whether the rows that a late row would have met may be dropped once the watermark is after its event
     time. A late row is then ingested and counted as late."""
-    by_clock: bool = False
-    """Whether the set of rows depends on the watermark at arrival."""
     alone: bool = False
     """Whether nothing else reads its streams, so their rows needn't be cached for it."""
 
@@ -430,9 +425,9 @@ class Program:
     flushes_from_state: bool = False
     """Whether a micro-batch without input reads only the state: all state belongs to windows, and the
     micro-batch closes some."""
-    reads_clock: bool = False
-    """Whether `output` reads the watermark without having state, so that the table's commits have to store
-    the watermark."""
+    filters_on_arrival: bool = False
+    """Whether rows are filtered by the watermark before the micro-batch. Without state, the table's commits have to
+    store it then."""
     is_full_output: bool = False
     """Whether `output` is the full result, so that the table is empty if it has no rows."""
     has_rows_without_input: bool = False
@@ -482,18 +477,6 @@ class Program:
     def cascade(self) -> tuple[Item, ...]:
         """Returns the items after `ingest`. Empty unless windows feed other windows or operators."""
         return self.items[len(self.arrival) + len(self.ingest) :]
-
-
-def needs_time(program: Program) -> bool:
-    """Returns whether a micro-batch's work depends on the watermark."""
-    return (
-        program.flushes_from_state
-        or program.boundaries is not None
-        or program.reads_clock
-        or any(each.timed or each.expires or each.forgets or each.by_clock for each in program.of(Rows))
-        # Everything else that depends on it reads a column of ``clock``.
-        or any(name in f"{program.items}{program.output}{program.output_steps}" for name in _OF_THE_CLOCK)
-    )
 
 
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -123,6 +123,8 @@ class WindowedRows:
     """The column of the windows below that is the time column of these; None over a stream, or for another column."""
     reads: tuple[str, ...] = ()
     """Names of the window operators whose results it reads; empty over streams."""
+    filters_on_arrival: bool = False
+    """Whether the rows are filtered by the watermark before the micro-batch."""
     written: exp.Query
     """The input as its author wrote it, for `explain`. Callers must not change it."""
 
@@ -163,4 +165,6 @@ class GroupAggregateSpec:
     """The input as its author wrote it, for `explain`. Callers must not change it."""
     signed: bool = False
     """Whether input rows may be retractions, which have ``sign`` −1."""
+    filters_on_arrival: bool = False
+    """Whether the rows are filtered by the watermark before the micro-batch."""
     enumerated: Enumerated | None = None

@@ -14,7 +14,6 @@ from typing import Any
 
 from ...util.quoting import quote, shown_time
 from ..identity.alike import fingerprints
-from ..normalize.event_clock import READS_CLOCK
 from ..normalize.names import own_names
 from ..plan import lookup_keys
 from ..plan.operator import with_inputs
@@ -120,7 +119,9 @@ def _stateful(
 
     return replace(
         result,
-        **_common(plan, made.window_steps),
+        **_common(
+            plan, made.window_steps, has_ttl=any(each.forgets is not None for each in made.parts.values())
+        ),
         items=tuple(items),
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
@@ -159,19 +160,20 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
         boundaries=None,
         flushes_from_state=plan.dataflow.windows is not None,
         lookups=lookup_keys.ordered_lookups(queries, plan.lookups),
-        reads_clock=READS_CLOCK in output,
         signature=signed,
     )
 
 
-def _common(plan: Plan, windows: Sequence[WindowSteps] = ()) -> dict[str, Any]:
-    """Returns the fields of a `Program` that follow from its streams and windows."""
+def _common(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: bool = False) -> dict[str, Any]:
+    """Returns the fields of a `Program` that follow from its streams and windows. `has_ttl`: whether state expires."""
     specs = [each.spec for each in windows]
+    needs_time = has_ttl or plan.dataflow.depends_on_watermark
     return {
         "inputs": tuple(
-            StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed) for s in plan.streams
+            StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed, needs_time) for s in plan.streams
         ),
         "tables": plan.static,
+        "filters_on_arrival": plan.dataflow.filters_on_arrival,
         "mini_batch": plan.mini_batch,
         "time_zones": _zones(specs),
         "behind": _watermark_delay(specs),
@@ -199,7 +201,6 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
                 each.rows_text(each.spec.rows, clock=True),
                 each.spec.streams,
                 each.window.time_zone,
-                by_clock=READS_CLOCK in each.spec.rows,
                 alone=made.flow.windows is not None
                 and not (each.spec.reads or lookups)
                 and all(reads[view] == 1 for view in each.spec.streams),
@@ -240,12 +241,12 @@ def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     return int(bool(merging) and not any(spec.reads for spec in merging))
 
 
-def _tables(plan: Plan, texts: Iterable[str]) -> list[Step]:
-    """Returns the steps with all rows of streams and lookup tables, and with the watermark if a text reads it."""
+def _tables(plan: Plan) -> list[Step]:
+    """Returns the steps with all rows of streams and lookup tables, and with the watermark if an operator reads it."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
     steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
-    if any(READS_CLOCK in text for text in texts):
+    if plan.dataflow.filters_on_arrival:
         # As in a stream's first micro-batch, there is no watermark.
         steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
     return steps
@@ -268,7 +269,7 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
         windows: the windows, lower ones first.
         output: query over their results.
     """
-    steps = _tables(plan, (output, *(each.spec.rows for each in windows)))
+    steps = _tables(plan)
     for each in windows:
         spec, window_steps = each.spec, each.window_steps()
         rows = window_steps.rows_text(spec.rows, clock=False)
@@ -289,7 +290,7 @@ def times(plan: Plan) -> str | None:
     windows = plan.dataflow.windows
     if windows is None or not windows.specs:
         return None
-    steps = _tables(plan, (windows.sql, *(spec.rows for spec in windows.specs)))
+    steps = _tables(plan)
     columns = ", ".join(
         f"(select first(event_time) from (\n{_indented(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
         for spec in windows.specs

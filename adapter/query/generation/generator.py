@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..errors import QueryError
-from ..normalize.event_clock import READS_CLOCK
 from ..plan import lookup_keys
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
@@ -181,8 +180,7 @@ class Generator(Wiring):
             and all(self.uses[name] == 1 for name in (below.name, *(step.name for step in path)))
             and operator.expires_after(self.ttl) is None
             and not operator.spec.distinct_sets
-            and not any(READS_CLOCK in each.sql for each in path)
-            and READS_CLOCK not in operator.spec.rows
+            and not any(each.filters_on_arrival for each in (*path, operator))
         )
 
     def is_only_ranked(self, operator: Operator) -> bool:

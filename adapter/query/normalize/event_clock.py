@@ -30,9 +30,6 @@ NAMES = frozenset({"now", "current_timestamp", "current_date", "curdate", "curre
 _WORDS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _IS_EVENT_TIME = "event time"
 
-READS_CLOCK = "FROM clock).now_before"
-"""Part of the text of queries that filter by the watermark."""
-
 
 @cache
 def watermark() -> exp.Expr:
@@ -331,6 +328,11 @@ def replace_clocks(tree: exp.Expr) -> None:
         made = copied(watermark())
         hints.keep_original(made, node)
         node.replace(made)
+
+
+def filters_on_arrival(tree: exp.Expr) -> bool:
+    """Whether a query filters rows when they arrive, by the watermark before the micro-batch (`replace_clocks`)."""
+    return next(hints.replacements(tree), None) is not None
 
 
 def why_output_filtered(query: exp.Expr) -> QueryError | None:

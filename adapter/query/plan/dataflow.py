@@ -44,6 +44,16 @@ class Dataflow:
         return passed and once and not self.root.relation.changes
 
     @property
+    def filters_on_arrival(self) -> bool:
+        """Whether rows are filtered by the watermark before the micro-batch."""
+        return any(each.filters_on_arrival for each in self.operators)
+
+    @property
+    def depends_on_watermark(self) -> bool:
+        """Whether the result depends on the watermark, even without a TTL."""
+        return self.filters_on_arrival or any(each.depends_on_watermark for each in self.operators)
+
+    @property
     def groups(self) -> dict[str, GroupAggregate]:
         """Returns each GROUP BY under the name of its state.
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from sqlglot import exp
 
+from ..normalize import event_clock
 from ..program import Lookup, Rows, StateNames, StatePart, Step
 from ..sql.dialect import sql
 from ..windows.emission import Emission
@@ -110,6 +111,11 @@ class Operator(ABC):
     def depends_on_watermark(self) -> bool:
         """Whether its output depends on the watermark, even without a TTL."""
         return True
+
+    @property
+    def filters_on_arrival(self) -> bool:
+        """Whether it filters rows by the watermark before the micro-batch."""
+        return False
 
     @property
     def lookup_sql(self) -> str | None:
@@ -224,6 +230,11 @@ class PrintedOperator(Operator):
     def sql(self) -> str:
         """The text of the tree."""
         return sql(self.tree)
+
+    @cached_property
+    def filters_on_arrival(self) -> bool:
+        """Whether the tree filters rows by the watermark before the micro-batch."""
+        return event_clock.filters_on_arrival(self.tree)
 
 
 @dataclass(frozen=True, kw_only=True)

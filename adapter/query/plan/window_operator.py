@@ -33,6 +33,11 @@ class WindowOperator(Operator):
     at_once: bool = False
     """Whether each micro-batch emits its rows until its state is cleared, since other windows read them."""
 
+    @property
+    def filters_on_arrival(self) -> bool:
+        """Whether its input rows are filtered by the watermark before the micro-batch."""
+        return self.spec.filters_on_arrival
+
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns a relation without properties: those of the rows are in the `WindowResults` above it."""
         return Relation()

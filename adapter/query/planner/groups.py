@@ -13,7 +13,7 @@ from ..aggregates.aggregate_builder import AggregateBuilder, NotMergeable
 from ..aggregates.grouping import Grouping, grouping
 from ..aggregates.model import GroupAggregateSpec, Key
 from ..frontend import hints
-from ..normalize import above_groups, conditions
+from ..normalize import above_groups, conditions, event_clock
 from ..plan import column_origins, unbounded_state
 from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.group_aggregate import GroupAggregate
@@ -228,6 +228,7 @@ def _aggregate(
         metrics=tuple(builder.metrics.values()),
         distinct_sets=builder.distinct_sets,
         signed=signed,
+        filters_on_arrival=event_clock.filters_on_arrival(template),
         enumerated=enumerated,
         written=builder.text.written,
     )

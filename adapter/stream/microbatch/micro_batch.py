@@ -191,7 +191,7 @@ class MicroBatch:
         self._show_clock()
         streams = self._context.program.inputs
         rows_of = split(batch, streams)
-        caches_rows = bool(self._context.program.lookups) or self._context.program.reads_clock
+        caches_rows = bool(self._context.program.lookups) or self._context.program.filters_on_arrival
         has_changelog = self._context.sink.changes is not None
         meters = []
         for stream in streams:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _SINCE, _MERGE_FROM, _SLICE = "since", "merge_from", "slice_end"
-_CLOCK = "FROM clock).now_before"
-"""Part of the SQL that compares a time in the query with the watermark."""
 _EXACT = ("COUNT(", "COUNT_IF(", "SUM(", "AVG(", "MEAN(")
 """Aggregates whose results over exact numbers don't depend on the order of their values."""
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
@@ -68,9 +66,7 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     if program.cascade:
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
-    steps = [each for each in program.ingest if isinstance(each, Step)]
-    by_clock = program.signature.tree is not None and any(_CLOCK in step.sql for step in steps)
-    if by_clock or any(rows.by_clock for rows in program.of(Rows)):
+    if program.filters_on_arrival:
         return "which rows there are depends on the watermark when they came (current_timestamp())"
     if context.state.mapping:
         return "a column of its state is of several types"

@@ -10,6 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program, Rows, StatePart, Step
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 from tests.corpus import operators, unwindowed, windows
 from tests.planned import plan_of
@@ -108,3 +109,14 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
         assert made.remake is not None
         again = made.remake([names[each] for each in own.groups])
         assert {each.name for each in again.parts} == {each.name for each in made.parts}
+
+
+@pytest.mark.parametrize("items", ["k, v", "count(*) as n"])
+@pytest.mark.parametrize("where", ["ts > current_timestamp() - interval '1' hour", "v > 1"])
+def test_rows_that_are_filtered_on_arrival(items: str, where: str) -> None:
+    over = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    by = " group by window_start, window_end" if "count" in items else ""
+    program = generate.program(
+        plan_of(f"select window_start, window_end, {items} from {over} where {where}{by}")
+    )
+    assert program.filters_on_arrival == ("current_timestamp" in where)

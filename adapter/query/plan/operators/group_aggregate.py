@@ -40,6 +40,11 @@ class GroupAggregate(ExpiringOperator):
     has_few_groups: bool = False
     """Whether the set of values of each key doesn't grow."""
 
+    @property
+    def filters_on_arrival(self) -> bool:
+        """Whether its input rows are filtered by the watermark before the micro-batch."""
+        return self.spec.filters_on_arrival
+
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns changes of one row per key and grouping set."""
         spec = self.spec

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from ....util.quoting import quote
 from ...frontend.source_text import without_names
+from ...normalize import event_clock
 from ...sql.dialect import sql
 from ...sql.names import digest, windows_renamed
 from ...sql.nodes import copied, every
@@ -64,6 +65,11 @@ class WindowResults(Operator):
     def sql(self) -> str:
         """The text of the query."""
         return sql(self.query)
+
+    @cached_property
+    def filters_on_arrival(self) -> bool:
+        """Whether the query filters rows by the watermark before the micro-batch."""
+        return event_clock.filters_on_arrival(self.query)
 
     @property
     def lookup_sql(self) -> str:
