@@ -38,7 +38,7 @@ def seconds_of(seed: int, number: int, laboratory: duck.Laboratory) -> tuple[flo
         known = planning.known_of(case, upstream)
         for _ in range(4):
             dialect._TEXTS.clear()
-            dialect.parse_once.cache_clear()
+            dialect._parse_once.cache_clear()
             began = time.process_time()
             planning.planned(case.model, known={**known}, ask=ask)
             took.append(time.process_time() - began)

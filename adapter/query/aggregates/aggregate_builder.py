@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from sqlglot import exp
 
@@ -24,6 +25,7 @@ from ..sql.dialect import (
     canonical,
     function_name,
     is_distinct,
+    parse,
     sql,
     unqualified,
 )
@@ -127,14 +129,21 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     if WINDOW_END in known_early:
         end = window.latest_instant(f"({window.slice_end(ts)})")
         items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
-    below = without_windows("select * from below", "below")
-    made: exp.Select = exp.maybe_parse(f"select input.* {LEAVING_OUT} from {below} as input", dialect=DIALECT)
-    read = next(every(made, exp.Table)).find_ancestor(exp.Select)
-    assert read is not None
-    read.replace(hints.input_of(select).copy())
+    made = _without_window_columns(hints.input_of(select))
     for name, text in items.items():
         # Generated text that nothing reads as a tree.
         made.append("expressions", exp.alias_(exp.Var(this=text), name))
+    return made
+
+
+def _without_window_columns(rows: exp.Expr) -> exp.Select:
+    """Returns rows with the alias ``input``, without the columns that a windowing TVF replaces."""
+    below = without_windows("select * from below", "below")
+    made = parse(f"select input.* {LEAVING_OUT} from {below} as input")
+    assert isinstance(made, exp.Select)
+    read = next(every(made, exp.Table)).find_ancestor(exp.Select)
+    assert read is not None
+    read.replace(rows.copy())
     return made
 
 
@@ -189,7 +198,7 @@ class AggregateBuilder:
 
     def output(self, relation: str) -> exp.Select:
         """Returns the author's select list and HAVING over the finished windows."""
-        query = self.finished(exp.to_table(relation))
+        query = self.finished(exp.Table(this=exp.to_identifier(relation)))
         break_ties(query)
         decide_extremes(query)
         return query
@@ -327,13 +336,19 @@ class AggregateBuilder:
             raise QueryError(f"'{sql(node)}' names something that is not a group key.")
         if is_id and names == of_sets:
             return exp.column(GROUPING_ID)
-        bits = []
+        bits: list[exp.Expr] = []
         for place, name in enumerate(reversed(names)):
             if name is not None:
                 shift = len(of_sets) - 1 - of_sets.index(name)
-                bits.append(f"shiftleft(shiftright({GROUPING_ID}, {shift}) & 1, {place})")
-        text = " + ".join(bits) or "0"
-        return exp.maybe_parse(f"cast({text} as {'bigint' if is_id else 'tinyint'})", dialect=DIALECT)
+                shifted = exp.func(
+                    "shiftright", exp.column(GROUPING_ID), exp.Literal.number(shift), dialect=DIALECT
+                )
+                bit = exp.BitwiseAnd(this=shifted, expression=exp.Literal.number(1))
+                bits.append(exp.func("shiftleft", bit, exp.Literal.number(place), dialect=DIALECT))
+        total = reduce(
+            lambda left, right: exp.Add(this=left, expression=right), bits or [exp.Literal.number(0)]
+        )
+        return exp.cast(total, "bigint" if is_id else "tinyint", dialect=DIALECT)
 
     # -- aggregates --------------------------------------------------------------------------------
 

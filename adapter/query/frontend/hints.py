@@ -325,7 +325,7 @@ class WindowResult:
 
 def window_result(result: WindowResult) -> exp.Select:
     """Returns ``select * from NAME``, marked with the window operator of that name."""
-    select = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(result.name))
+    select = exp.Select(expressions=[exp.Star()]).from_(exp.Table(this=exp.to_identifier(result.name)))
     select.meta[_WINDOW_RESULT] = result
     return select
 

@@ -28,7 +28,7 @@ from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import NEW_STATE, StateNames, with_texts
-from ..sql.dialect import DIALECT, parse_once, sql
+from ..sql.dialect import DIALECT, parse, sql
 from ..sql.names import digest, windows_renamed
 from ..sql.nodes import copied, every
 from ..state_signature import (
@@ -209,7 +209,7 @@ def _outputs_below(read: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, Wi
 
 def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     """Whether a column that is added to the window operator's input may change its rows, or its other columns."""
-    for star in every(parse_once(spec.rows), exp.Star):
+    for star in every(parse(spec.rows), exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True

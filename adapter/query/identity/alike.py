@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..errors import QueryError
 from ..plan.dataflow import Dataflow
 from ..plan.lineage import Lineage, UnknownLineage, opaque
 from ..plan.operator import Operator
@@ -119,6 +118,6 @@ def lineage_of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
     """
     try:
         return operator.lineage([known[each.name] for each in operator.inputs])
-    except (UnknownLineage, QueryError):
+    except UnknownLineage:
         # The name is a digest of the operator's text and everything below it.
         return opaque("as written", operator.name)

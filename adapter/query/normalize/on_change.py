@@ -13,7 +13,7 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped, write_distinct_as_group
 from ..sql.clauses import first_aggregate, is_semi_or_anti, is_star_over
-from ..sql.dialect import parse, sql
+from ..sql.dialect import parse
 from ..sql.nodes import copied, every
 from ..windows.windows import OPTIONS, Window
 from .names import ctes
@@ -126,7 +126,8 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
         assert isinstance(source, exp.Subquery)
         column = exp.column(NEW, table=source.alias or None, quoted=True)
         if select is group:
-            new = parse(f"select count(case when {sql(column)} then 1 end) > 0").expressions[0]
+            one = exp.Case(ifs=[exp.If(this=column, true=exp.Literal.number(1))])
+            new = exp.Count(this=one, big_int=True) > 0
             having = select.args.get("having")
             test = exp.and_(having.this.copy(), new, copy=False) if having is not None else new
             select.set("having", exp.Having(this=test))

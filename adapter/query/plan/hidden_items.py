@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from sqlglot import exp
 
 from ..sql.clauses import hide_from_stars
-from ..sql.dialect import DIALECT, sql
 from ..sql.nodes import copied
 from .relation import GIVEN_BY, WEIGHT
 
@@ -25,8 +25,8 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
     """
     made = copied(select)
     hide_from_stars(made, inputs)
-    factors = [sql(exp.column(name, table=alias, quoted=True)) for alias, name in inputs]
-    product: exp.Expr = exp.maybe_parse(" * ".join(factors), dialect=DIALECT)
+    factors: list[exp.Expr] = [exp.column(name, table=alias, quoted=True) for alias, name in inputs]
+    product = reduce(lambda left, right: exp.Mul(this=left, expression=right), factors)
     made.append("expressions", exp.alias_(product, WEIGHT, quoted=True))
     return made
 

@@ -149,7 +149,6 @@ class Operator(ABC):
 
         Raises:
             UnknownLineage: its SQL isn't understood.
-            QueryError: its SQL can't be parsed.
         """
 
     @abstractmethod

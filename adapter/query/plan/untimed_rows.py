@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from ..frontend import select_numbers
 from ..sql.clauses import relations
-from ..sql.dialect import DIALECT, sql
-from ..sql.instants import is_usable
+from ..sql.dialect import DIALECT
+from ..sql.instants import EARLIEST, LATEST, text
 from ..sql.names import unmarked
 from ..sql.nodes import every
 
@@ -63,18 +63,29 @@ def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
         over = [node for item in select.expressions for node in item.find_all(exp.Window)]
         orders = [order.expressions for each in over if (order := each.args.get("order"))]
         if orders:
-            select.where(is_usable(sql(orders[0][0].this)), dialect=DIALECT, copy=False)
+            select.where(_is_usable(orders[0][0].this), copy=False)
         return
     # The stream joins a query in EXISTS or IN.
     read = [node for each in every(select, exp.Select) for node in relations(each)]
     for node in [*relations(select), *read]:
         if node.alias_or_name.lower() != dropped.alias.lower():
             continue
-        time = sql(exp.column(dropped.time, table=node.alias_or_name, quoted=True))
+        time = exp.column(dropped.time, table=node.alias_or_name, quoted=True)
         holder = exp.Subquery(
             this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier(node.alias_or_name))
         )
         node.replace(holder)
-        rows = exp.select("*").from_(node, copy=False).where(is_usable(time), dialect=DIALECT, copy=False)
+        rows = (
+            exp.Select(expressions=[exp.Star()]).from_(node, copy=False).where(_is_usable(time), copy=False)
+        )
         holder.set("this", rows)
         return
+
+
+def _is_usable(time: exp.Expr) -> exp.Expr:
+    """Returns the predicate `instants.is_usable` over a time."""
+    low, high = (
+        exp.cast(exp.Literal.string(f"{text(each)}Z"), "timestamp", dialect=DIALECT)
+        for each in (EARLIEST, LATEST)
+    )
+    return exp.Between(this=time.copy(), low=low, high=high)

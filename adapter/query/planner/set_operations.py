@@ -18,7 +18,6 @@ from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_end
 from ..sql.clauses import output_names, over_clauses
-from ..sql.dialect import parse_select
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from .closing import without_open_windows
@@ -135,9 +134,11 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
         # Equal rows arrive in one micro-batch.
-        text = f"select distinct * from {input_name(0)}"
-        name = f"local_{digest('distinct', text, below.name)}"
-        return planner.add(Local(name=name, inputs=(below,), query=parse_select(text), label="distinct"))
+        query = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct()).from_(
+            exp.to_identifier(input_name(0))
+        )
+        name = f"local_{digest('distinct', below.name)}"
+        return planner.add(Local(name=name, inputs=(below,), query=query, label="distinct"))
     if below.relation.keys:
         return below  # no row is repeated
     if grouped is not None:

@@ -289,6 +289,12 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
     Args:
         what: names the statement in the message.
     """
+    return copied(_parse_once(sql, what))
+
+
+@lru_cache(64)
+def _parse_once(sql: str, what: str) -> exp.Query:
+    """Returns the tree of a text, the same one each time: planning asks for a model's text again and again."""
     _check_build()
     try:
         text = without_semicolons(sql)
@@ -325,12 +331,6 @@ def parse_select(text: str) -> exp.Select:
     tree = parse(text)
     assert isinstance(tree, exp.Select)
     return tree
-
-
-@lru_cache(_MANY)
-def parse_once(text: str) -> exp.Query:
-    """Parses a text that the planner printed. Returns the same tree each time, which must not be changed."""
-    return parse(text)
 
 
 def _in_words(problem: str) -> str:

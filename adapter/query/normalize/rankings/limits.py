@@ -176,8 +176,8 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
             for name, item in zip(names, select.expressions, strict=False)
         ]
     outer = exp.Select(expressions=columns).from_(select.subquery("ranked", copy=False))
-    outer = outer.where(f"{RANK} <= {count + skipped}")
-    return outer.where(f"{RANK} > {skipped}") if skipped else outer
+    outer = outer.where(exp.column(RANK) <= count + skipped)
+    return outer.where(exp.column(RANK) > skipped) if skipped else outer
 
 
 def _select_above_union(united: exp.SetOperation) -> exp.Select:
