@@ -30,6 +30,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     Raises:
         QueryError: such a window's rows are read otherwise, so it isn't known which are new.
 
+    >>> from ..sql.dialect import sql
     >>> from ..windows.expansion import expand
     >>> from ..windows.window_arguments import make
     >>> steps = expand("t", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))

@@ -107,31 +107,42 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
         isinstance(each, exp.Distinct) for each in function.walk()
     ):
         return None
-    name, texts = function_name(function), [sql(each) for each in arguments(function)]
+    name, values = function_name(function), arguments(function)
     if name == "count":
-        not_null = [f"{each} is not null" for each in texts if each != "*"] or ["true"]
-        return [RunningValue(_canonical_sql(f"cast({' and '.join(not_null)} as bigint)"))], "{0}"
-    if len(texts) != 1:
+        return [_count([each for each in values if not isinstance(each, exp.Star)])], "{0}"
+    if len(values) != 1:
         return None
-    (value,) = texts
+    (value,) = values
     if name in ("min", "max"):
-        return [RunningValue(_canonical_sql(value), f"{name}({{0}}) {{over}}")], "{0}"
+        return [RunningValue(canonical(value), f"{name}({{0}}) {{over}}")], "{0}"
     return _sum_or_mean(function, name, value) if name in ("sum", "avg", "mean") else None
 
 
-def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[RunningValue], str] | None:
+def _count(values: Sequence[exp.Expr]) -> RunningValue:
+    """Returns the number of rows, 0 or 1, in which no value is NULL."""
+    in_brackets = (exp.Connector, exp.Not, exp.Predicate)
+    operands = [exp.paren(each) if isinstance(each, in_brackets) else each.copy() for each in values]
+    tests = [exp.Not(this=exp.Is(this=each, expression=exp.null())) for each in operands]
+    return RunningValue(canonical(_cast(exp.and_(*tests) if tests else exp.true(), "bigint")))
+
+
+def _cast(value: exp.Expr, kind: str) -> exp.Expr:
+    return exp.cast(value, kind, dialect=DIALECT)
+
+
+def _sum_or_mean(function: exp.Expr, name: str, value: exp.Expr) -> tuple[Sequence[RunningValue], str] | None:
     """Returns the running values of SUM or AVG, and a template of the result, as `_running_values` does."""
     types = types_of(function)
     is_mean = name != "sum"
-    count = RunningValue(_canonical_sql(f"cast({value} is not null as bigint)"))
+    count = _count([value])
     mean = "{0} / nullif({1}, 0)"
     if types is None:
         # Planned without a session: the types are unknown, and the plan is only displayed.
-        total = RunningValue(_canonical_sql(f"{value} / 1" if is_mean else value))
+        total = RunningValue(canonical(value / 1 if is_mean else value))
         return ([total, count], mean) if is_mean else ([total], "{0}")
     if is_mean and types.result == "double":
-        return [RunningValue(_canonical_sql(f"cast({value} as double)")), count], mean
-    of_type = _canonical_sql(f"cast({value} as {types.sum})")
+        return [RunningValue(canonical(_cast(value, "double"))), count], mean
+    of_type = canonical(_cast(value, types.sum))
     if types.sum in _PLAIN and not is_mean:
         return [RunningValue(of_type)], "{0}"
     if not types.sum.startswith("decimal"):
@@ -142,11 +153,6 @@ def _sum_or_mean(function: exp.Expr, name: str, value: str) -> tuple[Sequence[Ru
         of_type, f"case when not {overflowed} then cast(sum({{0}}) {{over}} as {types.sum}) end", count.column
     )
     return [total, count], f"cast({mean} as {types.result})" if is_mean else "{0}"
-
-
-def _canonical_sql(text: str) -> str:
-    parsed: exp.Expr = exp.maybe_parse(text, dialect=DIALECT)
-    return canonical(parsed)
 
 
 def _is_running(spec: exp.Expr) -> bool:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from ...errors import QueryError
 from ...frontend import hints
 from ...sql.clauses import filters, is_semi_or_anti
-from ...sql.dialect import DIALECT, from_clause, function_name, parse, sql
+from ...sql.dialect import from_clause, function_name, parse, sql
 from ...sql.nodes import every
 from ...sql.tie_breaking import values
 from ...windows.window_columns import FromRelation, window_column
@@ -205,26 +205,25 @@ def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
         partition = [_expression_over_row(key, sources) for key in rank.args.get("partition_by") or ()]
         order = []
         for ordered in rank.args["order"].expressions:
-            if (text := _expression_over_row(ordered.this, sources)) is not None:
+            if (node := _expression_over_row(ordered.this, sources)) is not None:
                 copy = ordered.copy()
-                copy.set("this", exp.maybe_parse(text, dialect=DIALECT))
+                copy.set("this", node)
                 order.append(sql(copy))
         if isinstance(rank.this, exp.RowNumber):
             # Ties are broken by the select list (`tie_breaking`).
-            texts = [
-                "`row`" if each.is_star else _expression_over_row(each, sources) for each in values(select)
-            ]
-            order.append(f"struct({', '.join(text for text in texts if text)})")
+            row = exp.column("row", quoted=True)
+            items = [row if each.is_star else _expression_over_row(each, sources) for each in values(select)]
+            order.append(f"struct({', '.join(map(sql, filter(None, items)))})")
     except _WindowColumn:
         return None
-    return Top(function_name(rank.this), tuple(key for key in partition if key), ", ".join(order), rows)
+    return Top(function_name(rank.this), tuple(map(sql, filter(None, partition))), ", ".join(order), rows)
 
 
 class _WindowColumn(Exception):
     """Raised for an expression that a row has no value for before its windows close."""
 
 
-def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
+def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> exp.Expr | None:
     """Returns an expression over a buffered row. None for a window column, which is equal for all rows of a window."""
     if window_column(node, sources):
         return None
@@ -237,7 +236,7 @@ def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> str
             copy = field
         else:
             column.replace(field)
-    return sql(copy)
+    return copy
 
 
 def _field_of_row(column: exp.Column, sources: Sequence[FromRelation]) -> exp.Expr:
