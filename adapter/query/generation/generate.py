@@ -57,7 +57,7 @@ def program(
 
     def made(replayed: Collection[str] | None = None) -> Program:
         with own_names.as_written():
-            found = _program(plan, emission, upsert, ttl, names, replayed)
+            found = _program(plan, emission, upsert, ttl, names=names, replayed=replayed)
             return own_names.separate_names(found, plan.taken)
 
     # Results of windows whose state has been dropped can't be emitted again.
@@ -84,7 +84,7 @@ def _program(
     signed, windows = signature(plan, ttl, emission, names), plan.dataflow.windows
     replaces = emission.changes or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
-        return _stateful(plan, emission, replaces, ttl, signed, replayed)
+        return _stateful(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
     if windows is not None and replaces:
         upsert_of_windows(windows, (), emission)  # refuses
     return _stateless(plan, signed)
@@ -106,7 +106,7 @@ def _stateful(
         ttl: microseconds until idle state expires; None for never.
     """
     flow = plan.dataflow
-    made = Generator(flow, ttl, replayed or (), emission, plan.lookups, signed.names)
+    made = Generator(flow, ttl, replayed or (), emission, plan.lookups, names=signed.names)
     items = _window_items(made, replaces)
     emitted = [each for each in items if isinstance(each, Step) and each.sees_changes]
     result = result_of(made, emitted, replaces, replayed)

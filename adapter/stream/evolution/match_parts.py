@@ -90,7 +90,7 @@ def _names_of_same_meaning(had: Mapping[str, str], has: Mapping[str, str]) -> di
         names = by_meaning.get(means, [])
         # A name that both have is already matched.
         is_one = len(names) == 1 and times[means] == 1
-        if name not in had and is_one and not any(each.startswith(names[0]) for each in has):
+        if name not in had and is_one and names[0] not in has:
             found[name] = names[0]
     return found
 

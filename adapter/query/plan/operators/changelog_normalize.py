@@ -75,6 +75,7 @@ class LatestRows:
     def __init__(self, operator: ChangelogNormalize) -> None:
         (source,) = operator.inputs
         self.name, self.source, self.key, self.time = operator.name, source.name, operator.key, operator.time
+        # The lineage of this operator is its name, so no other query finds its state under another one.
         self.part = f"{operator.name}_rows"
         self.signed, self.changed = f"{operator.name}_signed", f"{operator.name}_changed"
         self.row = quote(f"{operator.name}_row")
