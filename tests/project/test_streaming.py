@@ -14,6 +14,7 @@ from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
 from dbt.adapters.spark_streaming.stream.progress.result import StreamResult
+from tests.evolution import CONFIGS, configs_of, planned, query
 
 
 def steps(relation: str, emit: str = "on_change") -> str:
@@ -190,3 +191,26 @@ def test_a_query_that_its_materialization_refuses_is_refused_for_that_before_its
     assert f", found {found}; use materialized='streaming_table'." in str(problem.value)
     with pytest.raises(QueryError, match="grows without bound"):
         streaming.plan({**node, "config": {"materialized": "streaming_table"}}, text)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "tumble rows",
+        "session WindowAggregate",
+        "IntervalJoin",
+        "TopN of rows",
+        "GroupAggregate over WindowAggregate",
+    ],
+)
+def test_operators_list_the_state_tables_by_their_names_in_the_state(operator: str) -> None:
+    config = "state_ttl" if "state_ttl" in configs_of(operator) else ""
+    plan, program = planned(query(operator).text(), CONFIGS[config])
+    windows = [each.name for each in plan.dataflow.window_operators]
+    own = () if program.alike is None else (*program.alike().parts, *program.alike().groups)
+    assert program.named is not None
+    made = program.named({each: f"{each}_of_old" for each in (*windows, *own)})
+    assert made.operators is not None and program.operators is not None
+    assert {*made.operators().of_parts} == {each.name for each in made.parts}
+    assert [*made.operators().of_parts.values()] == [*program.operators().of_parts.values()]
+    assert all("_of_old" in each.part for each in made.open_windows)

@@ -83,10 +83,11 @@ def test_trees(name: str) -> None:
 @pytest.mark.parametrize("name", mostly_thorough(operators.QUERIES, [*operators.QUERIES][::4]))
 def test_a_program_for_a_state_has_its_names(name: str) -> None:
     ttl = 30 * _DAY if name in operators.TTL else None
-    program = generate.program(operators.planned(name), ttl=ttl)
+    plan = operators.planned(name)
+    program = generate.program(plan, ttl=ttl)
     assert program.named is not None and program.alike is not None
     own = program.alike()
-    windows = [each.name for each in program.signature.stages]
+    windows = [each.name for each in plan.dataflow.window_operators]
     # The table with a source's last rows is always named after that source.
     names = {
         each: f"{each}_of_old"
