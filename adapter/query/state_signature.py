@@ -24,10 +24,8 @@ class MetricState:
     storage: tuple[str, ...] = ()
     """Storage of its value: the functions of its columns, and the type of a sum."""
     rows: str = ""
-    """Digest of its input rows. The order of conditions doesn't matter."""
-    over: tuple[str, ...] = ()
-    """For results of other windows: a digest of the input rows that is independent of the windows' names, and these
-    names."""
+    """Digest of its input rows, with the identities of other windows in the place of their names. The order of conditions
+    doesn't matter."""
     distinct_set: str | None = None
     """The distinct set that it is counted from."""
     from_now: bool = False
@@ -121,6 +119,8 @@ class WindowOperatorState:
     """One window aggregation of the query, whose state has partial aggregates or buffered rows."""
 
     name: str = ""
+    identity: str = ""
+    """Digest of its windows, input rows and keys, without its aggregates."""
     streams: tuple[str, ...] = ()
     source: str = ""
     """Text of the input."""
@@ -214,7 +214,7 @@ class Fingerprints:
     parts: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    stages: Mapping[str, str] = field(default_factory=dict)
+    windows: Mapping[str, str] = field(default_factory=dict)
     rows: str = ""
     columns: tuple[tuple[str, str], ...] = ()
     meaning: str = ""
@@ -224,7 +224,7 @@ class Fingerprints:
 class Signature:
     """Everything that a state depends on. Plans with equal signatures can share a state."""
 
-    stages: tuple[WindowOperatorState, ...] = ()
+    windows: tuple[WindowOperatorState, ...] = ()
     """Window operators, in the order of evaluation."""
     tree: TreeState = TreeState()
     """All other operators, with windows as their inputs; empty if the query consists of windows."""
@@ -260,7 +260,7 @@ class Signature:
     def aggregates(self) -> dict[str, AggregateState]:
         """The aggregates of each window operator and group."""
         found = {
-            operator.name: operator.aggregates for operator in self.stages if operator.aggregates is not None
+            operator.name: operator.aggregates for operator in self.windows if operator.aggregates is not None
         }
         return found | {name: group.aggregates for name, group in self.tree.groups.items()}
 
@@ -270,17 +270,17 @@ class Signature:
         Args:
             change: returns the new aggregates of a window operator or group.
         """
-        stages = tuple(
+        windows = tuple(
             operator
             if operator.aggregates is None
             else replace(operator, aggregates=change(operator.name, operator.aggregates))
-            for operator in self.stages
+            for operator in self.windows
         )
         groups = {
             name: replace(group, aggregates=change(name, group.aggregates))
             for name, group in self.tree.groups.items()
         }
-        return replace(self, stages=stages, tree=replace(self.tree, groups=groups))
+        return replace(self, windows=windows, tree=replace(self.tree, groups=groups))
 
 
 def to_json(value: Any) -> Any:

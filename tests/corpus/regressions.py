@@ -1377,11 +1377,11 @@ BECAME_EQUAL = {
           on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k""",
         "window_start window_end k n m said",
     ),
-    "a text like a stage's name beside two windows": _case(
-        f"""select a.window_start, a.window_end, a.k, a.n, b.n as m, 'stage_1_slices' as stage_2
+    "a text like a window operator's name beside two windows": _case(
+        f"""select a.window_start, a.window_end, a.k, a.n, b.n as m, 'window_1_slices' as window_2
         from {of_windows("clicks")} as a join {of_windows("orders")} as b
           on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k""",
-        "window_start window_end k n m stage_2",
+        "window_start window_end k n m window_2",
     ),
     "a row of a group's key and its count": _case(
         f"""select struct(k, count(*)) as s, rank() over (order by count(*), k) as place from {stream("clicks")} group by k

@@ -113,6 +113,9 @@ class WindowedRows:
     """The input rows of a window operator."""
 
     name: str
+    identity: str
+    """Digest of its windows, input rows and keys, without its aggregates. It has the identities of the windows
+    below in the place of their names."""
     window: Window
     streams: tuple[str, ...]
     rows: str

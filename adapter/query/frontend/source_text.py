@@ -101,6 +101,22 @@ def with_sorted_conjuncts(text: str) -> str:
     return sql(query)
 
 
+def compared_text(text: str, tables: Mapping[str, str]) -> str:
+    """Returns `with_sorted_conjuncts` of a query's text with other names of some tables.
+
+    >>> compared_text("SELECT n, 'a' AS b FROM a AS b CROSS JOIN (SELECT * FROM b) AS c", {"a": "x", "b": "a"})
+    "SELECT n, 'a' AS b FROM x AS b CROSS JOIN (SELECT * FROM a) AS c"
+    """
+    text = with_sorted_conjuncts(text)
+    if not tables:
+        return text
+    query = parse(text)
+    for table in every(query, exp.Table):
+        if table.name in tables:
+            table.set("this", exp.to_identifier(tables[table.name]))
+    return sql(query)
+
+
 def columns_of(*nodes: exp.Expr) -> set[str] | None:
     """Returns all names in expressions that may be columns, in lower case. None if there is a star.
 

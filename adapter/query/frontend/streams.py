@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -48,8 +47,6 @@ class Streams:
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
-        self.spec = _name_prefix(tree)
-        """Prefix of the names of window operators."""
         self._stars = _free_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
@@ -160,16 +157,6 @@ class Streams:
             return self.known(stream.view).event_time
         named = sorted(column for column in columns if column is not None)
         return named[0] if None not in columns and len({*map(str.lower, named)}) == 1 else None
-
-
-def _name_prefix(tree: exp.Query) -> str:
-    """Returns a prefix for names of window operators that occurs nowhere in the query followed by a number, so that
-    these can be renamed in text."""
-    said = " ".join(node.this.lower() for node in every(tree, exp.Expr) if isinstance(node.this, str))
-    name = "stage"
-    while re.search(rf"{name}_\d", said):
-        name += "_x"
-    return name
 
 
 def _passes_rows(query: exp.Expr) -> bool:

@@ -115,16 +115,27 @@ def result_of_operator(made: Generator) -> Program:
 def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step], replaces: bool) -> Program:
     """Returns the result of windows, read from the state after the commit."""
     boundaries = [each.trigger.boundaries for each in made.window_steps]
+    upsert = upsert_of_windows(root, made.window_steps, made.emission) if replaces else None
+    if upsert is not None:
+        upsert = replace(
+            upsert, carried={name: _in_state(made, what) for name, what in upsert.carried.items()}
+        )
     return Program(
         (),
         (),
         root.sql,
         None if None in boundaries else tuple(at for each in boundaries for at in each or ()),
-        upsert=upsert_of_windows(root, made.window_steps, made.emission) if replaces else None,
+        upsert=upsert,
         # Materialized, since the plan for the output depends on how many windows close.
         output_steps=tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
         lookups=lookup_keys.required_lookups([root.sql], made.tables),
     )
+
+
+def _in_state(made: Generator, carried: str) -> str:
+    """Returns an origin of `Upsert.carried` with the name that the state has for its window operator."""
+    operator, dot, key = carried.partition(".")
+    return f"{made.name_in_state(operator)}{dot}{key}"
 
 
 def result_of(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 
 from sqlglot import exp
 
@@ -14,7 +13,7 @@ from ...sources.source_tables import without_read_digest
 from ..aggregates.metric_columns import MetricColumns
 from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..aggregates.partials import Partials
-from ..frontend.source_text import with_sorted_conjuncts
+from ..frontend.source_text import compared_text, with_sorted_conjuncts
 from ..normalize.conditions import explodes
 from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
@@ -29,7 +28,7 @@ from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import NEW_STATE, StateNames, with_texts
 from ..sql.dialect import DIALECT, parse, sql
-from ..sql.names import digest, windows_renamed
+from ..sql.names import digest
 from ..sql.nodes import copied, every
 from ..state_signature import (
     AggregateState,
@@ -62,10 +61,7 @@ def signature(
 
 def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateNames) -> Signature:
     flow, windows = plan.dataflow, plan.dataflow.windows
-    window_operators = tuple(
-        with_texts(_operator_state(plan, each), partial(windows_renamed, names=names))
-        for each in flow.window_operators
-    )
+    window_operators = tuple(_operator_state(plan, each, names) for each in flow.window_operators)
     results = None
     if windows is not None and windows.specs:
         # Early firing can be switched on and off: the state has all rows until the end of allowed lateness.
@@ -74,7 +70,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateName
         # The state also has what open windows have emitted.
         results = ResultTimes(**asdict(emission))
     return Signature(
-        stages=window_operators,
+        windows=window_operators,
         tree=_tree(flow, ttl, emission, names) if windows is None else TreeState(),
         results=results,
         event_times={
@@ -87,11 +83,12 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateName
     )
 
 
-def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState:
+def _operator_state(plan: Plan, operator: WindowOperator, names: StateNames) -> WindowOperatorState:
     """Returns the definition of a window operator."""
-    spec = operator.spec
+    spec, name = operator.spec, names.get(operator.name, operator.name)
     read = [each.spec for each in operator.inputs if isinstance(each, WindowOperator)]
-    below, steps = _outputs_below(read, spec), operator.window_steps()
+    below, steps = _outputs_below(read, spec, names), operator.window_steps(names=names)
+    identities = {each.name: each.identity for each in read}
     buffer = None
     if isinstance(spec, WindowBufferSpec):
         ranking = spec.top
@@ -100,15 +97,16 @@ def _operator_state(plan: Plan, operator: WindowOperator) -> WindowOperatorState
             if ranking is None
             else TopState(ranking.function, tuple(ranking.partition), ranking.order, ranking.rows)
         )
-        buffer = BufferState(f"{spec.name}_row", top, spec.plain or None)
+        buffer = BufferState(f"{name}_row", top, _rows(spec.plain, spec, names) or None)
     return WindowOperatorState(
-        name=spec.name,
+        name=name,
+        identity=spec.identity,
         streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
-        source=spec.source,
+        source=_rows(spec.source, spec, names),
         # None if it names other window operators: comparing these takes the text.
         source_digest=None if read else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
-        aggregates=_aggregates(steps, [*below]) if isinstance(steps, Partials) else None,
+        aggregates=_aggregates(steps, identities) if isinstance(steps, Partials) else None,
         buffer=buffer,
         below=below,
     )
@@ -180,7 +178,7 @@ def _group_state(flow: Dataflow, group: GroupAggregate, name: str, ttl: int | No
     )
     return GroupState(
         operator=group.name,
-        aggregates=_aggregates(changes),
+        aggregates=_aggregates(changes, {}),
         last_output=changes.emitted_part if changes.stores_output else None,
     )
 
@@ -195,14 +193,21 @@ def _grouped_or_ranked_by(operator: Operator) -> tuple[str, ...] | None:
     return (*by, operator.top.function, operator.top.order)
 
 
-def _outputs_below(read: Sequence[WindowSpec], spec: WindowSpec) -> dict[str, WindowOutput]:
+def _rows(text: str, spec: WindowSpec, names: StateNames) -> str:
+    """Returns text of a window operator's input rows, with the state's names of the windows that it reads."""
+    return compared_text(text, {each: names.get(each, each) for each in spec.reads}) if spec.reads else text
+
+
+def _outputs_below(
+    read: Sequence[WindowSpec], spec: WindowSpec, names: StateNames
+) -> dict[str, WindowOutput]:
     """Returns name → how its results are computed, for the window operators `read` by another one. If that one
     aggregates, this is listed by column, so that other columns can be added and removed."""
     by_name = bool(read) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
     return {
-        each.name: _output(each, by_name)
+        names.get(each.name, each.name): _output(each, by_name)
         if isinstance(each, WindowAggregateSpec)
-        else WindowOutput(each.source)
+        else WindowOutput(_rows(each.source, each, names))
         for each in read
     }
 
@@ -227,6 +232,9 @@ def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
     meanings = {key.name: key.identity for key in spec.keys}
     meanings |= {metric.name: metric.identity for metric in spec.metrics}
     rows = copied(spec.output)
+    for table in every(rows, exp.Table):
+        if table.name == f"{spec.name}_windows":
+            table.set("this", exp.to_identifier("windows"))
     for column in every(rows, exp.Column):
         if column.name in meanings:
             column.set("this", exp.to_identifier(meanings[column.name], quoted=True))
@@ -239,8 +247,9 @@ def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
     return WindowOutput(sql(rows), columns)
 
 
-def _aggregates(partials: Partials, below: Sequence[str] = ()) -> AggregateState:
-    """Returns the state columns of each metric, distinct set and key. `below`: names of the windows that may be read."""
+def _aggregates(partials: Partials, below: Mapping[str, str]) -> AggregateState:
+    """Returns the state columns of each metric, distinct set and key. `below`: name → identity of the windows that are
+    read."""
     spec = partials.spec
     sets = {
         each: DistinctState(part, tuple(columns)) for each, (part, columns) in partials.set_parts().items()
@@ -257,7 +266,7 @@ def _aggregates(partials: Partials, below: Sequence[str] = ()) -> AggregateState
     )
 
 
-def _metrics(partials: Partials, below: Sequence[str]) -> dict[str, MetricState]:
+def _metrics(partials: Partials, below: Mapping[str, str]) -> dict[str, MetricState]:
     columns = partials.state_columns()
     by_name = {members.name: members.identity for members in partials.spec.distinct_sets}
     return {
@@ -266,21 +275,8 @@ def _metrics(partials: Partials, below: Sequence[str]) -> dict[str, MetricState]
             columns=tuple(columns[metric.identity]),
             # It differs if a metric of another argument type is stored in another way.
             storage=(*MetricColumns(metric).aggregate.make, *([metric.types.sum] if metric.types else [])),
-            rows=digest(with_sorted_conjuncts(metric.rows)),
-            over=_rows_digest(metric.rows, below),
+            rows=digest(compared_text(metric.rows, below)),
             distinct_set=by_name[metric.distinct_set] if metric.distinct_set else None,
         )
         for metric in partials.spec.metrics
     }
-
-
-def _rows_digest(rows: str, below: Sequence[str]) -> tuple[str, ...]:
-    """Returns a digest of a text that is independent of the names of windows in it, and these names; empty without any.
-
-    >>> (one, name), (other, its) = (_rows_digest(f"SELECT * FROM {name}", [name]) for name in ("stage_1", "stage_3"))
-    >>> one == other, name, its
-    (True, 'stage_1', 'stage_3')
-    """
-    found = list(dict.fromkeys(each for each in re.findall(r"\w+", rows) if each in below))
-    text = windows_renamed(rows, {name: f"stage {place}" for place, name in enumerate(found)})
-    return (digest(text), *found) if found else ()

@@ -58,7 +58,7 @@ def fingerprints(
         parts=parts,
         groups=groups,
         metrics=metrics,
-        stages={
+        windows={
             state.get(name, name): rows
             for each in flow.operators
             if isinstance(each, WindowResults)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..frontend.source_text import compared_text
 from ..program import NEW_STATE, StateNames
 from ..sql import intervals
 from ..windows.emission import FINAL, Emission
@@ -50,12 +51,22 @@ class WindowOperator(Operator):
             emission: when their results are emitted.
         """
 
-    def definition(self) -> dict[str, object]:
-        """Returns what the windows compute, without the number in their name."""
+    @property
+    def source(self) -> str:
+        """Text of the input rows."""
+        return self.spec.source
+
+    def definition(self, below: Mapping[str, str]) -> dict[str, object]:
+        """Returns what the windows compute, without their name.
+
+        Args:
+            below: other names for the windows below, made of their meanings.
+        """
         return {
             "window": asdict(self.spec.window),
             "streams": list(self.streams),
             "carries": self.spec.time_carries,
+            "source": compared_text(self.source, below),
         }
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:

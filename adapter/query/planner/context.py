@@ -63,7 +63,8 @@ class Planner(ABC):
         self.ranks: dict[str, None] = {}
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
         """Places where each operator drops rows without an event time, by its name."""
-        self.windows_planned = 0
+        self.windows_planned: dict[str, str] = {}
+        """Window operators of the tree, as in `WindowPlanner.names`."""
         self.read_again = ctes.random_and_read_again(self.tree)
         """Identities of the non-deterministic CTEs that the tree reads more than once."""
 

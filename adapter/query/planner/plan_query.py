@@ -268,7 +268,7 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         return left
     if not batch:
         _refuse_random_rankings(read.tree)
-    planner = WindowPlanner(read.tree, read.streams.copy(declared=False), read.leaving, batch=batch)
+    planner = WindowPlanner(read.tree, read.streams.copy(declared=False), read.leaving, {}, batch=batch)
     root = planner.plan()
     if isinstance(root, QueryError):
         return root

@@ -15,7 +15,7 @@ is over it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..aggregates.grouping import why_window_column_is_no_key
 from ..aggregates.model import WindowAggregateSpec
 from ..errors import NotWithinWindows, QueryError
 from ..frontend import hints
-from ..frontend.source_text import SourceText
+from ..frontend.source_text import SourceText, compared_text
 from ..frontend.streams import Stream, Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
@@ -48,6 +48,7 @@ from ..plan.state.window_steps import WindowBufferSpec
 from ..plan.window_operator import WindowOperator
 from ..sql.clauses import joined, last_columns, relations
 from ..sql.dialect import canonical, function_name, sql
+from ..sql.names import digest
 from ..sql.nodes import copied, every, shape
 from ..sql.tie_breaking import break_ties, decide_extremes
 from ..windows import expansion
@@ -88,7 +89,7 @@ class WindowPlanner:
         query: exp.Query,
         streams: Streams,
         leaving: LeavingQueries,
-        others: int = 0,
+        planned: Mapping[str, str],
         batch: bool = False,
         keeps_rows: bool = False,
         at_once: bool = False,
@@ -99,7 +100,7 @@ class WindowPlanner:
             query: the query. It isn't changed.
             streams: streams of the whole tree.
             leaving: queries of the text that leave their windows, and the rewrites that it requests.
-            others: number of window operators that precede it in the tree.
+            planned: `names` of the window operators that precede it in the tree.
             batch: see `plan_windows`.
             keeps_rows: whether rows of windows are buffered even if they are only read.
             at_once: whether they feed other windows as they arrive.
@@ -107,12 +108,14 @@ class WindowPlanner:
         self.keeps_rows, self.at_once = keeps_rows, at_once
         self.streams_read: tuple[Stream, ...] = ()
         self.tree = tree = copied(query)
-        self.rewrites, self.others, self.batch = leaving.rewrites.branch(), others, batch
+        self.rewrites, self.batch = leaving.rewrites.branch(), batch
         self.streams, self.leaving = streams, leaving
         self._originals = list(zip(every(tree, exp.Query), every(query, exp.Query), strict=True))
         """Each query of the tree, and the same in the unchanged one."""
         event_clock.replace_clocks(tree)
         self.specs: dict[str, WindowAggregateSpec | WindowBufferSpec] = {}
+        self.names = dict(planned)
+        """Name of each window operator in the tree → all that it computes, as text."""
         self.ranks: dict[str, None] = {}
         self.grouped: list[Window | None] = []
         self._visited: dict[int, tuple[exp.Expr, WindowedInfo]] = {}
@@ -452,11 +455,15 @@ class WindowPlanner:
         key = canonical(select)
         spec = self.specs.get(key)
         if spec is None:
-            name = self._new_name()
+            keys = sorted((each.name, each.identity) for each in builder.keys)
+            sets = builder.grouping_sets and [sorted(members) for members in builder.grouping_sets]
+            identified = self._identity(select, builder.source, window, reads, "groups", keys, sets)
+            name = self._new_name(identified, key)
             enumerated = self.rewrites.enumerated_keys(select, name, builder)
             self.rewrites.split(select, name, builder)
             spec = WindowAggregateSpec(
                 name=name,
+                identity=identified,
                 window=window,
                 reads=reads,
                 streams=self._streams_under(select),
@@ -549,20 +556,23 @@ class WindowPlanner:
             if spec is None:
                 below = expansion.without_windows(sql(read), "below")
                 items = ", ".join(f"{text} as {quote(name)}" for name, text in slice_columns(window).items())
-                name = self._new_name()
+                text = SourceText(read)
+                plain = text.reads(None)
+                identified = self._identity(select, plain, window, reads, "rows")
+                name = self._new_name(identified, key)
                 if top is not None and not window.merges and self.rewrites.topn_buckets is not None:
                     top = replace(top, buckets=self.rewrites.topn_buckets)
                     self.rewrites.split_ranking(name)
-                text = SourceText(read)
                 spec = WindowBufferSpec(
                     name=name,
+                    identity=identified,
                     window=window,
                     reads=reads,
                     streams=self._streams_under(select),
                     filters_on_arrival=event_clock.filters_on_arrival(read),
                     rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {below} as input",
                     source=canonical(text.written),
-                    plain=text.reads(None),
+                    plain=plain,
                     reason=reason,
                     top=None if window.merges else top,
                     time_carries=time,
@@ -607,8 +617,27 @@ class WindowPlanner:
         kept = [window for window in found if window is not None and (window.merges or self.keeps_rows)]
         return self._buffer_windows(root, f"{kept[0].kind}() read row by row") if kept else None
 
-    def _new_name(self) -> str:
-        return f"{self.streams.spec}_{self.others + len(self.specs) + 1}"
+    def _identity(
+        self, node: exp.Expr, source: str, window: Window, reads: Sequence[str], *more: object
+    ) -> str:
+        """Returns `WindowedRows.identity` of the window operator in the place of a node.
+
+        Args:
+            source: text of its input rows.
+            more: its kind and its keys.
+        """
+        streams = [self.streams.relation(view) for view in self._streams_under(node)]
+        below = {spec.name: spec.identity for spec in self.specs.values() if spec.name in reads}
+        return digest(self.at_once, window.hint(), streams, compared_text(source, below), *more)
+
+    def _new_name(self, identity: str, computes: str) -> str:
+        """Returns a name for a window operator, made of its identity. Two of one identity are distinguished by all that
+        they compute."""
+        name = f"window_{identity}"
+        if self.names.setdefault(name, computes) != computes:
+            name = f"window_{digest(identity, computes)}"
+            self.names[name] = computes
+        return name
 
     def _windows_read(self, query: exp.Expr) -> tuple[str, ...]:
         """Returns the names of the window operators whose results a query reads."""

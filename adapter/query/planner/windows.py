@@ -54,6 +54,7 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
     made = _plan_changing_results(planner, node, found) if changes else _plan_results(planner, node, found)
     if made is not None:
         planner.rewrites.adopt(windows.rewrites)
+        planner.windows_planned = windows.names
     return made
 
 
@@ -72,7 +73,6 @@ def _is_left(planner: Planner, node: exp.Query) -> bool:
 
 def _plan_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
     """Plans the results of windows that fire once; without windows, a query that works row by row."""
-    planner.windows_planned += len(found.specs)
     planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
     made = replace(found, label=label, is_result=False, is_repeatable=conditions.is_repeatable(node))
@@ -117,7 +117,6 @@ def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResul
     seen = tuple((column, name) for column, name in by if column is not None)
     if len(seen) < len(by):
         return None
-    planner.windows_planned += 1
     planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
     results = replace(found, name=f"windows_{identity}", label=str(window), is_result=False, closed=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from ...sources.source_tables import without_read_digest
 
@@ -46,20 +46,6 @@ def digest(*texts: object, length: int = 10) -> str:
     """Returns a short hash of texts, as hexadecimal digits."""
     text = without_read_digest(unmarked("\n".join(map(str, texts))))
     return hashlib.sha256(text.encode()).hexdigest()[:length]
-
-
-def windows_renamed(text: str, names: Mapping[str, str]) -> str:
-    """Renames window operators in a text.
-
-    Args:
-        text: SQL, or JSON that contains SQL.
-        names: new names by old name. The old names must have no other meaning in the text.
-
-    >>> windows_renamed("select n from stage_1 join stage_10", {"stage_1": "stage_10", "stage_10": "stage_1"})
-    'select n from stage_10 join stage_1'
-    """
-    listed = "|".join(map(re.escape, names))
-    return re.sub(rf"\b(?:{listed})(?![0-9])", lambda found: names[found[0]], text) if names else text
 
 
 class Names:

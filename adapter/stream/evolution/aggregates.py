@@ -25,9 +25,9 @@ def compare_aggregates(
 
     >>> def of(*names): return AggregateState(metrics={each: MetricState(each, (each,)) for each in names})
     >>> found = Evolution()
-    >>> compare_aggregates(found, "stage_1", of("a", "b"), of("c", "a"), False)
+    >>> compare_aggregates(found, "window_1a2b", of("a", "b"), of("c", "a"), False)
     >>> found.kept, found.new, found.removed, found.refused, found.dropped_columns, found.new_columns
-    (['a'], ['c'], ['b'], [], {'stage_1': {'b'}}, {'stage_1': {'c'}})
+    (['a'], ['c'], ['b'], [], {'window_1a2b': {'b'}}, {'window_1a2b': {'c'}})
     """
     gone = {key: metric for key, metric in old.metrics.items() if key not in new.metrics}
     come = {key: metric for key, metric in new.metrics.items() if key not in old.metrics}
@@ -51,7 +51,7 @@ def compare_aggregates(
 def _compare_metric(found: Evolution, old: MetricState, new: MetricState, same_rows: bool) -> None:
     if not _is_stored_alike(old.storage, new.storage):
         found.refused.append(STORAGE)
-    elif not same_rows and not _has_same_rows(old, new):
+    elif not same_rows and old.rows != new.rows:
         found.refused.append(f"what {new.sql} is made of, below the aggregates")
     elif len(old.columns) != len(new.columns):
         found.refused.append(STORAGE)
@@ -70,18 +70,6 @@ def _is_stored_alike(had: Sequence[str], has: Sequence[str]) -> bool:
     *before, was = had
     *after, now = has
     return before == after and (was == now or is_promotion(was.lower(), now.lower()))
-
-
-def _has_same_rows(old: MetricState, new: MetricState) -> bool:
-    """Returns whether an aggregate has the same input rows. Results of other windows are compared by `over`, whatever
-    their names in the query.
-
-    >>> _has_same_rows(MetricState(rows="a", over=("c", "stage_1")), MetricState(rows="b", over=("c", "stage_1")))
-    True
-    >>> _has_same_rows(MetricState(rows="a"), MetricState(rows="b", over=("c", "stage_1")))
-    False
-    """
-    return old.over == new.over if old.over and new.over else old.rows == new.rows
 
 
 def _compare_distinct_sets(found: Evolution, old: AggregateState, new: AggregateState) -> None:

@@ -63,7 +63,7 @@ def _compare_signatures(old: Signature, new: Signature, same_rows: bool) -> Evol
 def _compare_all_windows(
     found: Evolution, old: Signature, new: Signature, same_rows: bool, is_edited: bool
 ) -> None:
-    before, after = ({operator.name: operator for operator in each.stages} for each in (old, new))
+    before, after = ({operator.name: operator for operator in each.windows} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
             found.refused.append(f"{name} is {'new' if name in after else 'gone'}")

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain, count
 
 from ...query.program import Program
-from ...query.sql.names import windows_renamed
-from ...query.state_signature import (
-    AggregateState,
-    Fingerprints,
-    Signature,
-    TreeState,
-    WindowOperatorState,
-    to_json,
-)
+from ...query.state_signature import Fingerprints, Signature, TopState, TreeState, WindowOperatorState
 
 
 def have_same_single(was: TreeState, now: TreeState) -> bool:
@@ -39,7 +28,7 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
     was, now = had.tree, program.signature.tree
     if same_rows and have_same_single(was, now):
         return {now.root_name: was.root_name} if now.root_name != was.root_name else {}
-    of_windows = renamed_windows(had.stages, program.signature.stages, had.names)
+    of_windows = matched_windows(had.windows, program.signature.windows)
     if program.alike is None or had.fingerprints is None:
         return of_windows
     fingerprints = program.alike()
@@ -95,34 +84,24 @@ def _names_of_same_meaning(had: Mapping[str, str], has: Mapping[str, str]) -> di
     return found
 
 
-def renamed_windows(
-    had: Sequence[WindowOperatorState], has: Sequence[WindowOperatorState], called: Mapping[str, str]
-) -> dict[str, str]:
+def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOperatorState]) -> dict[str, str]:
     """Maps the names of a query's window operators to those in a state, if they differ.
-
-    The planner numbers window operators in the order in which it reads them, so reordering a query changes the numbers. One
-    is identified by its window, its input rows and its keys.
 
     Args:
         had: window operators of the state's signature, in the order of evaluation.
 
-    >>> from ...query.state_signature import MetricState
-    >>> def of(name, stream, *metrics):
+    >>> from ...query.state_signature import AggregateState, MetricState
+    >>> def of(name, identity, *metrics):
     ...     aggregates = AggregateState(metrics=dict.fromkeys(metrics, MetricState()))
-    ...     return WindowOperatorState(name, (stream,), aggregates=aggregates)
-    >>> renamed_windows([of("stage_1", "a"), of("stage_2", "b")], [of("stage_1", "b"), of("stage_2", "a")], {})
-    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
-    >>> renamed_windows([of("stage_1", "a")], [of("stage_1", "b"), of("stage_2", "a")], {})
-    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
-    >>> both = [of("stage_1", "a", "n", "s"), of("stage_2", "a", "n")]
-    >>> renamed_windows(both, [of("stage_1", "a", "n"), of("stage_2", "a", "n", "s")], {})
-    {'stage_1': 'stage_2', 'stage_2': 'stage_1'}
-    >>> renamed_windows([of("stage_1", "a")], [of("stage_1", "b")], {})
-    {}
+    ...     return WindowOperatorState(name, identity, aggregates=aggregates)
+    >>> matched_windows([of("window_a", "a"), of("window_b", "b")], [of("window_c", "c"), of("window_a", "a")])
+    {'window_c': 'window_b'}
+    >>> both = [of("window_a", "a", "n", "s"), of("window_1", "a", "n")]
+    >>> matched_windows(both, [of("window_a", "a", "n"), of("window_2", "a", "n", "s")])
+    {'window_a': 'window_1', 'window_2': 'window_a'}
+    >>> matched_windows([of("window_b", "a")], [of("window_a", "a"), of("window_b", "b")])
+    {'window_a': 'window_b', 'window_b': 'window_b_2'}
     """
-    if not had:
-        return {}
-    was, now = _meanings(had), _meanings(has)
     by_name = {each.name: each for each in had}
     found: dict[str, str] = {}
 
@@ -137,51 +116,28 @@ def renamed_windows(
                     found[name] = max(same, key=lambda other: (shared[other], other == name))
 
     def is_same(each: WindowOperatorState, other: WindowOperatorState) -> bool:
-        return now[each.name] == was[other.name]
+        return each.identity == other.identity
 
     def is_same_reader(each: WindowOperatorState, other: WindowOperatorState) -> bool:
         return is_same(each, other) and {found.get(name) for name in each.below} == {*other.below}
 
-    # Among operators with the same rows, pair those with equal aggregates first; the others may have added or removed
-    # some.
-    pair(lambda one, other: is_same_reader(one, other) and _metrics(one) == _metrics(other))
+    # Among operators with the same rows, pair those with equal aggregates or rankings first; the others may have added or
+    # removed some.
+    pair(lambda one, other: is_same_reader(one, other) and _stores(one) == _stores(other))
     pair(is_same_reader)
     pair(is_same)
-    # Window operators whose input was edited are matched by their names.
-    pair(lambda each, other: called.get(each.name) == other.name)
-    pair(lambda each, other: each.name == other.name)
-    numbered = (f"stage_{number}" for number in count(1))
-    for name in now:
-        if name not in found:
-            # A new window operator needs a name that the state doesn't have.
-            taken = {*was, *found.values()}
-            found[name] = next(each for each in chain([name], now, numbered) if each not in taken)
-    return {name: found[name] for name in now if name != found[name]}
+    # Window operators whose windows, input or keys were edited are matched by their order.
+    left = [name for name in by_name if name not in found.values()]
+    found |= zip([each.name for each in has if each.name not in found], left, strict=False)
+    for each in has:
+        # A new window operator needs a name that the state doesn't have.
+        found.setdefault(each.name, f"{each.name}_2" if each.name in by_name else each.name)
+    return {each.name: found[each.name] for each in has if each.name != found[each.name]}
 
 
 def _metrics(operator: WindowOperatorState) -> set[str]:
     return set() if operator.aggregates is None else {*operator.aggregates.metrics}
 
 
-def _meanings(stages: Sequence[WindowOperatorState]) -> dict[str, str]:
-    """Returns the meaning of each window operator by its name. Names of others in it are replaced by their meanings."""
-    found: dict[str, str] = {}
-    for each in stages:
-        text = json.dumps(to_json(_meaning(each)), sort_keys=True)
-        found[each.name] = windows_renamed(text, {name: f"({means})" for name, means in found.items()})
-    return found
-
-
-def _meaning(operator: WindowOperatorState) -> WindowOperatorState:
-    """Returns what identifies a window operator: its window, its input rows and its keys, without its aggregates."""
-    aggregates, buffer = operator.aggregates, operator.buffer
-    is_plain = buffer is not None and buffer.plain is not None
-    return WindowOperatorState(
-        streams=operator.streams,
-        source="" if is_plain else operator.source,  # contains names of relations
-        window=operator.window,
-        aggregates=None
-        if aggregates is None
-        else AggregateState(aggregates.keys, aggregates.grouping_sets, enumerated=aggregates.enumerated),
-        buffer=None if buffer is None else replace(buffer, column=""),
-    )
+def _stores(operator: WindowOperatorState) -> tuple[set[str], TopState | None]:
+    return _metrics(operator), None if operator.buffer is None else operator.buffer.top

@@ -79,7 +79,7 @@ def migration(
         later: columns that were added to sources since, in lower case, with their types: kept rows have NULL there.
 
     >>> found = Evolution(
-    ...     renamed={"a": "a"}, kept_columns={"a"}, dropped_columns={"stage_1": {"b"}}, new_columns={"stage_1": {"c"}}
+    ...     renamed={"a": "a"}, kept_columns={"a"}, dropped_columns={"window_1": {"b"}}, new_columns={"window_1": {"c"}}
     ... )
     >>> migration(found, {"part": "string", "a": "int", "b": "int"}, {"part": "string", "a": "bigint", "c": "int"})[0]
     Migration(drop=('b',), rename={}, add={'c': 'int'}, parts=(), leftovers={}, widen={}, narrow={}, \

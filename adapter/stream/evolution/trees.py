@@ -74,11 +74,11 @@ class Trees:
 
     def has_same_windows(self) -> bool:
         """Returns whether window operators are the same, or of the same names, and none differ only in aggregates."""
-        if self.old.stages == self.new.stages:
+        if self.old.windows == self.new.windows:
             return True
         if self.fingerprints is None:
             return False
-        was, now = (each.stages for each in self.fingerprints)
+        was, now = (each.windows for each in self.fingerprints)
         return was == now and len({*now.values()}) == len(now)
 
     def has_same_group(self, name: str) -> bool:

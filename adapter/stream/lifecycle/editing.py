@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _EDITABLE_PARTS = re.compile(
-    r"stage_(?:x_)*\d+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
+    r"window_[0-9a-f]+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
 )
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
 _SINCE = "since"

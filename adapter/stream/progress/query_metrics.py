@@ -120,8 +120,8 @@ def lookups_of(step: str) -> str:
 def part_of(scan: str, parts: Iterable[str]) -> str:
     """Returns the state table that a scan reads, from Iceberg's description; empty if it reads several or all of them.
 
-    >>> part_of("IcebergScan(table=db.m__state, filters=part = 'stage_1_groups')", ["stage_1", "stage_1_groups"])
-    'stage_1_groups'
+    >>> part_of("IcebergScan(table=db.m__state, filters=part = 'window_1a2b_groups')", ["window_1a2b", "window_1a2b_groups"])
+    'window_1a2b_groups'
     """
     named = [part for part in parts if f"'{part}'" in scan or f'"{part}"' in scan]
     return named[0] if len(named) == 1 else ""

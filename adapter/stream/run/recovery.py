@@ -307,7 +307,7 @@ def _key_columns(key: RowKey | None) -> Mapping[str, str]:
 def _key_in_words(key: RowKey | None) -> str:
     """Returns the row key in words.
 
-    >>> _key_in_words(RowKey({"window_end": "window_end", "x": "stage_1.a"})), _key_in_words(None)
+    >>> _key_in_words(RowKey({"window_end": "window_end", "x": "window_1a2b.a"})), _key_in_words(None)
     ('window_end, x (a)', 'nothing (they are only added)')
     """
     if key is None:

@@ -241,11 +241,12 @@ def test_windows(spark: Any, storage_root: Path) -> None:
     s.add(BEFORE[:-3])
     s.run(text(""))
     apart = s.apart()
-    assert apart == {"stage_1_slices": {"k": "k__string"}, "stage_2_slices": {"k": "k__bigint"}}
+    of_numbers, of_texts = sorted(apart, key=lambda part: apart[part]["k"])
+    assert apart == {of_texts: {"k": "k__string"}, of_numbers: {"k": "k__bigint"}}
     more = ", count(distinct v) as d, count(distinct v) filter (where late) as dl"
     s.run(text(more))
     # The values that they count are kept beside the keys, by both their names.
-    assert s.apart() == {**apart, "stage_2_distinct_v": {"k": "k__bigint"}}
+    assert s.apart() == {**apart, of_numbers.replace("slices", "distinct_v"): {"k": "k__bigint"}}
     s.add([*BEFORE[-3:], *AFTER])
     s.run(text(more), closing=True)
     expected = s.batch(f"select * from ({text(more)})")

@@ -125,7 +125,7 @@ def test_windows_and_trees_of_operators_are_measured(spark: Any, storage_root: P
     s.run()
     s.add((1500, "a", 1, 1), (1501, "a", 1, 2))
     s.run()
-    slices, values = (parts(s)[name] for name in ("stage_1_slices", "stage_1_distinct_x"))
+    slices, values = (parts(s)[s.part(kind)] for kind in ("slices", "distinct_x"))
     assert done(values, "lookups", "hits", "misses", "rows_written") == (2, 1, 1, 1)
     assert done(slices, "rows_read", "lookups") == (slices["rows"], 0)
 

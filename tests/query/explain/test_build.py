@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -548,7 +549,6 @@ def check(found: Explanation, parts: list[str]) -> None:
             "__input_",
             "_micros",
             "no_windows",
-            "stage_",
             "__aggregate_",
             "__from_",
             "__event_time",
@@ -557,6 +557,7 @@ def check(found: Explanation, parts: list[str]) -> None:
             "lookup_",
         ):
             assert hidden not in each.description.lower(), each
+        assert not re.search("window_[0-9a-f]{10}", each.description), each
 
 
 @pytest.mark.parametrize("name", mostly_thorough(PROGRAMS, [*PROGRAMS][::4]))

@@ -133,7 +133,7 @@ def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> 
             f"with n as (select window_start, window_end, customer, count(*) as n from {HOURS} group by 1, 2, 3) "
             "select n.*, c.name from n left join crm.customers c on n.customer = c.id",
             False,
-            "stage_1",
+            "FROM window_",
         ),
         (
             f"with n as (select customer, count(*) as n from {ORDERS} group by 1) "
@@ -146,7 +146,7 @@ def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> 
             f"select window_start, window_end, c.region, percentile(w.x, 0.5) as m from {HOURS} as w "
             "join crm.customers c on c.id = w.customer group by 1, 2, 3",
             False,
-            "stage_1",
+            "FROM window_",
         ),
     ],
 )
@@ -222,7 +222,7 @@ def tree(text: str) -> Program:
         (
             "select c.region, sum(n) as n from (select window_start, window_end, customer, count(*) as n "
             f"from {HOURS} group by 1, 2, 3) as w join crm.customers c on c.id = w.customer group by c.region",
-            "stage_",
+            "FROM window_",
         ),
     ],
 )

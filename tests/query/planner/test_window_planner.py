@@ -48,7 +48,7 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         ("count_all", "COUNT(*)"),
         ("sum_price", "SUM(price)"),
     ]
-    assert plan.dataflow.windows is not None and plan.dataflow.windows.sql == "SELECT * FROM stage_1"
+    assert plan.dataflow.windows is not None and plan.dataflow.windows.sql == f"SELECT * FROM {spec.name}"
 
 
 def test_equal_windows_are_kept_once() -> None:
@@ -181,7 +181,8 @@ def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> No
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
     plan = plan_of(text)
-    assert [spec.reads for spec in plan.dataflow.windowed] == [(), ("stage_1",)]
+    lower, upper = plan.dataflow.windowed
+    assert (lower.reads, upper.reads) == ((), (lower.name,))
     fed = [type(item).__name__ for item in generate.program(plan).cascade]
     assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 

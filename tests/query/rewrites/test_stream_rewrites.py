@@ -64,7 +64,7 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     spec = aggregated(plan)
     assert spec.enumerated is not None
     assert spec.enumerated == Enumerated(("channel",), spec.enumerated.number, (("'web'",), ("'app'",)))
-    name = "stage_1" if plan.dataflow.windows is not None else next(iter(plan.dataflow.groups))
+    (name,) = plan.dataflow.groups or [each.name for each in plan.dataflow.windowed]
     assert plan.rewrites == (
         (
             "enum_distinct",

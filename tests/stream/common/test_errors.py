@@ -193,7 +193,7 @@ def test_a_source_that_was_replaced(message: str) -> None:
         "[INCOMPATIBLE_COLUMN_TYPE] UNION can only be performed on tables with compatible column types. The second column "
         'of the second table is "STRUCT<k: STRING, x: INT>" type which is not compatible with "STRUCT<k: STRING, x: INT, '
         'z: INT>" at the same column of the first table. SQLSTATE: 42825',
-        "ValueError: column stage_1_row has other fields in it than it had. To rebuild it: `dbt run`.",
+        "ValueError: column window_1_row has other fields in it than it had. To rebuild it: `dbt run`.",
     ],
 )
 def test_rows_that_are_kept_and_a_column_more(message: str) -> None:

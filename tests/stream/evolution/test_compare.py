@@ -54,7 +54,7 @@ class Noted:
 
     @property
     def operator(self) -> WindowOperatorState:
-        (operator,) = self.signature.stages
+        (operator,) = self.signature.windows
         return operator
 
     @property
@@ -148,16 +148,16 @@ def test_another_stream() -> None:
 
 def test_a_window_more() -> None:
     old = signature().signature
-    assert compare.differences(old, replace(old, stages=(*old.stages, WindowOperatorState("stage_2")))) == [
-        "stage_2 is new"
-    ]
+    assert compare.differences(
+        old, replace(old, windows=(*old.windows, WindowOperatorState("window_2")))
+    ) == ["window_2 is new"]
 
 
 def test_a_signature_is_read_as_it_was_written() -> None:
     for each in (signature(), groups("count(distinct v) as n, sum(price) as s"), ranking(), ranking(last=1)):
         found = each.signature
         assert from_json(Signature, json.loads(json.dumps(to_json(found)))) == found
-    others: list[dict[str, Any]] = [{"odd": 1}, {"stages": [{"name": 1}]}, {"tree": []}]
+    others: list[dict[str, Any]] = [{"odd": 1}, {"windows": [{"name": 1}]}, {"tree": []}]
     for other in others:
         with pytest.raises(ValueError):
             from_json(Signature, other)
@@ -179,8 +179,8 @@ def test_aggregates_come_go_and_change_places(kind: str) -> None:
         ["MAX(price)", "SUM(v)"],
         ["AVG(price)"],
     )
-    assert found.new_columns["stage_1"] == {"max_price", "sum_v"}
-    assert found.dropped_columns["stage_1"] == {"avg_price_sum", "avg_price_n"}
+    assert found.new_columns[old.operator.name] == {"max_price", "sum_v"}
+    assert found.dropped_columns[old.operator.name] == {"avg_price_sum", "avg_price_n"}
     assert found.kept_columns == {"min_price", "count_all"} and found.is_migration
 
 
@@ -487,7 +487,7 @@ def test_comments_change_nothing() -> None:
 
 def test_a_text_that_nobody_edited() -> None:
     """Another version of a library may print the same query in other words."""
-    old, new = replace(stages(s={"a": ["a"]}), text="1"), replace(stages(s={"A": ["a"]}), text="1")
+    old, new = replace(windows(s={"a": ["a"]}), text="1"), replace(windows(s={"A": ["a"]}), text="1")
     assert evolution(old, replace(new, text="2")).refused == []
     assert evolution(old, new).refused == [
         "the query is unchanged, and this version of the package plans it differently"
@@ -512,12 +512,14 @@ def test_distinct_sets_and_what_counts_in_them(kind: str) -> None:
         ),
     )
     assert found.refused == [] and found.kept == ["COUNT(DISTINCT u)"]
-    assert found.removed == ["COUNT(DISTINCT w)"] and found.dropped_parts == ["stage_1_distinct_w"]
+    assert found.removed == ["COUNT(DISTINCT w)"] and found.dropped_parts == [
+        f"{old.operator.name}_distinct_w"
+    ]
     assert f"count_distinct_u_{column}" in found.kept_columns and "u" in found.kept_columns
     for name in ("count_distinct_u_where_a", "sum_distinct_u", "count_distinct_x"):
-        assert f"{name}_{column}" in found.new_columns["stage_1"]
-    assert {"w", f"count_distinct_w_{column}"} <= found.dropped_columns["stage_1"]
-    assert "x" in found.new_columns["stage_1"]
+        assert f"{name}_{column}" in found.new_columns[old.operator.name]
+    assert {"w", f"count_distinct_w_{column}"} <= found.dropped_columns[old.operator.name]
+    assert "x" in found.new_columns[old.operator.name]
 
 
 def test_the_order_of_filters_is_no_matter() -> None:
@@ -564,7 +566,7 @@ def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
     def operator(*names: str) -> Signature:
         metrics = {name: MetricState(name, (name,), ("value",)) for name in names}
         return Signature(
-            (WindowOperatorState("stage_1", aggregates=AggregateState(metrics=metrics, retracts=True)),)
+            (WindowOperatorState("window_1", aggregates=AggregateState(metrics=metrics, retracts=True)),)
         )
 
     found = evolution(operator("a", "b"), operator("b", "c"))
@@ -794,7 +796,7 @@ def test_rows_that_replace_each_other() -> None:
 # -- the migration -------------------------------------------------------------------------------------
 
 
-def stages(**metrics: dict[str, list[str]]) -> Signature:
+def windows(**metrics: dict[str, list[str]]) -> Signature:
     """A signature of window operators with metrics and their columns."""
 
     def operator(name: str, of: dict[str, list[str]]) -> WindowOperatorState:
@@ -822,31 +824,31 @@ def migrated(old: Signature, new: Signature, has: list[str], wants: list[str]) -
 
 
 def test_columns_come_and_go() -> None:
-    old, new = stages(s={"a": ["a"], "b": ["b"]}), stages(s={"b": ["b"], "c": ["c"]})
+    old, new = windows(s={"a": ["a"], "b": ["b"]}), windows(s={"b": ["b"], "c": ["c"]})
     made = migrated(old, new, ["a", "b"], ["b", "c"])
     assert (made.drop, made.rename, made.add) == (("a",), {}, {"c": "bigint"})
 
 
 def test_a_column_of_the_same_name_begins_anew() -> None:
-    made = migrated(stages(s={"a": ["x"]}), stages(s={"b": ["x"]}), ["x"], ["x"])
+    made = migrated(windows(s={"a": ["x"]}), windows(s={"b": ["x"]}), ["x"], ["x"])
     assert (made.drop, made.add) == (("x",), {"x": "bigint"})
 
 
 def test_columns_that_change_their_names() -> None:
-    old, new = stages(s={"a": ["x"], "b": ["y"]}), stages(s={"a": ["y"], "b": ["x"]})
+    old, new = windows(s={"a": ["x"], "b": ["y"]}), windows(s={"a": ["y"], "b": ["x"]})
     assert migrated(old, new, ["x", "y"], ["x", "y"]).rename == {"x": "y", "y": "x"}
-    made = migrated(stages(s={"a": ["x"]}), stages(s={"a": ["y"], "b": ["x"]}), ["x"], ["x", "y"])
+    made = migrated(windows(s={"a": ["x"]}), windows(s={"a": ["y"], "b": ["x"]}), ["x"], ["x", "y"])
     assert (made.rename, made.add, made.drop) == ({"x": "y"}, {"x": "bigint"}, ())
 
 
 def test_what_is_left_goes_with_its_column() -> None:
-    new = stages(stage_1={})
+    new = windows(window_1={})
     old = new.with_aggregates(lambda _, each: replace(each, leftovers=("sum_v", "max_v")))
-    assert left_in(migrated_signature(old, new, {}, ["sum_v"]), "stage_1") == ["max_v"]
+    assert left_in(migrated_signature(old, new, {}, ["sum_v"]), "window_1") == ["max_v"]
 
 
 def test_a_column_that_another_window_has_too() -> None:
-    old, new = stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={}, t={"b": ["x"]})
+    old, new = windows(s={"a": ["x"]}, t={"b": ["x"]}), windows(s={}, t={"b": ["x"]})
     made = migrated(old, new, ["x"], ["x"])
     assert (made.drop, made.add, made.leftovers) == ((), {}, {"s": {"x"}})
     left = migrated_signature(old, new, made.leftovers)
@@ -857,26 +859,26 @@ def test_a_column_that_another_window_has_too() -> None:
         "its state still holds what x was before it was removed, for something else in the query has a column of that name"
     ]
     # In one go.
-    found = evolution(old, stages(s={"c": ["x"]}, t={"b": ["x"]}))
+    found = evolution(old, windows(s={"c": ["x"]}, t={"b": ["x"]}))
     assert migration(found, columns("x"), columns("x"))[1] == [
         "x of its state would start empty, and something else still uses it"
     ]
     # One window operator begins what another goes on with.
-    made = migrated(stages(s={}, t={"b": ["x"]}), stages(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])
+    made = migrated(windows(s={}, t={"b": ["x"]}), windows(s={"a": ["x"]}, t={"b": ["x"]}), ["x"], ["x"])
     assert (made.drop, made.add, made.leftovers) == ((), {}, {})
 
 
 def test_a_name_that_is_not_free() -> None:
-    found = evolution(stages(s={"a": ["x"]}, t={"b": ["x"]}), stages(s={"a": ["y"]}, t={"b": ["x"]}))
+    found = evolution(windows(s={"a": ["x"]}, t={"b": ["x"]}), windows(s={"a": ["y"]}, t={"b": ["x"]}))
     assert found.refused == ["how x of its state is called"]
-    found = evolution(stages(s={"a": ["x"]}), stages(s={"a": ["k"]}))
+    found = evolution(windows(s={"a": ["x"]}), windows(s={"a": ["k"]}))
     assert migration(found, columns("x", kind="string"), columns())[1] == [
         "the column x of its state would be called k, and something else has one of the names",
     ]
 
 
 def test_a_type_that_changed() -> None:
-    found = evolution(stages(s={"a": ["x"]}), stages(s={"a": ["x"], "b": ["y"]}))
+    found = evolution(windows(s={"a": ["x"]}), windows(s={"a": ["x"], "b": ["y"]}))
     assert migration(found, columns("x"), columns("x", "y", kind="double"))[1] == [
         "x of its state is a BIGINT and would be a DOUBLE"
     ]
@@ -906,29 +908,64 @@ def test_windows_that_put_themselves_out_and_windows_below_others() -> None:
     assert evolution(made(alone), below).refused
 
 
-def test_windows_are_found_again_in_another_order() -> None:
-    def windows(relation: str) -> str:
-        window = expansion.expand(relation, window_arguments.make("tumble", "ts", "1 minute"))
-        return f"select window_start, window_end, item, count(*) as n from {window} group by window_start, window_end, item"
+BY_ITEM = "select window_start, window_end, item, {} from {} group by window_start, window_end, item"
 
-    def joined(one: str, other: str) -> Program:
-        on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
-        text = f"select a.window_end, a.item, a.n, b.n as m from ({windows(one)}) as a join ({windows(other)}) as b on {on}"
-        return generate.program(plan_query.plan(text))
 
-    old, new = joined("raw.bid", "raw.ask"), joined("raw.ask", "raw.bid")
+def joined(one: tuple[str, str], other: tuple[str, str]) -> Program:
+    """Two windows, each of a relation with an aggregate ``n``, joined."""
+    tumble = window_arguments.make("tumble", "ts", "1 minute")
+    a, b = (BY_ITEM.format(n, expansion.expand(relation, tumble)) for relation, n in (one, other))
+    on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
+    text = f"select a.window_end, a.item, a.n, b.n as m from ({a}) as a join ({b}) as b on {on}"
+    return generate.program(plan_query.plan(text))
+
+
+COUNT, SUM = "count(*) as n", "sum(price) as n"
+
+
+def test_windows_have_the_same_names_in_another_order() -> None:
+    bid, ask = ("raw.bid", COUNT), ("raw.ask", COUNT)
+    old, new = joined(bid, ask), joined(ask, bid)
+    assert names_of(old.signature, new) == {}
+    assert {part.name for part in old.parts} == {part.name for part in new.parts}
+    assert evolution(old.signature, new.signature).differences == []
+
+
+def test_windows_of_the_same_rows_are_distinguished_by_their_aggregates() -> None:
+    count, total = ("raw.bid", COUNT), ("raw.bid", SUM)
+    old, new = joined(count, total), joined(total, count)
+    (was_count, was_sum), (now_sum, now_count) = (
+        [each.name for each in made.signature.windows] for made in (old, new)
+    )
+    assert was_count == now_sum and len({was_count, was_sum, now_count}) == 3, "the first has the short name"
     names = names_of(old.signature, new)
-    assert names == {"stage_1": "stage_2", "stage_2": "stage_1"}
+    assert names == {now_sum: was_sum, now_count: was_count}
     assert evolution(old.signature, with_names_of(old.signature, new).signature).differences == []
 
 
-def test_what_its_author_calls_like_a_window_stays_what_it_is() -> None:
+def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() -> None:
+    late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
-    text = "select window_start, window_end, 'stage_2' as stage_1_slices, count(*) as n from {} group by 1, 2"
-    program = generate.program(plan_query.plan(text.format(window)))
-    (part,) = (part.name for part in program.parts)
-    assert part == "stage_x_1_slices"
-    # As an earlier version called it.
-    assert program.named is not None
-    made = program.named({"stage_x_1": "stage_1"})
-    assert "'stage_2' AS `stage_1_slices`" in made.output_steps[-1].sql
+    old, new = (
+        generate.program(plan_query.plan(BY_ITEM.format(COUNT, f"{window} where price > {least}")), late)
+        for least in (0, 1)
+    )
+    new = with_names_of(old.signature, new, same_rows=True)
+    assert [part.name for part in new.parts] == [part.name for part in old.parts]
+    assert new.upsert is not None and old.upsert is not None and new.upsert.row_key == old.upsert.row_key
+    assert compare.evolution(old.signature, new.signature, same_rows=True).differences == []
+
+
+def test_a_window_has_the_same_name_whatever_it_aggregates() -> None:
+    def cascade(items: str) -> list[str]:
+        below = signature_text(items)
+        hour = expansion.expand(f"({below})", window_arguments.make("tumble", "window_end", "1 hour"))
+        return [each.name for each in made(BY_ITEM.format("max(n) as most", hour)).signature.windows]
+
+    def signature_text(items: str) -> str:
+        return BY_ITEM.format(
+            items, expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+        )
+
+    assert len(set(cascade(COUNT))) == 2
+    assert cascade(COUNT) == cascade("sum(price) as s, count(*) as n") == cascade(SUM)

@@ -24,7 +24,7 @@ def prepared(
     monkeypatch: pytest.MonkeyPatch, had: Signature, signature: Signature, table_gets_fields: bool = False
 ) -> Any:
     def planned(*_: object) -> None:
-        raise StreamError("stage_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
+        raise StreamError("window_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
     monkeypatch.setattr(evolve._Edit, "planned", planned)
     fields = SimpleNamespace(fields=table_gets_fields)
@@ -36,7 +36,7 @@ def prepared(
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:
-    had = Signature((WindowOperatorState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
+    had = Signature((WindowOperatorState("window_1", buffer=BufferState("window_1_row")),), text="1")
     assert prepared(monkeypatch, had, had) is None
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
         prepared(monkeypatch, had, replace(had, text="2"))
@@ -44,7 +44,7 @@ def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest
 
 def test_they_are_looked_at_before_the_table_gets_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source's declared schema is no part of the query's text."""
-    had = Signature((WindowOperatorState("stage_1", buffer=BufferState("stage_1_row")),), text="1")
+    had = Signature((WindowOperatorState("window_1", buffer=BufferState("window_1_row")),), text="1")
     with pytest.raises(StreamError, match="would be a STRUCT<fee"):
         prepared(monkeypatch, had, had, table_gets_fields=True)
 

@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.run import evolve
 MODEL = StreamModel(
     "m", "db.m", "db.m__state", Storage("/root", lambda: None), (), columns={"k": "bigint", "n": "bigint"}
 )
-SIGNATURE = Signature((WindowOperatorState("stage_1"),))
+SIGNATURE = Signature((WindowOperatorState("window_1"),))
 STATELESS = Program(inputs=(), items=(), output="", boundaries=None)
 STATEFUL = replace(STATELESS, items=(StatePart("rows", "", ""),), signature=SIGNATURE)
 

@@ -38,7 +38,7 @@ BESIDE = (
 def _keyed(*keys: str, source: str = "SELECT * FROM a") -> Signature:
     """A signature of windows by keys."""
     aggregates = AggregateState({key: key for key in keys})
-    return Signature((WindowOperatorState("stage_1", source=source, aggregates=aggregates),))
+    return Signature((WindowOperatorState("window_1", source=source, aggregates=aggregates),))
 
 
 SIGNATURE = _keyed("k")
@@ -351,7 +351,7 @@ def _signature(*metrics: str, source: str = "t", keys: Mapping[str, str] | None 
     return Signature(
         (
             WindowOperatorState(
-                "stage_1", source=source, aggregates=AggregateState(keys or {}, metrics=listed)
+                "window_1", source=source, aggregates=AggregateState(keys or {}, metrics=listed)
             ),
         )
     )

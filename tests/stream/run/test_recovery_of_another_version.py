@@ -107,8 +107,8 @@ def test_a_state_of_another_layout_is_refused(model: StreamModel, package: str |
 @pytest.mark.parametrize("noted", ["0.1.0", None])
 def test_what_the_package_changed_is_no_edit(model: StreamModel, noted: str | None) -> None:
     had, has = replace(recorded("tumble"), package=noted), replace(signature("tumble"), package="9.0.0")
-    (operator,) = has.stages
-    changed = replace(has, stages=(replace(operator, name="stage_of_another_kind"),))
+    (operator,) = has.windows
+    changed = replace(has, windows=(replace(operator, name="window_of_another_kind"),))
     said = query_problem(model, evolution(had, changed), had, changed)
     assert said is not None
     before = "dbt-spark-streaming 0.1.0" if noted else "an earlier dbt-spark-streaming"

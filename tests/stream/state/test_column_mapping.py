@@ -139,17 +139,17 @@ def test_what_texts_see() -> None:
 def test_signatures() -> None:
     metric, values = MetricState("SUM(k)", ("k", "n")), DistinctState(columns=("k",))
     operator = WindowOperatorState(
-        "stage_1", aggregates=AggregateState({"k": "k"}, metrics={"SUM(k)": metric})
+        "window_1", aggregates=AggregateState({"k": "k"}, metrics={"SUM(k)": metric})
     )
-    ranking = WindowOperatorState("stage_10", buffer=BufferState("stage_10_row"))
+    ranking = WindowOperatorState("window_10", buffer=BufferState("window_10_row"))
     group = GroupState(aggregates=AggregateState(distinct_sets={"k": values}))
     signature = Signature((operator, ranking), TreeState(groups={"group_1": group}))
-    noted = {"stage_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
+    noted = {"window_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
     found = as_in_table(signature, noted)
-    assert found.aggregates["stage_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
-    assert found.aggregates["stage_1"].keys == {"k": "k"} and found.stages[1] == ranking
+    assert found.aggregates["window_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
+    assert found.aggregates["window_1"].keys == {"k": "k"} and found.windows[1] == ranking
     assert found.aggregates["group_1"].distinct_sets == {"k": DistinctState(columns=("k__date",))}
-    assert as_in_table(signature, noted, keys=True).aggregates["stage_1"].keys == {"k__int": "k"}
+    assert as_in_table(signature, noted, keys=True).aggregates["window_1"].keys == {"k__int": "k"}
     assert as_in_table(signature, {}) == signature
 
 
@@ -158,21 +158,21 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
 
     def operator(**sets: DistinctState) -> Signature:
         aggregates = AggregateState({"k": "k"}, distinct_sets=sets)
-        return Signature((WindowOperatorState("stage_1", aggregates=aggregates),))
+        return Signature((WindowOperatorState("window_1", aggregates=aggregates),))
 
-    found = evolution(operator(), operator(v=DistinctState("stage_1_distinct_v", ("v",))))
+    found = evolution(operator(), operator(v=DistinctState("window_1_distinct_v", ("v",))))
     known = KnownColumns(
-        {"k": "date", "k__int": "int"}, {"stage_1_groups": {"k": "k__int"}}, partial(new_columns, found)
+        {"k": "date", "k__int": "int"}, {"window_1_groups": {"k": "k__int"}}, partial(new_columns, found)
     )
     wants: dict[str, dict[str, str | None]] = {
-        "stage_1_groups": {"k": "int"},
-        "stage_1_distinct_v": {"k": "int", "v": "int"},
-        "stage_2_groups": {"k": "date"},
+        "window_1_groups": {"k": "int"},
+        "window_1_distinct_v": {"k": "int", "v": "int"},
+        "window_2_groups": {"k": "date"},
     }
     continued = known.continued(wants)
-    assert continued == {"stage_1_groups": {"k": "k__int"}, "stage_2_groups": {"k": "k"}}
-    together = [("stage_1_groups", "stage_1_distinct_v")]
-    assert physical_names(wants, together, continued, known.types)["stage_1_distinct_v"] == {
+    assert continued == {"window_1_groups": {"k": "k__int"}, "window_2_groups": {"k": "k"}}
+    together = [("window_1_groups", "window_1_distinct_v")]
+    assert physical_names(wants, together, continued, known.types)["window_1_distinct_v"] == {
         "k": "k__int",
         "v": "v",
     }

@@ -9,10 +9,9 @@ from sqlglot import exp
 
 from ...aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ...aggregates.model import WindowAggregateSpec
-from ...frontend.source_text import with_sorted_conjuncts, without_names
+from ...frontend.source_text import compared_text, without_names
 from ...program import NEW_STATE, StateNames
-from ...sql.names import digest, windows_renamed
-from ...sql.nodes import copied, every
+from ...sql.names import digest
 from ...windows.emission import FINAL, Emission
 from ...windows.expansion import WINDOW_COLUMNS
 from ..author_text import (
@@ -44,29 +43,21 @@ class WindowAggregate(WindowOperator):
         kind = SessionWindows if self.spec.window.merges else SlicedWindows
         return kind(self.spec, names.get(self.name, self.name), emission)
 
-    def definition(self) -> dict[str, object]:
-        """Returns what identifies the windows and their results, without the number in their name."""
+    def definition(self, below: Mapping[str, str]) -> dict[str, object]:
+        """Returns what identifies the windows and their results, without their name."""
         spec = self.spec
         return {
-            **super().definition(),
-            "source": with_sorted_conjuncts(spec.source),
+            **super().definition(below),
             "keys": sorted((key.name, key.identity) for key in spec.keys),
             "sets": spec.grouping_sets and [sorted(members) for members in spec.grouping_sets],
             "order": spec.grouping_sets and [key.name for key in spec.keys],
             "sessions": list(spec.session_keys),
             "enumerated": spec.enumerated and asdict(spec.enumerated),
             "metrics": sorted(
-                (each.name, each.identity, with_sorted_conjuncts(each.rows)) for each in spec.metrics
+                (each.name, each.identity, compared_text(each.rows, below)) for each in spec.metrics
             ),
-            "output": self._output_of("__windows"),
+            "output": compared_text(without_names(spec.output), {f"{spec.name}_windows": "windows"}),
         }
-
-    def _output_of(self, windows: str) -> str:
-        """Returns text of the select list and HAVING, with another name for the relation of finished windows."""
-        output = copied(self.spec.output)
-        for table in every(output, exp.Table):
-            table.set("this", exp.to_identifier(windows))
-        return without_names(output)
 
     def closed_windows(self, rows: str, means: Mapping[str, str]) -> Lineage:
         """Returns the lineage of the closed windows.
@@ -79,12 +70,7 @@ class WindowAggregate(WindowOperator):
         columns = {name: digest(rows, name) for name in (*WINDOW_COLUMNS, "grouping_id")}
         columns |= {key.name: digest(rows, "key", key.identity) for key in spec.keys}
         columns |= {
-            each.name: digest(
-                rows,
-                "aggregate",
-                each.identity,
-                digest(windows_renamed(with_sorted_conjuncts(each.rows), means)),
-            )
+            each.name: digest(rows, "aggregate", each.identity, digest(compared_text(each.rows, means)))
             for each in spec.metrics
         }
         return Lineage(rows, tuple(columns.items()))

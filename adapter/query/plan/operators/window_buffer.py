@@ -3,11 +3,11 @@ aggregates."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ....util.quoting import quote
 from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
-from ...frontend.source_text import with_sorted_conjuncts
 from ...program import EXPIRES_AT, NEW_STATE, StateNames, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
@@ -30,13 +30,16 @@ class WindowBuffer(WindowOperator):
         kind = SessionBuffer if self.spec.window.merges else BufferedWindows
         return kind(self.spec, names.get(self.name, self.name), emission)
 
-    def definition(self) -> dict[str, object]:
-        """Returns what identifies the stored rows, without the number in their name."""
-        spec = self.spec
-        top = spec.top
+    @property
+    def source(self) -> str:
+        """Text of the input rows, without the names of their relations if they are known."""
+        return self.spec.plain or self.spec.source
+
+    def definition(self, below: Mapping[str, str]) -> dict[str, object]:
+        """Returns what identifies the stored rows, without their name."""
+        top = self.spec.top
         return {
-            **super().definition(),
-            "source": with_sorted_conjuncts(spec.plain or spec.source),
+            **super().definition(below),
             "top": top and [top.function, list(top.partition), top.order, top.rows],
         }
 

@@ -11,11 +11,10 @@ from functools import cached_property
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...frontend.source_text import without_names
+from ...frontend.source_text import compared_text, without_names
 from ...normalize import event_clock
 from ...sql.dialect import sql
-from ...sql.names import digest, windows_renamed
-from ...sql.nodes import copied, every
+from ...sql.names import digest
 from ...windows.windows import Window
 from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
@@ -137,23 +136,16 @@ class WindowResults(Operator):
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of windows over streams. The aggregates of a window have separate origins, so that others
         can be added and removed."""
-        windows, output = self.windows, copied(self.query)
+        windows = self.windows
         if not windows:
-            return opaque("rows", without_names(output), *(each.means for each in below))
+            return opaque("rows", without_names(self.query), *(each.means for each in below))
         try:
-            return of_query(output, of_windows(windows)[1])
+            return of_query(self.query, of_windows(windows)[1])
         except UnknownLineage:
-            pass
-        for number, each in enumerate(windows):
-            for table in every(output, exp.Table):
-                if table.name == each.name:
-                    if not table.alias:
-                        table.set("alias", exp.TableAlias(this=exp.to_identifier(each.name)))
-                    table.set("this", exp.to_identifier(f"__stage_{number}"))
-        definitions = [json.dumps(each.definition(), sort_keys=True) for each in windows]
-        if any(each.inputs for each in windows):
-            raise UnknownLineage(self.name)
-        return opaque("windows", self.at_once, without_names(output), *definitions)
+            if any(each.inputs for each in windows):
+                raise
+        definitions = {each.name: digest(json.dumps(each.definition({}), sort_keys=True)) for each in windows}
+        return opaque("windows", self.at_once, compared_text(without_names(self.query), definitions))
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over the windows' results, without rows of windows whose state has expired."""
@@ -193,19 +185,17 @@ def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[
     means: dict[str, str] = {}
     for each in windows:
         spec = each.spec
-        definition = each.definition()
+        definition = each.definition({name: means[name] for name in spec.reads})
         without_aggregates = {
             name: value for name, value in definition.items() if name not in ("metrics", "output")
         }
-        rows[spec.name] = digest(
-            "windows", each.at_once, windows_renamed(json.dumps(without_aggregates, sort_keys=True), means)
-        )
-        whole = windows_renamed(json.dumps(definition, sort_keys=True), means)
+        rows[spec.name] = digest("windows", each.at_once, json.dumps(without_aggregates, sort_keys=True))
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[spec.name], means)
             with suppress(UnknownLineage):
                 found[spec.name] = of_query(each.spec.output, {**unknown, f"{spec.name}_windows": closed})
         is_known = found[spec.name] is not UNKNOWN
+        whole = json.dumps(definition, sort_keys=True)
         means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)
     return rows, found
 

@@ -76,10 +76,10 @@ class WindowSteps(ABC):
         >>> from ...windows.emission import FINAL
         >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
         >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": "", "written": None}
-        >>> spec = WindowBufferSpec(name="stage_1", **read, reason="")
-        >>> print(BufferedWindows(spec, "stage_1", FINAL).open_windows().sql)
+        >>> spec = WindowBufferSpec(name="window_1a2b", identity="1a2b", **read, reason="")
+        >>> print(BufferedWindows(spec, "window_1a2b", FINAL).open_windows().sql)
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
-        from state where part = 'stage_1_rows'
+        from state where part = 'window_1a2b_rows'
         """
         window, sql, emission = self.window, self._open_ends(), self.trigger.emission
         zone, complete = window.time_zone, emission.complete

@@ -32,8 +32,9 @@ def test_the_reason_is_named() -> None:
 
 @pytest.mark.parametrize("rows", [HOP, SESSION])
 def test_a_row_is_kept_until_its_last_window_closes(rows: str) -> None:
-    (part,) = buffer(MEDIAN.format(rows)).window_steps().parts()
-    assert part.name == "stage_1_rows" and part.closes == "expires_at"
+    found = buffer(MEDIAN.format(rows))
+    (part,) = found.window_steps().parts()
+    assert part.name == f"{found.name}_rows" and part.closes == "expires_at"
     assert "explode" not in part.append, "once, however many windows it is in"
 
 

@@ -14,7 +14,7 @@ def parts(kind: str, *lengths: str, aggregate: str = "count(distinct v)") -> dic
     text = f"select window_start, window_end, k, {aggregate} as n from {rows} group by 1, 2, 3"
     (found,) = plan_of(text).dataflow.window_operators
     assert isinstance(found, WindowAggregate)
-    return {each.name.removeprefix("stage_1_"): each for each in found.window_steps().parts()}
+    return {each.name.removeprefix(f"{found.name}_"): each for each in found.window_steps().parts()}
 
 
 def test_a_value_is_kept_once_per_slice() -> None:
