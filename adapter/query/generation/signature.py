@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -43,7 +41,6 @@ from ..state_signature import (
     WindowOperatorState,
     WindowOutput,
     WindowState,
-    to_json,
 )
 from ..windows.emission import FINAL, Emission
 from .generator import parts_and_rows
@@ -76,7 +73,7 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateName
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time
         },
-        lookups=_lookups(plan, json.dumps(to_json(window_operators))),
+        lookups=_lookups(plan),
         text=plan.text or None,
         clauses=tuple((kind, text) for kind, text in plan.clauses()) if plan.text else None,
         names={**names},
@@ -112,20 +109,19 @@ def _operator_state(plan: Plan, operator: WindowOperator, names: StateNames) -> 
     )
 
 
-def _lookups(plan: Plan, windows: str) -> dict[str, tuple[str, ...]]:
-    """Returns view → name of each lookup table whose rows the state depends on. `windows` is the text of all window
-    operators.
+def _lookups(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Returns view → name of each lookup table whose rows the state depends on.
 
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.
     """
-    operators = in_order(state_root(plan.dataflow)) if plan.dataflow.windows is None else ()
-    texts = [windows, *(spec.rows for spec in plan.dataflow.windowed)]
-    text = "\n".join([*texts, *(getattr(each, "sql", "") for each in operators)])
+    flow = plan.dataflow
+    operators = in_order(state_root(flow)) if flow.windows is None else flow.window_operators
+    read = {name for each in operators for name in each.tables_read}
     return {
         table.view: tuple(part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts)
         for table in plan.lookups
-        if re.search(rf"\b{table.view}\b", text)
+        if table.view in read
     }
 
 

@@ -18,6 +18,7 @@ from sqlglot import exp
 from ..normalize import event_clock
 from ..program import Lookup, Rows, StateNames, StatePart, Step
 from ..sql.dialect import sql
+from ..sql.nodes import every
 from ..windows.emission import Emission
 from .author_text import Expressions, lifted_expressions, with_author_expressions
 from .explanation import (
@@ -111,6 +112,11 @@ class Operator(ABC):
     def depends_on_watermark(self) -> bool:
         """Whether its output depends on the watermark, even without a TTL."""
         return True
+
+    @property
+    def tables_read(self) -> frozenset[str]:
+        """Names of the tables and views that its query reads."""
+        return frozenset()
 
     @property
     def filters_on_arrival(self) -> bool:
@@ -229,6 +235,11 @@ class PrintedOperator(Operator):
     def sql(self) -> str:
         """The text of the tree."""
         return sql(self.tree)
+
+    @property
+    def tables_read(self) -> frozenset[str]:
+        """Names of the tables and views in the tree."""
+        return frozenset(table.name for table in every(self.tree, exp.Table))
 
     @cached_property
     def filters_on_arrival(self) -> bool:

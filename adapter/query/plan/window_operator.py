@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from sqlglot import exp
+
 from ..frontend.source_text import compared_text
 from ..program import NEW_STATE, StateNames
 from ..sql import intervals
+from ..sql.nodes import every
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
 from .explanation import Context, Explanation
@@ -33,6 +36,11 @@ class WindowOperator(Operator):
     """Relations of the streams that are read."""
     at_once: bool = False
     """Whether each micro-batch emits its rows until its state is cleared, since other windows read them."""
+
+    @property
+    def tables_read(self) -> frozenset[str]:
+        """Names of the tables and views in its input."""
+        return frozenset(table.name for table in every(self.spec.written, exp.Table))
 
     @property
     def filters_on_arrival(self) -> bool:

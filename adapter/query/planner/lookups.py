@@ -26,8 +26,9 @@ from ..plan.lookup_keys import LookupKey, LookupTable, joins_needed, keys_of, re
 from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
 from ..plan.operators.window_results import WindowResults
+from ..plan.window_operator import WindowOperator
 from ..sql.clauses import is_star_over
-from ..sql.dialect import parse, sql
+from ..sql.dialect import sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
 
@@ -93,10 +94,9 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
         QueryError: another operator does, which would have to look up the keys of all its stored rows.
     """
     for operator in flow.operators:
-        asks = isinstance(operator, Project | MaterializedProject | WindowResults)
-        text = "" if asks else getattr(operator, "sql", "")
+        asks = isinstance(operator, Project | MaterializedProject | WindowOperator | WindowResults)
         for table in tables:
-            if table.view in text and any(each.name == table.view for each in every(parse(text), exp.Table)):
+            if not asks and table.view in operator.tables_read:
                 raise QueryError(
                     f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
                     "a WITH below, and read that in the expression."

@@ -15,6 +15,7 @@ from ...frontend.source_text import compared_text, without_names
 from ...normalize import event_clock
 from ...sql.dialect import sql
 from ...sql.names import digest
+from ...sql.nodes import every
 from ...windows.windows import Window
 from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
@@ -64,6 +65,11 @@ class WindowResults(Operator):
     def sql(self) -> str:
         """The text of the query."""
         return sql(self.query)
+
+    @property
+    def tables_read(self) -> frozenset[str]:
+        """Names of the windows, tables and views in the query."""
+        return frozenset(table.name for table in every(self.query, exp.Table))
 
     @cached_property
     def filters_on_arrival(self) -> bool:
