@@ -30,6 +30,8 @@ class MetricState:
     """The distinct set that it is counted from."""
     from_now: bool = False
     """Whether it was added to a state with rows, and doesn't include those rows."""
+    unqualified: str | None = None
+    """Its text without the relations of its columns; None if that is the key it is listed under."""
 
 
 @dataclass(frozen=True)

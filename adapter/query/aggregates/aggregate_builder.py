@@ -381,6 +381,7 @@ class AggregateBuilder:
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         values = ", ".join(self.text.expression(arg) for arg in args)
         set_name = self._distinct_set(columns, values) if by_value else None
+        identity, unqualified = self._identities(node, key)
         metric = Metric(
             name="",
             function=name,
@@ -391,7 +392,8 @@ class AggregateBuilder:
             distinct=distinct,
             signed=self.signed,
             types=types,
-            identity=self._identity(node, key),
+            identity=identity,
+            unqualified=unqualified,
             rows=self._rows_of(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
@@ -401,11 +403,13 @@ class AggregateBuilder:
             self._add_flag(", ".join(columns), metric)
         return metric.name
 
-    def _identity(self, node: exp.Expr, key: str) -> str:
-        """Returns text that identifies an aggregate: with the author's if another one with equal text may differ."""
-        identity = self.text.expression(node)
+    def _identities(self, node: exp.Expr, key: str) -> tuple[str, str]:
+        """Returns text that identifies an aggregate, and the same without the relations of its columns: with the author's
+        text if another aggregate of equal text may differ."""
+        identity, unqualified = (self.text.expression(node, qualified) for qualified in (True, False))
         is_taken = any(other.identity == identity for other in self.metrics.values())
-        return f"{identity} written {key}" if is_taken else identity
+        written = f" written {key}" if is_taken else ""
+        return identity + written, unqualified + written
 
     def _rows_of(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""

@@ -51,6 +51,8 @@ class Metric:
     """Types of a sum or an average. None for other functions, and for a query planned without a session."""
     identity: str = ""
     """Text that equal metrics share, whatever aliases the query's relations have."""
+    unqualified: str = ""
+    """`identity` without the relations of its columns."""
     rows: str = ""
     """Text of the input rows that the metric aggregates, to compare an edited query."""
 

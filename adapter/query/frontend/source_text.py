@@ -16,6 +16,9 @@ for a new aggregate doesn't affect existing ones.
 True
 >>> one.expression(parse("select sum(a.v)").expressions[0]), two.expression(parse("select SUM(V)").expressions[0])
 ('SUM(v)', 'SUM(v)')
+>>> both = SourceText(parse("select sum(b.v) from t as a join u as b on a.k = b.k"))
+>>> [both.expression(parse("select sum(b.v)").expressions[0], qualified) for qualified in (True, False)]
+['SUM(__0_1.v)', 'SUM(v)']
 """
 
 from __future__ import annotations
@@ -63,11 +66,15 @@ class SourceText:
             self._texts[wanted] = canonical(read)
         return self._texts[wanted]
 
-    def expression(self, node: exp.Expr) -> str:
-        """Text of an expression over the input rows. With several relations, columns are qualified by position."""
+    def expression(self, node: exp.Expr, qualified: bool = True) -> str:
+        """Text of an expression over the input rows.
+
+        Args:
+            qualified: whether columns are qualified by the position of their relation, if there are several.
+        """
         holder = exp.Paren(this=copied(node))
         if self._names is not None:
-            _rename(holder, self._names, len(self._names) == 1, {}, 1)
+            _rename(holder, self._names, len(self._names) == 1 or not qualified, {}, 1)
         return canonical(holder.this)
 
 

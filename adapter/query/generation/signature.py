@@ -268,6 +268,7 @@ def _metrics(partials: Partials, below: Mapping[str, str]) -> dict[str, MetricSt
     return {
         metric.identity: MetricState(
             sql=metric.sql,
+            unqualified=metric.unqualified if metric.unqualified != metric.identity else None,
             columns=tuple(columns[metric.identity]),
             # It differs if a metric of another argument type is stored in another way.
             storage=(*MetricColumns(metric).aggregate.make, *([metric.types.sum] if metric.types else [])),

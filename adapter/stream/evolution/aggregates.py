@@ -5,14 +5,11 @@ Aggregates can be added and removed without a change of the other aggregates' co
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...query.state_signature import AggregateState, MetricState
 from .effect import STORAGE, Evolution
 from .output_schema import is_promotion
-
-_RELATION = re.compile(r"\b__\d+_\d+\.")
 
 
 def compare_aggregates(
@@ -110,9 +107,9 @@ def _requalification_problems(
     gone: Mapping[str, MetricState], come: Mapping[str, MetricState]
 ) -> Iterator[str]:
     """Yields sentences on new aggregates that differ from a removed one only in the qualification of columns."""
-    plain = {_RELATION.sub("", key): metric.sql for key, metric in gone.items()}
+    plain = {metric.unqualified or key: metric.sql for key, metric in gone.items()}
     for key, metric in come.items():
-        if (was := plain.get(_RELATION.sub("", key))) is not None:
+        if (was := plain.get(metric.unqualified or key)) is not None:
             yield (
                 f"{metric.sql} was written {was}, and several relations are read, so it may be another column; write it as "
                 "it was"
