@@ -170,7 +170,8 @@ def _common(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: bool = Fal
     needs_time = has_ttl or plan.dataflow.depends_on_watermark
     return {
         "inputs": tuple(
-            StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed, needs_time) for s in plan.streams
+            StreamInput(s.relation, s.view, s.columns, s.event_time, s.feed, needs_time=needs_time)
+            for s in plan.streams
         ),
         "tables": plan.static,
         "filters_on_arrival": plan.dataflow.filters_on_arrival,
