@@ -27,10 +27,26 @@ os.environ.pop("COLUMNS", None)
 gc.set_threshold(100_000, 20, 50)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuses test names that hold an object's address: the processes of one run would collect different tests."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Refuses test names that hold an object's address: the processes of one run would collect different tests. Keeps the
+    tests of CI that come before a thorough one in its class, where `-m thorough` leaves them out: many tests of a class
+    are steps with one project."""
     if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"give the values of a parametrized test ids: {addresses[0]}")
+    collected = [*items]
+    yield
+    selected, wanted = {id(item) for item in items}, set[int]()
+    classes_with_thorough = set[object]()
+    for item in reversed(collected):
+        around = item.getparent(pytest.Class)
+        if item.get_closest_marker("thorough") is not None:
+            if around is not None and id(item) in selected:
+                classes_with_thorough.add(around)
+        elif around in classes_with_thorough:
+            wanted.add(id(item))
+    if wanted - selected:
+        items[:] = [item for item in collected if id(item) in selected | wanted]
 
 
 @pytest.fixture(scope="session")
