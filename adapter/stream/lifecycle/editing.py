@@ -11,13 +11,12 @@ rows when they close.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import EXPIRES_AT, STEP, Program
-from ...query.state_signature import AggregateState, DistinctState
+from ...query.state_signature import AggregateState, DistinctState, Signature
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_EDITABLE_PARTS = re.compile(
-    r"window_[0-9a-f]+_(?:slices|sessions|distinct_.*)|group_[0-9a-f]+_(?:groups|distinct_.*)"
-)
 _WINDOW = (EXPIRES_AT, "window_start", "slice_end", "session_start", "session_end", "grouping_id")
 _SINCE = "since"
 ROWS = "new_rows"
@@ -148,7 +144,8 @@ def _check_program(model: StreamModel, program: Program) -> None:
     if not program.keeps_state:
         raise StreamError(f"Model {model.name}: its query keeps no state, so there is nothing to edit.")
     parts = [part.name for part in program.parts]
-    other = [name for name in parts if not _EDITABLE_PARTS.fullmatch(name)]
+    editable = _aggregate_parts(program.signature)
+    other = [name for name in parts if name not in editable]
     in_a_tree = program.signature.has_several_operators
     if other or in_a_tree or program.cascade:
         what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
@@ -156,6 +153,20 @@ def _check_program(model: StreamModel, program: Program) -> None:
             f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
             "whose tables depend on each other. To go back to an earlier state: `dbt-stream state restore`."
         )
+
+
+def _aggregate_parts(signature: Signature) -> set[str]:
+    """Returns the names of the state tables of aggregates, and of the distinct values that they count.
+
+    >>> from ...query.state_signature import WindowOperatorState
+    >>> counted = AggregateState(distinct_sets={"DISTINCT v": DistinctState("window_1a2b_2_distinct_v")})
+    >>> windows = (WindowOperatorState("window_1a2b_2", aggregates=counted),)
+    >>> sorted(_aggregate_parts(Signature(windows=windows)))[:2]
+    ['window_1a2b_2_distinct_v', 'window_1a2b_2_groups']
+    """
+    tables = {f"{name}_{kind}" for name in signature.aggregates for kind in ("slices", "sessions", "groups")}
+    sets = (each for found in signature.aggregates.values() for each in found.distinct_sets.values())
+    return tables | {each.part for each in sets}
 
 
 class _Edit:

@@ -137,7 +137,7 @@ class TestBackfill:
         assert before
         found = self.backfill(project, "visits", "00:00:00", "04:00:00")
         assert found.exit_code == 2
-        assert "now ends at 2024-03-04 08:30:00" in found.output
+        assert "a session of this range ends at 2024-03-04 08:30:00" in found.output
         assert rows(project, "visits") == before
         run_dbt(["run", "--select", "visits", "--vars", "{flush: true}"])
         found = self.backfill(project, "visits", "00:00:00", "04:00:00")

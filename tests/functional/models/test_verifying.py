@@ -216,7 +216,7 @@ class TestVerifyOthers(Verify):
 class TestVerifyEdited(Verify):
     """What was emitted before an edit is an explanation only where there was one."""
 
-    NAMES = ("events.sql", "fresh.sql", "files.sql")
+    NAMES = ("sources.yml", "events.sql", "fresh.sql", "files.sql")
 
     def test_queries_that_were_edited(self, project: Any) -> None:
         assert self.found(project, "files")["equal"] and self.found(project, "fresh")["equal"]
