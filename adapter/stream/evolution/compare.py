@@ -66,7 +66,10 @@ def _compare_all_windows(
     before, after = ({operator.name: operator for operator in each.windows} for each in (old, new))
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
-            found.refused.append(f"{name} is {'new' if name in after else 'gone'}")
+            operator = before[name] if name in before else after[name]
+            read = ", ".join(operator.streams) or "other windows"
+            is_there = "new" if name in after else "gone"
+            found.refused.append(f"{operator.window.kind}() over {read} is {is_there}")
             continue
         compare_windows(found, before[name], after[name], same_rows, is_edited)
         aggregates = after[name].aggregates

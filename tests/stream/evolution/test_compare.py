@@ -148,9 +148,11 @@ def test_another_stream() -> None:
 
 def test_a_window_more() -> None:
     old = signature().signature
-    assert compare.differences(
-        old, replace(old, windows=(*old.windows, WindowOperatorState("window_2")))
-    ) == ["window_2 is new"]
+    (window,) = old.windows
+    more = replace(old, windows=(window, replace(window, name="window_2")))
+    above = replace(old, windows=(window, replace(window, name="window_2", streams=())))
+    assert compare.differences(old, more) == ["tumble() over raw.bid is new"]
+    assert compare.differences(above, old) == ["tumble() over other windows is gone"]
 
 
 def test_a_signature_is_read_as_it_was_written() -> None:
