@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ...query.program import Program
-from ...query.state_signature import Fingerprints, Signature, TopState, TreeState, WindowOperatorState
+from ...query.state_signature import Fingerprints, Signature, TreeState, WindowOperatorState
 
 
 def have_same_single(was: TreeState, now: TreeState) -> bool:
@@ -106,14 +107,18 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
     found: dict[str, str] = {}
 
     def pair(is_same: Callable[[WindowOperatorState, WindowOperatorState], object]) -> None:
-        """Pairs each remaining operator with the one, for which `is_same` holds, that has most aggregates in common."""
-        for each in has:
-            name, left = each.name, [other for other in by_name if other not in found.values()]
-            if name not in found:
-                same = [other for other in left if is_same(each, by_name[other])]
-                if same:
-                    shared = {other: len(_metrics(each) & _metrics(by_name[other])) for other in same}
-                    found[name] = max(same, key=lambda other: (shared[other], other == name))
+        """Pairs the remaining operators for which `is_same` holds, those with most in common first."""
+        while pairs := [
+            (each, other)
+            for each in has
+            for other in had
+            if each.name not in found and other.name not in found.values() and is_same(each, other)
+        ]:
+            each, other = max(
+                pairs,
+                key=lambda pair: (len(_stored(pair[0]) & _stored(pair[1])), pair[0].name == pair[1].name),
+            )
+            found[each.name] = other.name
 
     def is_same(each: WindowOperatorState, other: WindowOperatorState) -> bool:
         return each.identity == other.identity
@@ -123,7 +128,7 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
 
     # Among operators with the same rows, pair those with equal aggregates or rankings first; the others may have added or
     # removed some.
-    pair(lambda one, other: is_same_reader(one, other) and _stores(one) == _stores(other))
+    pair(lambda one, other: is_same_reader(one, other) and _stored(one) == _stored(other))
     pair(is_same_reader)
     pair(is_same)
     # Window operators whose windows, input or keys were edited are matched by their order.
@@ -135,9 +140,9 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
     return {each.name: found[each.name] for each in has if each.name != found[each.name]}
 
 
-def _metrics(operator: WindowOperatorState) -> set[str]:
+def _stored(operator: WindowOperatorState) -> set[object]:
+    """Returns the aggregates; or the ranking whose rows are kept, and the same without its N."""
+    if operator.buffer is not None:
+        top = operator.buffer.top
+        return {top, top and replace(top, rows=0)}
     return set() if operator.aggregates is None else {*operator.aggregates.metrics}
-
-
-def _stores(operator: WindowOperatorState) -> tuple[set[str], TopState | None]:
-    return _metrics(operator), None if operator.buffer is None else operator.buffer.top

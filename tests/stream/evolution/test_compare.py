@@ -945,6 +945,36 @@ def test_windows_of_the_same_rows_are_distinguished_by_their_aggregates() -> Non
     assert evolution(old.signature, with_names_of(old.signature, new).signature).differences == []
 
 
+def test_windows_of_the_same_rows_keep_as_many_aggregates_as_they_can() -> None:
+    one, other = f"{COUNT}, max(price) as s, min(price) as d", "max(price) as n, sum(price) as y"
+    more = f"{one}, avg(price) as x", f"{other}, min(price) as d"
+    old = joined(("raw.bid", one), ("raw.bid", other))
+    new = with_names_of(old.signature, joined(("raw.bid", more[1]), ("raw.bid", more[0])))
+    found = evolution(old.signature, new.signature)
+    assert found.refused == [] and found.removed == []
+    assert sorted(found.new) == ["AVG(price)", "MIN(price)"]
+
+
+def test_rankings_of_the_same_rows_are_distinguished_by_their_order() -> None:
+    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+
+    def both(*rankings: tuple[str, int]) -> Program:
+        return made(
+            " union all ".join(
+                f"select window_start, window_end, item, r from (select *, row_number() over (partition by window_start, "
+                f"window_end order by {order}) as r from {window}) where r <= {rows}"
+                for order, rows in rankings
+            )
+        ).program
+
+    old, new = both(("price", 3), ("item", 4)), both(("item", 3), ("price", 2))
+    assert len(old.signature.windows) == 2
+    assert evolution(old.signature, with_names_of(old.signature, new).signature).refused == []
+    again = both(("price", 4), ("price", 3))
+    swapped = with_names_of(again.signature, both(("price", 3), ("price", 4)))
+    assert evolution(again.signature, swapped.signature).differences == []
+
+
 def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() -> None:
     late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
     window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
