@@ -134,7 +134,7 @@ def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> Qu
             "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
             "or rank (ROW_NUMBER() = 1 …) it, or leave out early firing, late_updates and output_mode 'upsert'."
         )
-    missing = sorted(unique - {*outputs.values()})
+    missing = sorted(unique - {*outputs.values()}, key=_keys_first)
     if not missing:
         return None
     listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
@@ -146,4 +146,14 @@ def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> Qu
 def key(outputs: Columns, unique: Unique) -> tuple[str, ...]:
     """Returns the columns of the model's table that identify a row, if there are any (`why_no_key`)."""
     found = {carried: column for column, carried in reversed(list(outputs.items()))}
-    return tuple(found[name] for name in sorted(unique or ()))
+    return tuple(found[name] for name in sorted(unique or (), key=_keys_first))
+
+
+def _keys_first(origin: str) -> tuple[bool, str, str]:
+    """Sorts origins: keys by their names, whatever their operators are called, and then the columns of windows.
+
+    >>> sorted(["window_end", "window_f1.a", "window_01.b"], key=_keys_first)
+    ['window_f1.a', 'window_01.b', 'window_end']
+    """
+    operator, dot, name = origin.partition(".")
+    return not dot, name, operator
