@@ -131,7 +131,8 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
     pair(lambda one, other: is_same_reader(one, other) and _stored(one) == _stored(other))
     pair(is_same_reader)
     pair(is_same)
-    # Window operators whose windows, input or keys were edited are matched by their order.
+    # Of those whose rows or keys were edited, pair those over the same streams; others are matched by their order.
+    pair(lambda one, other: (one.window, one.streams) == (other.window, other.streams))
     left = [name for name in by_name if name not in found.values()]
     found |= zip([each.name for each in has if each.name not in found], left, strict=False)
     for each in has:

@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.query.state_signature import (
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import names_of, with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import matched_windows, names_of, with_names_of
 from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migrated_signature, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
@@ -144,6 +144,17 @@ def test_what_changed(now: Noted, said: list[str]) -> None:
 
 def test_another_stream() -> None:
     assert "the streams it reads" in evolution(signature(), signature(relation="raw.ask")).differences
+
+
+def test_edited_windows_keep_their_streams() -> None:
+    """With keep_state each would get the other's state."""
+    (bids,) = signature().signature.windows
+    asks = replace(bids, name="window_2", streams=("raw.ask",))
+    edited = [replace(each, name=f"{each.name}_edited", identity=each.name) for each in (asks, bids)]
+    assert matched_windows([bids, asks], edited) == {
+        edited[0].name: asks.name,
+        edited[1].name: bids.name,
+    }
 
 
 def test_a_window_more() -> None:
