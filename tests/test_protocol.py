@@ -50,10 +50,36 @@ def test_it_names_each_other_property() -> None:
     assert [name for name in names if f"`stream.{name}`" not in PAGE] == []
 
 
-@pytest.mark.parametrize("kind", ["Signature", "WindowOperatorState", "AggregateState", "BufferState"])
+ENTRIES = {
+    kind: [field.name for field in fields(getattr(state_signature, kind))]
+    for kind in (
+        "Signature",
+        "WindowOperatorState",
+        "WindowOutput",
+        "AggregateState",
+        "MetricState",
+        "BufferState",
+        "TreeState",
+        "GroupState",
+        "RowKey",
+    )
+}
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
 def test_it_names_each_entry_of_a_signature(kind: str) -> None:
-    names = [field.name for field in fields(getattr(state_signature, kind))]
-    assert [name for name in names if f"`{name}`" not in PAGE] == []
+    assert [name for name in ENTRIES[kind] if f"`{name}`" not in PAGE] == []
+
+
+def test_it_names_no_other_entry() -> None:
+    section = PAGE.split("## The signature")[1].split("\n## ")[0]
+    named = [
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", cell)
+    ]
+    assert "windows" in named
+    assert {*named} <= {name for names in ENTRIES.values() for name in names}
 
 
 def test_it_names_each_file_of_a_checkpoint() -> None:
