@@ -14,13 +14,10 @@ class MetricColumns:
 
     >>> from sqlglot import exp
     >>> average = MetricColumns(Metric("price", "avg", ("price",), None, None, exp.Avg()))
-    >>> from sqlglot import exp
     >>> average.make()
     {'price_sum': 'sum(`price` / 1)', 'price_n': 'count(`price`)'}
-    >>> from sqlglot import exp
     >>> average.merge()
     {'price_sum': 'sum(`price_sum`)', 'price_n': 'sum(`price_n`)'}
-    >>> from sqlglot import exp
     >>> average.finish()
     '`price_sum` / nullif(`price_n`, 0)'
     """

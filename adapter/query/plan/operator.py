@@ -228,7 +228,7 @@ class PrintedOperator(Operator):
 
     @property
     @abstractmethod
-    def tree(self) -> exp.Select:
+    def tree(self) -> exp.Query:
         """The tree. Callers must not change it."""
 
     @cached_property

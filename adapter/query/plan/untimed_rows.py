@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from ..frontend import select_numbers
 from ..sql.clauses import relations
-from ..sql.dialect import DIALECT
-from ..sql.instants import EARLIEST, LATEST, text
+from ..sql.dialect import parse
+from ..sql.instants import is_usable
 from ..sql.names import unmarked
 from ..sql.nodes import every
 
@@ -83,9 +83,7 @@ def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
 
 
 def _is_usable(time: exp.Expr) -> exp.Expr:
-    """Returns the predicate `instants.is_usable` over a time."""
-    low, high = (
-        exp.cast(exp.Literal.string(f"{text(each)}Z"), "timestamp", dialect=DIALECT)
-        for each in (EARLIEST, LATEST)
-    )
-    return exp.Between(this=time.copy(), low=low, high=high)
+    """Returns the predicate `is_usable` over a time."""
+    (test,) = parse(f"select {is_usable('event_time')}").selects
+    test.set("this", time.copy())
+    return test

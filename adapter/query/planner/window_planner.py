@@ -140,13 +140,14 @@ class WindowPlanner:
             self._note_left_query(info.reason)
             return info.reason
         query = root.this
+        kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
+        self.streams_read = self.streams.read(kept_whole)
         if (reason := self._why_output_leaves(query, info.kind)) is not None:
             return reason
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
         written = hints.as_written(exp.Subquery(this=copied(query))).this
         output = self.rewrites.output(query)
-        self.streams_read = self._streams_to_read()
         read = self._windows_read(output)
         return WindowResults(
             name="windows",
@@ -177,23 +178,20 @@ class WindowPlanner:
             )
         return tuple(found.values())
 
-    def _streams_to_read(self) -> tuple[Stream, ...]:
-        """Returns the streams with the columns to read: all, where rows are buffered or passed on."""
-        kept_whole = not self.specs or any(isinstance(spec, WindowBufferSpec) for spec in self.specs.values())
-        return self.streams.read(kept_whole)
-
     def _why_output_leaves(self, query: exp.Query, kind: str) -> QueryError | None:
         """Returns why the query over the windows can't be computed when they close; None if it can."""
         if kind == WINDOWED and (reason := self._why_on_change(query)) is not None:
             return reason
         if self.specs and (reason := event_clock.why_output_filtered(query)) is not None:
             return reason
-        return self._why_unmeasured(self._streams_to_read())
+        return self._why_unmeasured()
 
-    def _why_unmeasured(self, streams: Sequence[Stream]) -> QueryError | None:
+    def _why_unmeasured(self) -> QueryError | None:
         """Returns the error about the first union of streams that has no watermark for one of these; None if there is
         none."""
-        unmeasured = {stream.view: stream.relation for stream in streams if stream.event_time is None}
+        unmeasured = {
+            stream.view: stream.relation for stream in self.streams_read if stream.event_time is None
+        }
         for spec in self.specs.values():
             found = [unmeasured[view] for view in spec.streams if view in unmeasured]
             if found and len(spec.streams) > 1:

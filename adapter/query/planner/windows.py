@@ -61,13 +61,13 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
 def _is_left(planner: Planner, node: exp.Query) -> bool:
     """Whether a query leaves its windows, whatever is done with their rows."""
     return (
-        any(
+        planner.leaving.reason_of(node) is not None
+        or any(
             hints.is_stream(table) and planner.streams.known(table.name).replaces
             for table in every(node, exp.Table)
         )
         or any(ctes.random_cte(each) in planner.read_again for each in every(node, exp.Subquery))
-        or ctes.why_read_twice(node) is not None
-        or planner.leaving.reason_of(node) is not None
+        or bool(ctes.random_and_read_again(node))
     )
 
 

@@ -6,21 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from sqlglot import exp
 
 from ....util.quoting import quote
 from ...frontend.source_text import compared_text, without_names
-from ...normalize import event_clock
-from ...sql.dialect import sql
 from ...sql.names import digest
-from ...sql.nodes import every
 from ...windows.windows import Window
 from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
-from ..operator import Operator, Wiring, in_order, ttl_over
+from ..operator import Operator, PrintedOperator, Wiring, in_order, ttl_over
 from ..query_lineage import of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
@@ -31,7 +27,7 @@ from .window_aggregate import WindowAggregate
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowResults(Operator):
+class WindowResults(PrintedOperator):
     """A query over the rows of closed windows, which arrive together: joins, rankings and groups within
     windows. Without windows it works row by row. No state.
 
@@ -61,20 +57,10 @@ class WindowResults(Operator):
     is_repeatable: bool = True
     """Whether the same input always gives the same rows, also below the windows."""
 
-    @cached_property
-    def sql(self) -> str:
-        """The text of the query."""
-        return sql(self.query)
-
     @property
-    def tables_read(self) -> frozenset[str]:
-        """Names of the windows, tables and views in the query."""
-        return frozenset(table.name for table in every(self.query, exp.Table))
-
-    @cached_property
-    def filters_on_arrival(self) -> bool:
-        """Whether the query filters rows by the watermark before the micro-batch."""
-        return event_clock.filters_on_arrival(self.query)
+    def tree(self) -> exp.Query:
+        """Returns the query."""
+        return self.query
 
     @property
     def lookup_sql(self) -> str:
