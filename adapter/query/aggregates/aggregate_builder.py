@@ -1,7 +1,7 @@
 """Splits a grouped SELECT into keys, metrics and distinct sets, and the SQL below and above them.
 
-A query that can't be stored as partial aggregates isn't rejected here: `NotMergeable` has the reason, and the planner
-stores the rows of open windows instead.
+A query that can't be stored as partial aggregates isn't rejected here: the reason is returned (`why_rows_are_stored`), and
+the planner stores rows instead.
 """
 
 from __future__ import annotations
@@ -96,10 +96,6 @@ def slice_names(window: Window) -> list[str]:
     return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]
 
 
-class NotMergeable(Exception):
-    """Raised with the reason why a SELECT can't be stored as partial aggregates."""
-
-
 def timestamp(micros: str) -> str:
     """SQL for an instant, from its microseconds."""
     return f"timestamp_micros({micros})"
@@ -161,10 +157,17 @@ class AggregateBuilder:
         self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
     ) -> None:
         """Reads a SELECT. `window` is None for a group aggregation; otherwise the bounds of the window are keys of each
-        grouping set. With `signed`, input rows may be retractions."""
+        grouping set. With `signed`, input rows may be retractions.
+
+        Raises:
+            QueryError: the SELECT isn't valid SQL.
+        """
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
         self.unqualified = unqualified(select)
         self.text = SourceText(select)
+        self.why_rows_are_stored: str | None = None
+        """Why the SELECT can't be stored as partial aggregates; None if it can. If there is a reason, nothing else of the
+        builder may be read."""
         self._read_clauses(())
         if self.names.ambiguous:
             self._read_clauses(frozenset(self.names.ambiguous))
@@ -179,10 +182,16 @@ class AggregateBuilder:
         self.metrics: dict[str, Metric] = {}
         self.sets: dict[str, DistinctSet] = {}
         self._read_group_by()
-        items = [self._over_aggregates(item) for item in self.select.expressions]
+        self.items: list[exp.Expr] = []
+        for item in self.select.expressions:
+            if self.why_rows_are_stored is None:
+                self.items.append(self._over_aggregates(item))
         having = self.select.args.get("having")
-        self.having = self._rewrite(having.this) if having else None
-        self.items = items
+        self.having = self._rewrite(having.this) if having and self.why_rows_are_stored is None else None
+
+    def _store_rows(self, reason: str) -> None:
+        """Notes why rows have to be stored, if it is the first reason."""
+        self.why_rows_are_stored = self.why_rows_are_stored or reason
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -247,7 +256,7 @@ class AggregateBuilder:
                 tuple(names[i] for i in members if i in names) for members in found.sets
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
-                raise NotMergeable("a grouping set is listed twice")
+                self._store_rows("a grouping set is listed twice")
         self._find_session_keys(found.keys, names)
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = columns_of(*found.keys)
@@ -268,13 +277,14 @@ class AggregateBuilder:
             in_all = [each for each in columns if all(each in members for members in sets)]
             self.session_keys += tuple([*in_all, *columns][:1])
             if self.window.grows and not in_all:
-                raise NotMergeable(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
+                self._store_rows(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
 
     # -- select list -------------------------------------------------------------------------------
 
     def _over_aggregates(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
-            raise NotMergeable("'*' in the select list of a GROUP BY")
+            self._store_rows("'*' in the select list of a GROUP BY")
+            return item
         rewritten = self._rewrite(item.unalias())
         if (name := self._key(item.unalias())) is not None:
             self.key_columns[item.alias_or_name.lower()] = name
@@ -301,13 +311,16 @@ class AggregateBuilder:
             for item in self.select.expressions if aliases else ():
                 if isinstance(item, exp.Alias) and not node.table and item.alias.lower() == node.name.lower():
                     return exp.paren(self._rewrite(item.this, aliases=False))
-            raise NotMergeable(f"'{sql(node)}' is neither grouped nor aggregated")
+            self._store_rows(f"'{sql(node)}' is neither grouped nor aggregated")
+            return node
         if isinstance(node, exp.Query):
-            raise NotMergeable("a subquery in the select list")
+            self._store_rows("a subquery in the select list")
+            return node
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping_bits(node)
         if isinstance(node, (exp.AggFunc, *AROUND)):
-            return exp.column(self._metric(node), quoted=True)
+            name = self._metric(node)
+            return node if name is None else exp.column(name, quoted=True)
         if isinstance(node, exp.Window):
             return self._rewrite_over(node, aliases)
         copy = node.copy()
@@ -352,11 +365,10 @@ class AggregateBuilder:
 
     # -- aggregates --------------------------------------------------------------------------------
 
-    def _metric(self, node: exp.Expr) -> str:
-        """Returns the name of the metric that stores an aggregate.
+    def _metric(self, node: exp.Expr) -> str | None:
+        """Returns the name of the metric that stores an aggregate; None if it isn't stored as partial aggregates.
 
         Raises:
-            NotMergeable: the aggregate isn't stored as partial aggregates.
             QueryError: it is an aggregate of an aggregate.
         """
         wrapped = call_of(node)
@@ -364,7 +376,11 @@ class AggregateBuilder:
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
         args = arguments(call)
-        types = _mergeable_types(call, distinct, within=bool(wrapped.order))
+        types = types_of(call) if name in TYPED else None
+        reason = _why_not_mergeable(call, types, distinct, within=bool(wrapped.order))
+        if reason is not None:
+            self._store_rows(reason)
+            return None
         key = self._canonical(node)
         if key in self.metrics:
             return self.metrics[key].name
@@ -443,9 +459,9 @@ class AggregateBuilder:
         for column in every(node, exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
             if kind and kind not in known:
-                raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
+                self._store_rows(f"'{sql(node)}' uses {kind} below the aggregate")
         if node.find(exp.Query):
-            raise NotMergeable(f"'{sql(node)}' holds a subquery")
+            self._store_rows(f"'{sql(node)}' holds a subquery")
         key = (role, self._canonical(node))
         if key not in self.row_columns:
             name = node.name if isinstance(node, exp.Column) else self._canonical(node)
@@ -498,31 +514,26 @@ def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     select.set("expressions", items)
 
 
-def check_rows(
+def why_not_before_closing(
     select: exp.Select, window: Window, sources: Sequence[FromRelation], items: Sequence[exp.Expr]
-) -> None:
-    """Raises unless WHERE, joins and `items` of a SELECT over a windowing TVF can be applied row by row before its windows
-    close.
-
-    Raises:
-        NotMergeable: one of them uses a window column that isn't known before.
-    """
+) -> str | None:
+    """Returns why WHERE, joins and `items` of a SELECT over a windowing TVF can't be applied row by row before its windows
+    close; None if they can. One of them may use a window column that isn't known before."""
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
-        raise NotMergeable(
-            f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
-        )
+        return f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
     known = known_before_closing(window)
     unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:
         name = item.output_name.lower()
         if name in unknown and window_column(item.unalias(), sources) != name:
-            raise NotMergeable(f"'{sql(item)}' has the name of a window's column below the aggregate")
+            return f"'{sql(item)}' has the name of a window's column below the aggregate"
     for node in [*items, *_conditions(select)]:
         for column in every(node, exp.Column):
             kind = window_column(column, sources)
             plain = node is column or (isinstance(node, exp.Alias) and node.this is column)
             if kind and kind not in known and not (plain and node.output_name.lower() == kind):
-                raise NotMergeable(f"'{sql(node)}' uses {kind} below the aggregate")
+                return f"'{sql(node)}' uses {kind} below the aggregate"
+    return None
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
@@ -532,27 +543,30 @@ def _conditions(select: exp.Select) -> list[exp.Expr]:
     return [part for part in parts if part is not None]
 
 
-def _mergeable_types(call: exp.Expr, distinct: bool, within: bool) -> Types | None:
-    """Returns the types that the partial aggregates of a call depend on; None if they depend on none.
+def _why_not_mergeable(call: exp.Expr, types: Types | None, distinct: bool, within: bool) -> str | None:
+    """Returns why a call can't be stored as partial aggregates; None if it can.
 
     Args:
+        types: types that its partial aggregates depend on; None if they depend on none.
         distinct: whether it is over distinct values.
         within: whether it is in WITHIN GROUP.
+
+    Raises:
+        QueryError: it has too few arguments.
     """
     name, args = function_name(call), arguments(call)
     if within or name not in (DISTINCT if distinct else KEPT):
-        raise NotMergeable(f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates")
+        return f"{name}({'DISTINCT …' if distinct else '…'}) is not kept as partial aggregates"
     count = 2 if name.endswith("_by") else 1
     if len(args) < count:
         raise QueryError(f"'{sql(call)}' has too few arguments: {name} takes {count}.")
     if len(args) > count and name != "count":
-        raise NotMergeable(f"'{sql(call)}' has more arguments than are kept as partial aggregates")
+        return f"'{sql(call)}' has more arguments than are kept as partial aggregates"
     if distinct and (any(arg.find(exp.Star) for arg in args) or (len(args) > 1 and name != "count")):
-        raise NotMergeable(f"'{sql(call)}' is not kept as a distinct set")
-    types = types_of(call) if name in TYPED else None
+        return f"'{sql(call)}' is not kept as a distinct set"
     if types is not None and name != "sum" and not types.divides_exactly:
-        raise NotMergeable(
+        return (
             f"the {types.result} of '{sql(call)}' has more digits than a quotient of sum and count, so it is not kept "
             "as partial aggregates"
         )
-    return types
+    return None

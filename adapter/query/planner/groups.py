@@ -9,7 +9,7 @@ from itertools import chain
 
 from sqlglot import exp
 
-from ..aggregates.aggregate_builder import AggregateBuilder, NotMergeable
+from ..aggregates.aggregate_builder import AggregateBuilder
 from ..aggregates.grouping import Grouping, grouping
 from ..aggregates.model import GroupAggregateSpec, Key
 from ..frontend import hints
@@ -81,10 +81,10 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     reason = ""
     # Append-only rows are evaluated once.
     if repeatable or not (relation.changes or over_clauses(select)):
-        try:
-            return _aggregate(planner, select, template, source, below)
-        except NotMergeable as refused:
-            reason = str(refused)
+        made = _aggregate(planner, select, template, source, below)
+        if isinstance(made, Operator):
+            return made
+        reason = made
     check_repeatable(select, template, inputs, "groups")
     if over_clauses(select) or _has_group_subqueries(select):
         return plan_over_groups(planner, select)
@@ -192,15 +192,13 @@ def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
 
 def _aggregate(
     planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, below: Operator
-) -> Operator:
+) -> Operator | str:
     """Plans partial aggregates per key; for groups of open windows, the result is held back until these have
-    closed.
-
-    Raises:
-        NotMergeable: an aggregate can't be computed from partial aggregates.
-    """
+    closed. Returns the reason if an aggregate can't be computed from partial aggregates."""
     signed = below.relation.changes
     builder = AggregateBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
+    if builder.why_rows_are_stored is not None:
+        return builder.why_rows_are_stored
     keys = tuple(builder.keys)
     grouped = GroupedRows(keys, builder.grouping_sets, source.alias, below.relation)
     expires_in_time = grouped.relation.ends is not None

@@ -28,9 +28,8 @@ from ..aggregates.aggregate_builder import (
     WINDOW_START,
     WINDOW_TIME,
     AggregateBuilder,
-    NotMergeable,
-    check_rows,
     slice_columns,
+    why_not_before_closing,
 )
 from ..aggregates.grouping import why_window_column_is_no_key
 from ..aggregates.model import WindowAggregateSpec
@@ -305,12 +304,12 @@ class WindowPlanner:
                 info = WindowedInfo(WINDOWED, output_columns(select, sources))
                 return self._row_by_row(select, sources, info)
             if select.args.get("group"):
-                try:
-                    return self._aggregate(select, sources, windowed)
-                except NotMergeable as found:
-                    reason = str(found)
-                    self.rewrites.rows_are_kept(select, reason)
-                    self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
+                made = self._aggregate(select, sources, windowed)
+                if isinstance(made, WindowedInfo):
+                    return made
+                reason = made
+                self.rewrites.rows_are_kept(select, reason)
+                self.grouped += map(hints.window_of, hints.windows_under(windowed.node))
             elif self._is_only_read_here(windowed.node):
                 top = ranks.top(select, sources)
         else:
@@ -430,21 +429,27 @@ class WindowPlanner:
 
     def _aggregate(
         self, select: exp.Select, sources: Sequence[FromRelation], windowed: FromRelation
-    ) -> WindowedInfo:
+    ) -> WindowedInfo | str:
+        """Puts partial aggregates in the place of a GROUP BY over windows, and returns the properties of their results; or
+        the reason why rows have to be stored."""
         over = next(hints.windows_under(windowed.node))
         window = hints.window_of(over)
         assert window is not None
         if len(list(hints.windows_under(windowed.node))) > 1:
-            raise NotMergeable("a UNION of windows")
-        self._check_passed_rows(windowed.node, window)
+            return "a UNION of windows"
+        if (reason := self._why_passed_rows_need_windows(windowed.node, window)) is not None:
+            return reason
         reads = self._windows_read(select)
         # The rows may be results of other windows, emitted when these close.
         if reads and (left := event_clock.why_output_filtered(select)) is not None:
             return _leaves(left)
-        check_rows(select, window, sources, ())
+        if (reason := why_not_before_closing(select, window, sources, ())) is not None:
+            return reason
         if (left := why_not_grouped_by_window(select, sources, window)) is not None:
             return _leaves(left)
         builder = AggregateBuilder(select, sources, window)
+        if builder.why_rows_are_stored is not None:
+            return builder.why_rows_are_stored
         outputs = output_columns(select, sources)
         time = self._window_column_as_time(over, window)
         left = why_not_local(select, sources, outputs) or self._why_late_results(over, window, time)
@@ -490,17 +495,18 @@ class WindowPlanner:
         select.replace(hints.window_result(result))
         return WindowedInfo(RESULT, outputs, result.unique)
 
-    def _check_passed_rows(self, node: exp.Expr, window: Window) -> None:
-        """Runs `check_rows` for each query between a windowing table function and the GROUP BY that reads it."""
-        while isinstance(node, exp.Subquery):
-            node = node.this
-        if isinstance(node, exp.Select) and not hints.window_of(node):
-            sources = self._sources(node)
-            assert not isinstance(sources, WindowedInfo)
-            check_rows(node, window, sources, node.expressions)
-            self._check_passed_rows(
-                next(source.node for source in sources if source.kind == WINDOWED), window
-            )
+    def _why_passed_rows_need_windows(self, node: exp.Expr, window: Window) -> str | None:
+        """Returns the first result of `why_not_before_closing` for the queries between a windowing table function and the
+        GROUP BY that reads it."""
+        node = node.unnest()
+        if not isinstance(node, exp.Select) or hints.window_of(node):
+            return None
+        sources = self._sources(node)
+        assert not isinstance(sources, WindowedInfo)
+        below = next(source.node for source in sources if source.kind == WINDOWED)
+        return why_not_before_closing(
+            node, window, sources, node.expressions
+        ) or self._why_passed_rows_need_windows(below, window)
 
     def _record_rankings(self, select: exp.Select) -> None:
         """Checks rankings, and records those that filters limit."""

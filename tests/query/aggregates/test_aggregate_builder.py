@@ -25,3 +25,19 @@ def test_words_about_nulls_belong_to_the_aggregate(call: str) -> None:
         "w" if "w)" in call else None,
     )
     assert sql(made.output("groups")) == f"SELECT `k` AS `k`, `{metric.name}` AS `x` FROM groups"
+
+
+@pytest.mark.parametrize(
+    ("items", "reason"),
+    [
+        ("k, sum(v) as s", None),
+        ("*", "'*' in the select list of a GROUP BY"),
+        ("k, w", "'w' is neither grouped nor aggregated"),
+        ("k, percentile(v, 0.5) as p", "percentile(…) is not kept as partial aggregates"),
+        ("k, sum((select 1)) as s", "'(SELECT 1)' holds a subquery"),
+        ("k, percentile(v, 0.5) as p, w", "percentile(…) is not kept as partial aggregates"),
+    ],
+)
+def test_the_first_reason_why_rows_are_stored_is_told(items: str, reason: str | None) -> None:
+    made = AggregateBuilder(parse_select(f"select {items} from t group by k"), (), None)
+    assert made.why_rows_are_stored == reason
