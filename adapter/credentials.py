@@ -188,7 +188,7 @@ class SparkStreamingCredentials(SparkCredentials):
                 "taken for one here, as in Spark by default, and their values would be mixed up. Leave it out."
             )
         self.catalog_options = as_options(self.catalog_options)
-        self.connections = profile_connections.checked(self.connections)
+        self.connections = profile_connections.check_connections(self.connections)
         remember(self.connections)
         locations = {key: getattr(self, key) for key in ("host", "master", "storage_root")}
         remember({**self.server_side_parameters, **self.catalog_options, **locations})

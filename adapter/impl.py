@@ -288,7 +288,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             query = node.compiled_code or ""
             streams = model_text.stream_relations(query) if is_stream else ()
             for source, columns in self.environment.declared.unreadable_in(query, streams):
-                counts = unreadable_rows.described({source.name: columns})
+                counts = unreadable_rows.describe({source.name: columns})
                 logger.warning(f"Node {node.name}: {counts}; {_RESULT_OF_UNREADABLE[source.on_error]}.")
 
     @available.parse_none

@@ -102,7 +102,7 @@ class Bench:
         plan = plan_query.plan(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         target = f"lakehouse.bench.{name}"
         model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        batch = generate.batch(plan).replace(source.relation, rows or source.relation)
+        batch = generate.batch_sql(plan).replace(source.relation, rows or source.relation)
         fields = self.spark.sql(batch).schema.fields
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
         self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")

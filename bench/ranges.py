@@ -72,7 +72,7 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         spark.sql(f"drop table if exists {target}")
         spark.sql(
             f"create table {target} using iceberg partitioned by (days(window_start)) as "
-            f"{generate.batch(planner.plan(text))}"
+            f"{generate.batch_sql(planner.plan(text))}"
         )
 
     def day() -> None:

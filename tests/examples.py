@@ -119,7 +119,7 @@ class Example:
         laboratory = duck.Laboratory()
         numbers = self._put(laboratory)
         plan = streaming.plan(node, text, KNOWN, laboratory.ask)
-        batch = generate.batch(plan)
+        batch = generate.batch_sql(plan)
         described = laboratory.base.execute(f"describe {duck.translated(batch)}").fetchall()
         columns = tuple(Column(name, "") for name, *_ in described)
         stream = duck.Streamed(

@@ -31,7 +31,7 @@ def clean(
         models = [stream_node.model(node, environment) for node in nodes]
         for model in models:
             try:
-                found = orphans.of_model(session, model, before, not dry_run)
+                found = orphans.orphans_of_model(session, model, before, not dry_run)
             except StreamError as problem:
                 yield f"{problem.msg} Its files were left alone."
                 continue
@@ -43,7 +43,7 @@ def clean(
             yield f"{storage.root}: {counted(len(files), 'partly written file')} {would} removed."
             yield from (f"  {file}" for file in files)
         schemas = {joined_name(parts(model.target)[:-1]) for model in models}
-        for gone in orphans.dropped(session, storage, sorted(schemas)):
+        for gone in orphans.dropped_models(session, storage, sorted(schemas)):
             if isinstance(gone, str):
                 if dropped:
                     yield gone

@@ -108,9 +108,9 @@ def main() -> None:
 def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its operators and their state. Spark is not started."""
     from .explain import as_json as plan_as_json
-    from .explain import explained, print_plan
+    from .explain import explain_node, print_plan
 
-    plans = (explained(*project.compiled_with_known(name)) for name in names)
+    plans = (explain_node(*project.compiled_with_known(name)) for name in names)
     if as_json:
         found = [plan_as_json(each) for each in plans]
         _print_json(found if has_several else found[0])

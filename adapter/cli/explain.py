@@ -50,7 +50,7 @@ class Explained:
     tree: Explanation
 
 
-def explained(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explained:
+def explain_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explained:
     """Plans a compiled model.
 
     Raises:

@@ -31,10 +31,10 @@ def flush_model(project: DbtProject, name: str) -> str:
     if columns is not None:
         check_types(session, model, columns)
     result = runner.flush(session, model, program)
-    return flushed(name, result.rows_out, plan)
+    return flush_sentence(name, result.rows_out, plan)
 
 
-def flushed(name: str, rows_out: int, plan: Plan) -> str:
+def flush_sentence(name: str, rows_out: int, plan: Plan) -> str:
     """Returns a sentence with the result of a flush."""
     if plan.dataflow.is_stateless:
         left = "it emits each row as it arrives, so nothing was held back"

@@ -108,7 +108,9 @@ class DbtProject:
         graph = _graph(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
         ask = streaming.query_runner(self.environment()) if asking else None
-        return node, streaming.known(graph, [other for other in upstream if other is not node], ask, node)
+        return node, streaming.known_relations(
+            graph, [other for other in upstream if other is not node], ask, node
+        )
 
     def run(
         self, names: Sequence[str], *options: str, tables: Mapping[str, str] | None = None

@@ -142,7 +142,9 @@ class StreamingMethods(metaclass=AdapterMeta):
             # The graph of a unit test lacks what the project declares of its sources.
             project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
             declared = as_of.declared(str(relation), project_graph)
-            known = streaming.known(graph if declared == str(relation) else project_graph, node=model)
+            known = streaming.known_relations(
+                graph if declared == str(relation) else project_graph, node=model
+            )
             versions = as_of.make(str(relation), time, key, known.get(declared))
             return expansion.expand_as_of(*versions)
 
@@ -285,7 +287,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
                     changed_files.warn_of_gone(session, described, program.inputs)
-            times = generate.times(found)
+            times = generate.times_sql(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
                 handle.execute(times)

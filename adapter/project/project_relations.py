@@ -49,7 +49,7 @@ def declarations(graph: Any) -> dict[str, list[Declaration]]:
     return found
 
 
-def known(
+def known_relations(
     declared: Mapping[str, Sequence[Declaration]], graph: Any, node: Mapping[str, Any] | None = None
 ) -> dict[str, Known]:
     """Returns the agreed properties of each relation.

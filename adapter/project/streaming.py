@@ -194,7 +194,7 @@ def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, gra
     """Plans a model with the changelogs of the tables that it reads, which exist already."""
     with errors_with_model_name(node):
         read = changelogs.with_changelogs(
-            environment.session(), known(graph, node=node), tables(sql, environment)
+            environment.session(), known_relations(graph, node=node), tables(sql, environment)
         )
     return plan(node, sql, read, query_runner(environment))
 
@@ -390,7 +390,7 @@ def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> No
             )
 
 
-def known(
+def known_relations(
     graph: Any,
     upstream: Sequence[Mapping[str, Any]] = (),
     ask: QueryRunner | None = None,
@@ -409,7 +409,7 @@ def known(
     changing: dict[str, Known] = {}
 
     def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
-        found = project_relations.known(declared, graph, node)
+        found = project_relations.known_relations(declared, graph, node)
         for relation, changes in changing.items():
             known = found.get(relation, Known())
             found[relation] = replace(known, key=changes.key, changes=True)
@@ -433,7 +433,7 @@ def known_in_batch(
     """
     if not model_text.reads_streams(sql):
         return {}
-    found = known(graph, node=node)
+    found = known_relations(graph, node=node)
     versioned = found.keys() & {*model_text.versioned_relations(sql)}
     if not versioned:
         return found
@@ -487,7 +487,7 @@ def response(result: StreamResult) -> StreamResponse:
     if result.windows is not None and result.windows.windows:
         message += f", {result.windows.described()}"
     if result.unreadable:
-        message += f", {unreadable_rows.described(result.unreadable)}"
+        message += f", {unreadable_rows.describe(result.unreadable)}"
     if result.lookup_requests:
         message += f", {counted(result.lookup_requests, 'lookup')} of {counted(result.lookup_keys, 'key')}"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
@@ -579,4 +579,4 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
     except QueryError:
         # Batch supports queries that a stream doesn't: the macros print plain SQL.
         return text_in_batch(sql, ask, known)
-    return generate.batch(found) if found.dataflow.windowed else text_in_batch(sql, ask, known)
+    return generate.batch_sql(found) if found.dataflow.windowed else text_in_batch(sql, ask, known)

@@ -23,7 +23,7 @@ _warned: set[str] = set()
 _lock = threading.Lock()
 
 
-def checked(value: Any) -> dict[str, dict[str, str]]:
+def check_connections(value: Any) -> dict[str, dict[str, str]]:
     """Returns the connections of a profile, with values in the form of Spark's options."""
     if not isinstance(value, Mapping):
         raise DbtRuntimeError(

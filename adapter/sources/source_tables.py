@@ -62,14 +62,15 @@ def without_read_digest(text: str) -> str:
     return _SCHEMA.sub(r"\1", text) if PREFIX in text else text
 
 
-def renamed(text: str, name_of: Callable[[str], str | None]) -> str:
+def rename_tables(text: str, name_of: Callable[[str], str | None]) -> str:
     """Returns a text in which tables of sources are renamed.
 
     Args:
         name_of: returns the new name for the source schema it gets (as by `without_read_digest`), or None to keep the
             table's name.
 
-    >>> renamed("`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`orders`.`x`", {"dbt_source_raw_e86b3f81": "raw.o"}.get)
+    >>> text = "`spark_catalog`.`dbt_source_raw_e86b3f81_78ae1ed6`.`orders`.`x`"
+    >>> rename_tables(text, {"dbt_source_raw_e86b3f81": "raw.o"}.get)
     'raw.o.`x`'
     """
     return _TABLE.sub(lambda found: name_of(found["source"]) or found[0], text) if PREFIX in text else text

@@ -484,7 +484,7 @@ def declared_earlier(text: str) -> str | None:
 
 def as_written(text: str) -> str:
     """Returns a text with declared sources under their names in `sources.yml`, ``source.table``."""
-    return source_tables.renamed(text, _registry.names.get)
+    return source_tables.rename_tables(text, _registry.names.get)
 
 
 def at_project(source: DeclaredSource, project_root: str | Path) -> DeclaredSource:

@@ -48,7 +48,7 @@ def test_explain_shows_the_keys(capsys: pytest.CaptureFixture[str], monkeypatch:
     text = f"select o.id, c.name from {ORDERS} left join crm.customers as c on o.customer = c.id"
     config = {"materialized": "streaming_table"}
     shown = {"name": "m", "relation_name": "shop.m", "compiled_code": text, "config": config}
-    explain.print_plan(explain.explained(shown, OF_LOOKUPS), sql=True)
+    explain.print_plan(explain.explain_node(shown, OF_LOOKUPS), sql=True)
     printed = " ".join(capsys.readouterr().out.split())
     assert (
         "External table crm.customers: its rows are looked up by the distinct values of id; in the SQL they are"
@@ -64,7 +64,7 @@ def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "250")
 
     def run(text: str, sql: bool = False, **config: Any) -> str:
-        explain.print_plan(explain.explained(node(text, **config), {**KNOWN, "dims": Known()}), sql)
+        explain.print_plan(explain.explain_node(node(text, **config), {**KNOWN, "dims": Known()}), sql)
         return " ".join(capsys.readouterr().out.split())
 
     return run
@@ -73,7 +73,7 @@ def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
 def test_a_tree_on_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     explain.print_plan(
-        explain.explained(node(ranked("n desc, bidder", GROUPS), constant_domains=["bidder"]), KNOWN),
+        explain.explain_node(node(ranked("n desc, bidder", GROUPS), constant_domains=["bidder"]), KNOWN),
         sql=False,
     )
     shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
@@ -112,7 +112,7 @@ def test_an_event_time_in_a_struct_is_shown_without_quotes(
 ) -> None:
     known = {"raw.bid": Known(time_name(time))}
     query = f"select bidder, count(*) as n from {BIDS} group by bidder"
-    explain.print_plan(explain.explained(node(query, constant_domains=["bidder"]), known), sql=False)
+    explain.print_plan(explain.explain_node(node(query, constant_domains=["bidder"]), known), sql=False)
     assert f"append · event time {shown}, watermark newest − 0 seconds" in capsys.readouterr().out
 
 
@@ -127,7 +127,7 @@ def test_the_json_is_the_same_tree() -> None:
     for name in ("windows joined", "a scalar subquery", "early and late firing", "an interval join"):
         text, config, _ = OPERATORS[name]
         model = node(text, **config)
-        explained = explain.explained(model, KNOWN)
+        explained = explain.explain_node(model, KNOWN)
         found, told = explained.tree, json.loads(json.dumps(explain.as_json(explained)))
         listed = [each for each in nodes(told["tree"]) if "see" not in each]
         assert [(each.operator, each.description, each.identity) for each in in_order(found)] == [
@@ -136,7 +136,7 @@ def test_the_json_is_the_same_tree() -> None:
 
 
 def test_what_the_json_has() -> None:
-    found = explain.as_json(explain.explained(node(counted(TUMBLE), watermark="1 minute"), KNOWN))
+    found = explain.as_json(explain.explain_node(node(counted(TUMBLE), watermark="1 minute"), KNOWN))
     assert found["table"] == "shop.bids"
     assert found["streams"] == [
         {

@@ -70,7 +70,7 @@ class Entry:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> Planned:
-    return Planned(plan, generate.program(plan, ttl=ttl), generate.batch(plan), ttl)
+    return Planned(plan, generate.program(plan, ttl=ttl), generate.batch_sql(plan), ttl)
 
 
 def _of_windows(name: str) -> Planned:
@@ -112,7 +112,7 @@ def _evolution(operator: str) -> Planned:
     for config in ({}, {"state_ttl": "1 day"}):
         try:
             plan, program = evolution.planned(evolution.Query(operator).text(), config)
-            return Planned(plan, program, generate.batch(plan))
+            return Planned(plan, program, generate.batch_sql(plan))
         except QueryError as problem:
             refusal = problem
     raise refusal
@@ -125,7 +125,7 @@ def _kind(kind: Kind) -> Planned:
 def _oracle(name: str) -> Planned:
     assert ORACLE is not None
     found = planned_case(ORACLE, name, _ORACLE_TABLES)
-    return Planned(found.plan, found.program, generate.batch(found.plan))
+    return Planned(found.plan, found.program, generate.batch_sql(found.plan))
 
 
 def _entries() -> Iterator[Entry]:

@@ -66,7 +66,7 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _batch(laboratory: duck.Laboratory, plan: Plan) -> Rows:
-    return duck.rows_of(laboratory.base.execute(duck.translated(generate.batch(plan))).fetchall())
+    return duck.rows_of(laboratory.base.execute(duck.translated(generate.batch_sql(plan))).fetchall())
 
 
 REFUSED_STILL: Mapping[str, set[str]] = {

@@ -41,7 +41,7 @@ def _numbered(name: str) -> list[Row]:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
-    return generate.batch(plan), generate.program(plan, ttl=ttl)
+    return generate.batch_sql(plan), generate.program(plan, ttl=ttl)
 
 
 _ON_DUCKDB = [*tagged(COMPOSED, DUCKDB)]
@@ -71,7 +71,9 @@ def test_running_totals_of_the_types_that_spark_gives_them(
 def test_of_running_totals_the_state_has_a_row_for_each_key(laboratory: duck.Laboratory) -> None:
     plan = operators.planned("running totals", laboratory.ask)
     model = Model(
-        Written(generate.batch(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split())))
+        Written(
+            generate.batch_sql(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split()))
+        )
     )
     made = duck.Streamed(model, generate.program(plan), laboratory.base.cursor(), fold=True, delay=60_000_000)
     for cut in cuts(6):
@@ -126,7 +128,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
 def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
     made = tree_of if in_operators else plan_query.plan
     text = f"select item, n from (select item, count(*) as n from {B} group by item) order by n limit 1"
-    assert "ORDER BY n, STRUCT(item, n)" in generate.batch(made(text, KNOWN, None, ("item",)))
+    assert "ORDER BY n, STRUCT(item, n)" in generate.batch_sql(made(text, KNOWN, None, ("item",)))
 
 
 def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Laboratory) -> None:

@@ -49,7 +49,7 @@ def outcome(text: str, rows: str | None = None) -> Outcome:
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in PIECES])
     plan = plan_query.plan(text, KNOWN, TTL, ())
-    batch = generate.batch(plan) if rows is None else rows
+    batch = generate.batch_sql(plan) if rows is None else rows
     found = made.stream(batch, generate.program(plan, ttl=TTL), len(PIECES), delay=timedelta(minutes=1))
     made.base.close()
     return found

@@ -81,5 +81,5 @@ def test_a_ranking_over_groups_is_batch_however_it_is_cut(laboratory: duck.Labor
     assert any(isinstance(each, TopN) for each in plan.dataflow.operators)
     program = generate.program(plan)
     for cuts in (2, PIECES):
-        outcome = laboratory.stream(generate.batch(plan), program, cuts, timedelta(hours=1))
+        outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

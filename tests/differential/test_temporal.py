@@ -53,7 +53,7 @@ def test_rows_leave_when_the_watermark_has_passed_them(
     plan = planned(name)
     assert any(isinstance(each, TemporalFilter) for each in plan.dataflow.operators)
     batch = re.sub(
-        r"(?i)current_timestamp(\(\))?", watermark(laboratory, QUERIES[name]), generate.batch(plan)
+        r"(?i)current_timestamp(\(\))?", watermark(laboratory, QUERIES[name]), generate.batch_sql(plan)
     )
     # What is in order of time takes no row that is late.
     delay = timedelta(minutes=30) if name == WAITS else DELAY

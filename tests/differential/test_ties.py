@@ -53,5 +53,5 @@ def test_rows_that_are_equal_by_the_order_have_one_order(laboratory: duck.Labora
     plan = plan_of(text, KNOWN)
     program = generate.program(plan)
     for cuts in (1, 2, PIECES):
-        outcome = laboratory.stream(generate.batch(plan), program, cuts, timedelta(hours=1))
+        outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

@@ -101,7 +101,7 @@ def test_a_step_on_change_that_the_clock_leaves_out_comes_with_the_next() -> Non
     case = EXAMPLES["steps on change that the clock leaves out"]
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    text = translated(generate.batch(plan_query.plan_windows(case.text, batch=True)))
+    text = translated(generate.batch_sql(plan_query.plan_windows(case.text, batch=True)))
     rows = laboratory.base.cursor().execute(text).fetchall()
     ends = {row[2]: row[1].replace(tzinfo=None) for row in rows}
     assert ends["x"] == datetime(2024, 3, 31, 1)

@@ -109,7 +109,7 @@ def run(case: Zoned) -> str | None:
         return "refused"
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    in_batch = generate.batch(plan_query.plan_windows(case.text, batch=True))
+    in_batch = generate.batch_sql(plan_query.plan_windows(case.text, batch=True))
     expected = rows_of(laboratory.base.cursor().execute(translated(in_batch)).fetchall())
     columns = tuple(Column(name, "bigint") for name in case.columns.split())
     model = Model(Written(case.text, columns))

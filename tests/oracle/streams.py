@@ -113,7 +113,7 @@ class Case:
             fields = spark.sql(self.text).schema.fields
         except AnalysisException:
             # Spark is stricter than the planner in places.
-            fields = spark.sql(generate.batch(self.plan)).schema.fields
+            fields = spark.sql(generate.batch_sql(self.plan)).schema.fields
         return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
 
     def run(self, cuts: int) -> Any:

@@ -39,7 +39,7 @@ def graph(*sources: dict[str, Any], **nodes: dict[str, Any]) -> dict[str, Any]:
 
 
 def event_time(graph: dict[str, Any], *reads: str) -> str | None:
-    known = streaming.known(graph, node=model("m", *reads))
+    known = streaming.known_relations(graph, node=model("m", *reads))
     plan = plan_query.plan(f"select ts, at from {expansion.expand_stream(TABLE)}", known)
     (stream,) = generate.program(plan).inputs
     return stream.event_time
@@ -85,7 +85,7 @@ def test_a_source_may_say_what_a_model_does_not() -> None:
 
 
 def test_other_queries_are_none_of_it() -> None:
-    known = streaming.known(BOTH, node=model("m", "s.other"))
+    known = streaming.known_relations(BOTH, node=model("m", "s.other"))
     plan_query.plan(f"select * from {expansion.expand_stream('other')}", known)
     plan_query.plan(
         f"select o.x from {expansion.expand_stream('other')} as o join {TABLE} as t on o.x = t.x", known
@@ -96,6 +96,6 @@ def test_other_queries_are_none_of_it() -> None:
 @pytest.mark.parametrize("value", [5, True, ["ts"], " "])
 def test_an_event_time_that_is_no_text_concerns_the_readers_of_its_table_alone(value: Any) -> None:
     given = graph(source("a", value), other=model("other", event_time=value))
-    assert streaming.known(given, node=model("m"))
+    assert streaming.known_relations(given, node=model("m"))
     with pytest.raises(QueryError, match=r"config 'event_time' of a.ev is .*; write the name of a column"):
         event_time(given, "s.a")

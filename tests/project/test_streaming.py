@@ -86,7 +86,7 @@ def test_the_graph_says_which_relations_are_lookup_tables() -> None:
             "b": {"relation_name": "crm.b", "config": {}},
         }
     }
-    assert {name: known.lookup for name, known in streaming.known(graph).items()} == {
+    assert {name: known.lookup for name, known in streaming.known_relations(graph).items()} == {
         "crm.a": True,
         "crm.b": False,
     }

@@ -172,7 +172,7 @@ class Run:
 
     def in_batch(self) -> Counter[tuple[Any, ...]]:
         self.spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        return self._comparable(self.spark.sql(generate.batch(plan_of(self.text, ask=asks(self.spark)))))
+        return self._comparable(self.spark.sql(generate.batch_sql(plan_of(self.text, ask=asks(self.spark)))))
 
     def as_view(self) -> Counter[tuple[Any, ...]]:
         return self._comparable(self.spark.sql(self.text))

@@ -86,7 +86,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         kinds = _RANKS if split else (exp.RowNumber,)
         if not _ranks_rows(select, kinds):
             continue
-        row = _row_type(select, tie_breaking.listed(select), ask)
+        row = _row_type(select, tie_breaking.items_without_over(select), ask)
         if row is None or not has_map(row):
             continue
         if split:
@@ -129,7 +129,7 @@ def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
     numbers = (window for window in every(select, exp.Window) if isinstance(window.this, kinds))
     if not any(window.parent_select is select for window in numbers):
         return False
-    items = tie_breaking.listed(select)
+    items = tie_breaking.items_without_over(select)
     others = {item.alias.lower() for item in select.expressions if holds(item, exp.Window)}
     if not items or any(makes_rows(node) for item in items for node in every(item, exp.Func, exp.UDTF)):
         return False

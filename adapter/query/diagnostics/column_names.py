@@ -12,12 +12,12 @@ from ..sql.dialect import parse
 from ..sql.nodes import every
 
 
-def unknown(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
+def unknown_names(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
     """Returns those of the names that no column of a query has, for certain.
 
-    >>> unknown(["city", "ctiy"], "select city, count(*) from t group by city", {})
+    >>> unknown_names(["city", "ctiy"], "select city, count(*) from t group by city", {})
     ['ctiy']
-    >>> unknown(["city", "ctiy"], "select city, count(*) from (select * from t) group by city", {})
+    >>> unknown_names(["city", "ctiy"], "select city, count(*) from (select * from t) group by city", {})
     []
     """
     tree = parse(text)

@@ -31,7 +31,7 @@ from ..sql.dialect import parse, sql
 from ..state_signature import Signature
 from ..windows.emission import FINAL, Emission
 from .generator import Generator
-from .plan_size import bounded
+from .plan_size import with_bounded_plans
 from .results import can_be_rebuilt, result_of
 from .signature import signature
 
@@ -84,13 +84,13 @@ def _program(
     signed, windows = signature(plan, ttl, emission, names), plan.dataflow.windows
     replaces = emission.changes or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
-        return _stateful(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
+        return _stateful_program(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
     if windows is not None and replaces:
         upsert_of_windows(windows, (), emission)  # refuses
-    return _stateless(plan, signed)
+    return _stateless_program(plan, signed)
 
 
-def _stateful(
+def _stateful_program(
     plan: Plan,
     emission: Emission,
     replaces: bool,
@@ -114,12 +114,12 @@ def _stateful(
     while is_result and isinstance(items[-1], Step):
         items.pop()  # nothing reads the results before the commit
     items += [*made.steps_before_rows, *made.rows]
-    items += bounded([*made.steps, *result.of(Step)], {rows.read_by or "" for rows in made.rows})
+    items += with_bounded_plans([*made.steps, *result.of(Step)], {rows.read_by or "" for rows in made.rows})
     items += [*made.parts.values(), *result.parts]
 
     return replace(
         result,
-        **_common(
+        **_common_fields(
             plan, made.window_steps, has_ttl=any(each.forgets is not None for each in made.parts.values())
         ),
         items=tuple(items),
@@ -133,7 +133,7 @@ def _stateful(
     )
 
 
-def _stateless(plan: Plan, signed: Signature) -> Program:
+def _stateless_program(plan: Plan, signed: Signature) -> Program:
     """Returns the program of a stateless query: one query and one commit."""
     texts: dict[str, str] = {}
     queries: list[tuple[str, str]] = []
@@ -154,7 +154,7 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
             queries += lookup_keys.key_queries(each.sql, plan.lookups)
     output = texts[plan.dataflow.root.name]
     return Program(
-        **_common(plan),
+        **_common_fields(plan),
         items=(),
         output=output,
         boundaries=None,
@@ -164,7 +164,7 @@ def _stateless(plan: Plan, signed: Signature) -> Program:
     )
 
 
-def _common(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: bool = False) -> dict[str, Any]:
+def _common_fields(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: bool = False) -> dict[str, Any]:
     """Returns the fields of a `Program` that follow from its streams and windows. `has_ttl`: whether state expires."""
     specs = [each.spec for each in windows]
     needs_time = has_ttl or plan.dataflow.depends_on_watermark
@@ -253,7 +253,7 @@ def _tables(plan: Plan) -> list[Step]:
     return steps
 
 
-def batch(plan: Plan) -> str:
+def batch_sql(plan: Plan) -> str:
     """Returns one SELECT with the same rows, over the streams as tables: that of the windows, which are computed from
     slices, if the query stays within them, or else the model's text."""
     windows = plan.dataflow.windows
@@ -285,7 +285,7 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
     return _with_steps(plan, steps, output)
 
 
-def times(plan: Plan) -> str | None:
+def times_sql(plan: Plan) -> str | None:
     """Returns a SELECT with the event time of each window over streams, whose types are checked; None unless the query
     consists of windows only. (The times of cascading windows are generated.)"""
     windows = plan.dataflow.windows

@@ -22,7 +22,7 @@ milliseconds, so smaller steps are left to their readers."""
 _WORD = re.compile(r"\w+")
 
 
-def bounded(steps: Iterable[Step | Lookup], early: Collection[str] = ()) -> list[Step | Lookup]:
+def with_bounded_plans(steps: Iterable[Step | Lookup], early: Collection[str] = ()) -> list[Step | Lookup]:
     """Returns the steps, with those materialized whose plans would be too large.
 
     Args:

@@ -11,7 +11,7 @@ from ..plan.dataflow import Dataflow
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
-from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed, packed_rows, repeated
+from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed_change, packed_rows, repeated_rows
 from ..plan.upserts import ResultOperator, result_operator
 from ..planner.upsert_keys import upsert_of_windows
 from ..program import (
@@ -59,7 +59,8 @@ def stored_result(flow: Dataflow) -> Program:
         reads=(OUTPUT,),
     )
     # A row may be retracted by one operator and inserted by another.
-    net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed(flow.root)}\n) group by {ROW} having sum({TIMES}) <> 0"
+    packed = packed_change(flow.root)
+    net = f"select {ROW}.*, sum({TIMES}) as {WEIGHT} from (\n{packed}\n) group by {ROW} having sum({TIMES}) <> 0"
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     from_state = Step(
         RESULT,
@@ -82,7 +83,7 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
         # Nothing identifies a row: the new table is the table plus the changes.
         before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}"
         rows = f"{before}\nunion all\n{packed_rows(RESULT, True)}"
-        return repeated(added_up(rows, True), True), Upsert(
+        return repeated_rows(added_up(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", (), None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
@@ -93,7 +94,9 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
 
 def _inserted_rows() -> str:
     """Returns the query for the inserted rows of `RESULT`."""
-    return repeated(f"select {ROW}, {TIMES} from (\n{packed_rows(RESULT, True)}\n) where {TIMES} > 0", True)
+    return repeated_rows(
+        f"select {ROW}, {TIMES} from (\n{packed_rows(RESULT, True)}\n) where {TIMES} > 0", True
+    )
 
 
 def result_of_operator(made: Generator) -> Program:

@@ -170,12 +170,16 @@ def order_lists(query: exp.Expr) -> None:
     tree."""
     for within in every(query, exp.WithinGroup):
         # With DISTINCT, Spark accepts no other order.
-        if function_name(within.this) in _LISTS and not is_distinct(within.this) and not _is_ordered(within):
+        if (
+            function_name(within.this) in _LISTS
+            and not is_distinct(within.this)
+            and not _is_ordered_by_value(within)
+        ):
             value = arguments(within.this)[0].copy()
             within.expression.append("expressions", exp.Ordered(this=value, nulls_first=True))
 
 
-def _is_ordered(within: exp.WithinGroup) -> bool:
+def _is_ordered_by_value(within: exp.WithinGroup) -> bool:
     """Whether the listed value is part of the list's order."""
     value = arguments(within.this)[0]
     return any(each.this == value for each in within.expression.expressions)
@@ -185,7 +189,7 @@ def _is_order_fixed(node: exp.Expr) -> bool:
     """Whether the order of an aggregate's rows is fixed, or has no effect."""
     over = node.parent
     if isinstance(over, exp.WithinGroup):
-        return function_name(node) in _LISTS and (is_distinct(node) or _is_ordered(over))
+        return function_name(node) in _LISTS and (is_distinct(node) or _is_ordered_by_value(over))
     while isinstance(over, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.Window):
         over = over.parent
     return isinstance(over, exp.Func) and function_name(over) in _ORDER_LOST

@@ -109,7 +109,7 @@ def column_of(test: exp.Expr) -> exp.Column:
     )
 
 
-def written(test: exp.Expr) -> str:
+def written_condition(test: exp.Expr) -> str:
     """Returns a condition as its author wrote it."""
     return sql(hints.as_written(exp.Paren(this=test.copy())).this)
 
@@ -349,7 +349,7 @@ def why_output_filtered(query: exp.Expr) -> QueryError | None:
 def over_buffered_rows(test: exp.Expr) -> QueryError:
     """Returns the error about a watermark predicate over buffered rows."""
     return QueryError(
-        f"'{written(test)}' would filter rows that are kept until their windows close, when the watermark has "
+        f"'{written_condition(test)}' would filter rows that are kept until their windows close, when the watermark has "
         "advanced; put it below the windowing macro, into a CTE."
     )
 

@@ -25,21 +25,23 @@ Unique = frozenset[str] | None
 _END = "window_end"
 
 
-def of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
+def unique_of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a SELECT over results of windows. Adds to `outputs` (column → origin) the columns that the
     SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
-        return of_groups(select, outputs)
+        return unique_of_groups(select, outputs)
     found: set[str] = set()
     repeated: set[str] = set()
     for source in sources:
         if source.kind == "result" and not (source.join is not None and is_semi_or_anti(source.join)):
             if source.unique is None:
-                return of_rank(select, outputs)
+                return unique_of_rank(select, outputs)
             repeated |= found & source.unique
             found |= source.unique
     # A relation that is joined with itself has each origin twice, with equal values only if the join equates them.
-    return frozenset(found) if repeated <= equated_origins(select, sources) else of_rank(select, outputs)
+    return (
+        frozenset(found) if repeated <= equated_origins(select, sources) else unique_of_rank(select, outputs)
+    )
 
 
 def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[str]:
@@ -64,7 +66,7 @@ def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[
     return found
 
 
-def of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
+def unique_of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a grouped SELECT: its columns that aren't aggregates, or all columns for DISTINCT. None
     if they don't identify a group, for example since a key isn't selected."""
     if any(item.is_star for item in select.expressions) or not _identifies_groups(select):
@@ -104,7 +106,7 @@ def _is_grouping_id(item: exp.Expr) -> bool:
     return isinstance(item.unalias(), exp.GroupingId)
 
 
-def of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
+def unique_of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a SELECT with ROW_NUMBER in windows: their end, the row number, and its partition keys.
     None if a partition key isn't selected, or there is no row number."""
     for item in select.expressions:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..aggregates.model import GroupAggregateSpec
 from ..sql.clauses import left_out, passes_columns, relations
-from ..sql.tie_breaking import listed
+from ..sql.tie_breaking import items_without_over
 from .state.group_state import identity_columns
 
 
@@ -40,7 +40,7 @@ def is_monotonic(
     # Ties are broken by the select list in order: an item before the group's keys may change, and with it the rank.
     keys = frozenset(identity_columns(group))
     seen = {group_column(each.this) for each in order}
-    for item in listed(select):
+    for item in items_without_over(select):
         columns: Sequence[exp.Expr] = [item.unalias()]
         if item.is_star:
             columns = [exp.column(name, quoted=True) for name in _star_columns(item, star_columns) or ("",)]

@@ -3,7 +3,7 @@
 >>> from ..sql.dialect import parse
 >>> from .lineage import opaque
 >>> source = opaque("source", "t")
->>> def named(text): return of_query(parse(text), {"__input_0": source})
+>>> def named(text): return lineage_of_query(parse(text), {"__input_0": source})
 >>> one = named("select a.v + 1 as x, k from __input_0 as a")
 >>> two = named("select k, x from (select v + 1 as x, k from __input_0 as b)")
 >>> one.rows == two.rows, one.column("x") == two.column("X"), one.means == two.means
@@ -39,7 +39,7 @@ _CLAUSES = {"expressions", "from_", "from", "where", "joins", "laterals"}
 """Clauses of a SELECT that lineage understands."""
 
 
-def of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
+def lineage_of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
     """Returns the lineage of a SELECT that works row by row on its input.
 
     Args:
@@ -163,7 +163,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
         rows = digest("table", body)
         return Lineage(rows, star=rows), node.alias_or_name
     if isinstance(node, exp.Subquery):
-        return of_query(node.this, known), node.alias
+        return lineage_of_query(node.this, known), node.alias
     if isinstance(node, exp.Table) and node.name in known and known[node.name] is not UNKNOWN:
         return known[node.name], node.alias_or_name
     raise UnknownLineage(node)
@@ -323,6 +323,6 @@ def lineage_over(kind: str, query: exp.Select, below: Sequence[Lineage]) -> Line
         query: reads the inputs as ``__input_0`` …
     """
     try:
-        return of_query(query, {input_name(number): each for number, each in enumerate(below)})
+        return lineage_of_query(query, {input_name(number): each for number, each in enumerate(below)})
     except UnknownLineage:
         return text_lineage(kind, query, below)

@@ -20,7 +20,7 @@ from ..normalize.event_clock import interval
 from ..program import StateNames
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
-from .state.generations import later
+from .state.generations import time_plus
 from .time_conditions import at_most, conditions
 
 _Column = tuple[str, str]
@@ -126,7 +126,7 @@ def delays_of_computed(select: exp.Select, delay_of: Callable[[exp.Expr], int | 
     return {name: delay for name, delay in made.items() if delay is not None}
 
 
-def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]) -> int | None:
+def arrival_delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]) -> int | None:
     """Returns the delay of an expression: rows with a value may arrive that many microseconds after the watermark has
     reached the value. None if unknown.
 
@@ -135,7 +135,7 @@ def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]
 
     >>> from ..sql.dialect import parse
     >>> item = parse("select coalesce(b.ts, a.ts) - interval 1 minute").expressions[0]
-    >>> delay_of(item, lambda column: {"a": 0, "b": 5}[column.table])
+    >>> arrival_delay_of(item, lambda column: {"a": 0, "b": 5}[column.table])
     60000005
     """
     node = node.unnest()
@@ -143,11 +143,11 @@ def delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int | None]
         return delay_of_column(node)
     if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
         # The value is one of them: for an outer join, the one that isn't NULL.
-        each = [delay_of(one, delay_of_column) for one in (node.this, *node.expressions)]
+        each = [arrival_delay_of(one, delay_of_column) for one in (node.this, *node.expressions)]
         return None if None in each else max(delay for delay in each if delay is not None)
     if isinstance(node, exp.Add | exp.Sub):
         try:
-            delay, length = delay_of(node.this, delay_of_column), interval(node.expression)
+            delay, length = arrival_delay_of(node.this, delay_of_column), interval(node.expression)
         except QueryError:
             return None  # Months have no fixed length.
         if delay is None or length is None:
@@ -166,7 +166,7 @@ def buffered_until(operator: Operator, names: StateNames, until: Until) -> Buffe
 def end_of_storage(until: Until, row: str = "own") -> str:
     """Returns SQL of the time from which on a row is no longer stored."""
     # A row whose time equals the watermark isn't late.
-    ends = [later(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
+    ends = [time_plus(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
     return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"
 
 

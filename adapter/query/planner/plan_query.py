@@ -91,7 +91,7 @@ def plan(
     except UnboundedStateError as problem:
         if ask is not None and (unknown := _unknown_column_message(text, ask)):
             raise QueryError(unknown) from problem
-        if misspelt := column_names.unknown(domains, text, known or {}):
+        if misspelt := column_names.unknown_names(domains, text, known or {}):
             # They match no column, and so bound nothing.
             rest, listed = [name for name in domains if name not in misspelt], ", ".join(map(repr, misspelt))
             try:

@@ -137,8 +137,8 @@ def _move_clock_predicates_below(
         inner = found[0].join is None or conditions.is_inner(found[0].join) if found else False
         if len(found) != 1 or found[0].operator is None or not inner or not preserved:
             raise QueryError(
-                f"'{event_clock.written(test)}' is next to a join, and rows are filtered by the current time before "
-                "they are joined; write it in a query in FROM, over the stream alone."
+                f"'{event_clock.written_condition(test)}' is next to a join, and rows are filtered by the current time "
+                "before they are joined; write it in a query in FROM, over the stream alone."
             )
         by_source.setdefault(found[0].alias, []).append(test)
     rest = [test for test in filters(select) if test not in tests]
@@ -158,8 +158,8 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     operator = source.streamed
     if operator.relation.changes:
         raise QueryError(
-            f"'{event_clock.written(test)}' over an updating input: in a query with windows, a row is filtered when it "
-            "arrives, and its retraction might be filtered differently; write it over the stream itself, below the "
+            f"'{event_clock.written_condition(test)}' over an updating input: in a query with windows, a row is filtered "
+            "when it arrives, and its retraction might be filtered differently; write it over the stream itself, below the "
             "windowing table function."
         )
     for each in in_order(operator):

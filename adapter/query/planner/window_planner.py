@@ -328,7 +328,7 @@ class WindowPlanner:
             return _leaves(left)
         break_ties(select)
         decide_extremes(select)
-        unique = identity.of_select(select, read, outputs)
+        unique = identity.unique_of_select(select, read, outputs)
         if unique is not None and WINDOW_END in unique and self._is_zoned():
             unique |= {WINDOW_START}
         return WindowedInfo(RESULT, outputs, unique)

@@ -74,7 +74,7 @@ from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each
 from .grouped import Call, Grouped, GroupKey, grouping_sets, has_distinct
-from .steps import NamedQuery, add_ctes, column, conjunction, expression, named
+from .steps import NamedQuery, add_ctes, column, conjunction, expression, named_item
 
 FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
 MOST_BITS = 1024
@@ -206,11 +206,11 @@ class _Rewrite:
         return f"The rows, and the number of each {numbered}." if numbered else "The rows."
 
     def _rows(self) -> exp.Select:
-        return self.grouped.rows(*(named(d.number_of_row, d.number) for d in self.dimensions))
+        return self.grouped.rows(*(named_item(d.number_of_row, d.number) for d in self.dimensions))
 
     def _groups(self) -> exp.Select:
-        places = [named(self._place(), self.place)] if len(self.cells) > 1 else []
-        plain = [named(call.text.copy(), call.name) for call in self.grouped.other_calls]
+        places = [named_item(self._place(), self.place)] if len(self.cells) > 1 else []
+        plain = [named_item(call.text.copy(), call.name) for call in self.grouped.other_calls]
         items = [*self.grouped.key_columns(), *self.grouped.flag_items(), *places, *plain]
         made = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(self.rows)
         made.set("group", self.grouped.group_by())
@@ -255,7 +255,7 @@ class _Rewrite:
             size *= dimension.size
         conditions = [sql(column(name)) if name else None for name in self.filters]
         words = [
-            named(
+            named_item(
                 expression(f"bit_or({self.bits.set_bits(word, ' + '.join(numbers) or None, conditions)})"),
                 word,
             )
@@ -279,7 +279,7 @@ class _Rewrite:
 
     def _counts(self) -> exp.Select:
         keys = [column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._set_flags())]]
-        counts = [named(self._count_of(call), call.name) for call in self.grouped.distinct]
+        counts = [named_item(self._count_of(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*keys, *counts]).from_(self.set)
         if keys:
             made.set("group", exp.Group(expressions=[key.copy() for key in keys]))

@@ -27,7 +27,7 @@ from ..sql.dialect import (
 )
 from ..sql.names import Names
 from ..sql.nodes import every, is_name
-from .steps import column, expression, named
+from .steps import column, expression, named_item
 
 _SETS = exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple
 _ORDERS = ("order", "sort", "cluster", "distribute")
@@ -143,7 +143,7 @@ class Grouped:
         rows = self.select.copy()
         for clause in _OUTER:
             rows.set(clause, None)
-        items = [named(node.copy(), name) for node, name in self._columns.values()]
+        items = [named_item(node.copy(), name) for node, name in self._columns.values()]
         rows.set("expressions", [*items, *more] or [exp.Literal.number(1)])
         return rows
 
@@ -178,7 +178,9 @@ class Grouped:
 
     def flag_items(self) -> list[exp.Expr]:
         """Returns the select items that distinguish the grouping sets, for the step that groups by the keys."""
-        return [named(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()]
+        return [
+            named_item(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()
+        ]
 
     # -- the outer SELECT --------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
 from .grouped import Call, Grouped, grouping_sets, has_distinct
-from .steps import NamedQuery, add_ctes, column, conjunction, expression, named
+from .steps import NamedQuery, add_ctes, column, conjunction, expression, named_item
 
 FUNCTIONS = frozenset({"count"})
 BUCKETS = 1024
@@ -162,14 +162,14 @@ class _Rewrite:
             *self.grouped.key_columns(),
             *self.grouped.flag_items(),
             *map(column, self.values),
-            named(bucket, self.bucket),
-            *(named(expression(f"bool_or({sql(column(name))})"), name) for name in filters),
+            named_item(bucket, self.bucket),
+            *(named_item(expression(f"bool_or({sql(column(name))})"), name) for name in filters),
         ]
         sets: list[tuple[str, ...]] = list(self.sets)
         if self.grouped.other_calls:
             blank = [expression(f"grouping({sql(column(members[0]))}) = 1") for members in self.sets]
-            items.append(named(conjunction(blank), self.is_group))
-            items += [named(call.text.copy(), call.name) for call in self.grouped.other_calls]
+            items.append(named_item(conjunction(blank), self.is_group))
+            items += [named_item(call.text.copy(), call.name) for call in self.grouped.other_calls]
             sets.append(())
         kinds: list[exp.Expr] = [*map(column, sets[0])] if len(sets) == 1 else [grouping_sets(sets)]
         made = exp.Select(expressions=items).from_(self.rows)
@@ -178,12 +178,12 @@ class _Rewrite:
 
     def _partial_groups(self) -> exp.Select:
         plain = [
-            named(
+            named_item(
                 expression(f"max({sql(column(c.name))}) filter (where {sql(column(self.is_group))})"), c.name
             )
             for c in self.grouped.other_calls
         ]
-        counts = [named(self._count(call), call.name) for call in self.grouped.distinct]
+        counts = [named_item(self._count(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*self._keys(), column(self.bucket), *plain, *counts]).from_(
             self.distinct
         )

@@ -49,7 +49,7 @@ from ..sql.nodes import every
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .steps import NamedQuery, add_ctes, column, expression, named
+from .steps import NamedQuery, add_ctes, column, expression, named_item
 
 BUCKETS = 128
 NOTHING = (
@@ -146,7 +146,10 @@ class _Rewrite:
                 self.parts,
                 "Their places among the rows of their group and bucket.",
                 exp.Select(
-                    expressions=[exp.Star(), named(self._rank_over([*partition, bucket], order), self.place)]
+                    expressions=[
+                        exp.Star(),
+                        named_item(self._rank_over([*partition, bucket], order), self.place),
+                    ]
                 ).from_(self.rows),
             ),
             NamedQuery(
@@ -215,14 +218,16 @@ class _Rewrite:
         rows = self.below.copy()
         rows.set("order", None)
         items = [
-            item.copy() if item.is_star or item.output_name else named(item.copy(), self._name(item))
+            item.copy() if item.is_star or item.output_name else named_item(item.copy(), self._name(item))
             for item in self.items
         ]
-        rows.set("expressions", [*items, *(named(node.copy(), name) for node, name in self.hidden.values())])
+        rows.set(
+            "expressions", [*items, *(named_item(node.copy(), name) for node, name in self.hidden.values())]
+        )
         return rows
 
     def _ranking(self, rank: exp.Expr) -> exp.Select:
-        ranked = named(rank, self.below.expressions[self.position].alias_or_name)
+        ranked = named_item(rank, self.below.expressions[self.position].alias_or_name)
         if self.has_star:
             left_out = [*(name for _, name in self.hidden.values()), self.place]
             items: list[exp.Expr] = [exp.Star(except_=[column(name).this for name in left_out])]

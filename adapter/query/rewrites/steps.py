@@ -44,7 +44,7 @@ def column(name: str, table: str | None = None) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=needed), table=table)
 
 
-def named(value: exp.Expr, name: str) -> exp.Expr:
+def named_item(value: exp.Expr, name: str) -> exp.Expr:
     """Returns a select item; a column that already has the name gets no alias."""
     if isinstance(value, exp.Column) and value.name == name:
         return value

@@ -183,7 +183,7 @@ def values(select: exp.Select) -> list[exp.Expr]:
     """Returns the values of the select list that break ties, one by one."""
     if (fields := fields_of(select)) is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
-    return [copied(item.unalias()) for item in listed(select)]
+    return [copied(item.unalias()) for item in items_without_over(select)]
 
 
 def reads_terms(select: exp.Select) -> bool:
@@ -280,7 +280,7 @@ def _parts_of(window: exp.Window) -> list[exp.Expr]:
     return [*read, *conditions, *call.order, *(window.args.get("partition_by") or ()), *by]
 
 
-def listed(select: exp.Select) -> list[exp.Expr]:
+def items_without_over(select: exp.Select) -> list[exp.Expr]:
     """Returns the select items without OVER."""
     return [item for item in select.expressions if not holds(item, exp.Window)]
 
@@ -299,7 +299,7 @@ def note_types(select: exp.Select, row: str) -> None:
         select: a SELECT with ROW_NUMBER. It is changed.
         row: type of its select list without ranks, a struct as `typeof` prints it.
     """
-    if has_map(row) and (texts := _orderable_items(select, listed(select), row)) is not None:
+    if has_map(row) and (texts := _orderable_items(select, items_without_over(select), row)) is not None:
         select.meta[_FIELDS] = texts
 
 

@@ -33,7 +33,7 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
     if program.alike is None or had.fingerprints is None:
         return of_windows
     fingerprints = program.alike()
-    found = renamed(had.fingerprints, fingerprints)
+    found = names_in_old_state(had.fingerprints, fingerprints)
     stated, own = ({*each.parts, *each.groups} for each in (had.fingerprints, fingerprints))
     for name, called in had.names.items():
         # An earlier migration gave it this name. Its name in the query is a digest of its definition, so the match still
@@ -58,13 +58,13 @@ def same_parts(was: Fingerprints, now: Fingerprints) -> bool:
     )
 
 
-def renamed(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
+def names_in_old_state(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
     """Maps the names of an edited query's state tables and groups to those in a state, if they differ.
 
     >>> was = Fingerprints({"rows_a": "x", "rows_b": "y"})
-    >>> renamed(was, Fingerprints({"rows_c": "x", "rows_b": "y"}))
+    >>> names_in_old_state(was, Fingerprints({"rows_c": "x", "rows_b": "y"}))
     {'rows_c': 'rows_a'}
-    >>> renamed(was, Fingerprints({"rows_c": "x", "rows_d": "x"}))
+    >>> names_in_old_state(was, Fingerprints({"rows_c": "x", "rows_d": "x"}))
     {}
     """
     return _names_of_same_meaning(old.parts, new.parts) | _names_of_same_meaning(old.groups, new.groups)

@@ -43,7 +43,7 @@ class Orphans:
     """Sentences that say why the files of a table were not examined."""
 
 
-def of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
+def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
     """Finds files of a model that no snapshot or checkpoint refers to. Files of tables younger than `before`
     (milliseconds since 1970) are skipped."""
     with locked(spark, model):
@@ -101,7 +101,9 @@ class DroppedModel:
     """Names of its remaining tables, and paths of its folders."""
 
 
-def dropped(spark: SparkSession, storage: Storage, schemas: Iterable[str]) -> Iterator[DroppedModel | str]:
+def dropped_models(
+    spark: SparkSession, storage: Storage, schemas: Iterable[str]
+) -> Iterator[DroppedModel | str]:
     """Yields models whose table was dropped, but whose state, changelog, checkpoint or savepoints still exist. A table
     counts as dropped only if its own catalog says so; if the catalog can't be asked, or a deployment can't be read, yields
     a sentence that says why.

@@ -39,7 +39,7 @@ from ..iceberg.table import stored_types
 from ..progress import query_metrics
 from ..progress.position import Position
 from ..progress.report import BatchMetrics
-from ..progress.unreadable_rows import added
+from ..progress.unreadable_rows import sum_of_counts
 from ..progress.watermark import Watermark
 from ..sink import constraints
 from ..sink.append import Sink
@@ -51,7 +51,7 @@ from ..sources.rows import (
     FilteredCounts,
     Meter,
     count_again,
-    counted,
+    count_rows,
     counting,
     filter_late,
     filtered_counts,
@@ -130,7 +130,7 @@ class MicroBatch:
             for stream in streams:
                 if not self._cache.has_observed(stream.view):
                     self._cache.persist(counting(split(batch, streams)[stream.view], stream))
-            counts = [counted(self._cache, stream) for stream in streams]
+            counts = [count_rows(self._cache, stream) for stream in streams]
             watermark = watermark.advance(self._newest(counts, filtered), at)
         self._move_to(watermark)
         self._compute(filtered)
@@ -206,7 +206,7 @@ class MicroBatch:
             register_view(rows, stream.view)
         self._look_up(self._context.program.lookups)
         if caches_rows:
-            counts = [counted(self._cache, each) for each in streams]
+            counts = [count_rows(self._cache, each) for each in streams]
             watermark = watermark.advance(self._newest(counts, []), at)
             self._move_to(watermark)
         with self.metrics.timed("emission"):
@@ -216,7 +216,7 @@ class MicroBatch:
             if has_changelog:
                 # Uses the counts observed while the changelog's rows were computed; counts again if none were.
                 counts = [
-                    counted(self._cache, each)
+                    count_rows(self._cache, each)
                     if self._cache.has_observed(each.view)
                     else count_again(rows_of[each.view], each)
                     for each in streams
@@ -507,7 +507,7 @@ class MicroBatch:
             last_arrival=watermark.last_arrival,
             idle=watermark.idle,
             rows_in=self.position.rows_in + self.metrics.rows_in,
-            unreadable=added(self.position.unreadable, self.metrics.unreadable),
+            unreadable=sum_of_counts(self.position.unreadable, self.metrics.unreadable),
         )
 
     def _count(self, filtered: Sequence[FilteredCounts]) -> None:

@@ -48,7 +48,7 @@ class StreamResult:
         return replace(
             then,
             **counts,
-            unreadable=unreadable_rows.added(self.unreadable, then.unreadable),
+            unreadable=unreadable_rows.sum_of_counts(self.unreadable, then.unreadable),
             stopped=self.stopped or then.stopped,
             state=added_up(self.state, then.state),
         )

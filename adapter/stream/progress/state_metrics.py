@@ -118,10 +118,11 @@ def added_up(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple
     return tuple(found)
 
 
-def written(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
+def written_per_part(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
     """Returns the writes and deletes of commits by part, from the summaries of their snapshots.
 
-    >>> written([{"partitions.part=a": "added-data-files=1,added-records=5,added-files-size=900"}])["a"].rows_written
+    >>> summary = {"partitions.part=a": "added-data-files=1,added-records=5,added-files-size=900"}
+    >>> written_per_part([summary])["a"].rows_written
     5
     """
     found: dict[str, PartFigures] = {}

@@ -12,10 +12,10 @@ Unreadable: TypeAlias = Mapping[str, Mapping[str, int]]
 ROWS = ""
 
 
-def added(first: Unreadable, then: Unreadable) -> dict[str, dict[str, int]]:
+def sum_of_counts(first: Unreadable, then: Unreadable) -> dict[str, dict[str, int]]:
     """Returns the sum of two counts.
 
-    >>> added({"raw.a": {"": 1, "n": 1}}, {"raw.a": {"": 2, "m": 2}, "raw.b": {"": 1}})
+    >>> sum_of_counts({"raw.a": {"": 1, "n": 1}}, {"raw.a": {"": 2, "m": 2}, "raw.b": {"": 1}})
     {'raw.a': {'': 3, 'n': 1, 'm': 2}, 'raw.b': {'': 1}}
     """
     found = {source: dict(columns) for source, columns in first.items()}
@@ -31,10 +31,10 @@ def rows_of(unreadable: Unreadable) -> int:
     return sum(columns.get(ROWS, 0) for columns in unreadable.values())
 
 
-def described(unreadable: Unreadable) -> str:
+def describe(unreadable: Unreadable) -> str:
     """Returns the counts as a phrase; empty if there are none.
 
-    >>> described({"raw.a": {"": 3, "n": 1, "m": 2}, "raw.b": {"": 1, "k": 1}})
+    >>> describe({"raw.a": {"": 3, "n": 1, "m": 2}, "raw.b": {"": 1, "k": 1}})
     'unreadable values in 3 rows of raw.a (m 2, n 1) and 1 row of raw.b (k 1)'
     """
     found = []
@@ -45,8 +45,8 @@ def described(unreadable: Unreadable) -> str:
 
 
 def in_progress(progress: Mapping[str, Any], of: str) -> str:
-    """Returns the phrase of `described` for a model's progress: ``total``, or ``last`` for the last micro-batch."""
-    return described(from_json((progress.get("unreadable") or {}).get(of, {})))
+    """Returns the phrase of `describe` for a model's progress: ``total``, or ``last`` for the last micro-batch."""
+    return describe(from_json((progress.get("unreadable") or {}).get(of, {})))
 
 
 def as_json(unreadable: Unreadable) -> dict[str, object]:

@@ -128,7 +128,7 @@ class Changes:
         counted = [(table.at(table.known), "1")]
         if self._table is not None:
             counted.append((self._model.changes, f"if({ADDS}, -1, 1)"))
-        query = each_change(f"(\n{summed(listed, counted, '<> 0')}\n)", listed)
+        query = each_change(f"(\n{summed_changes(listed, counted, '<> 0')}\n)", listed)
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
@@ -176,7 +176,7 @@ class Changes:
         return self._table
 
 
-def summed(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
+def summed_changes(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
     """Returns a query for the distinct rows of relations, with the number of each as `__stream_times`. `counted`: pairs of a
     relation and SQL for the number that each of its rows adds."""
     united = "\n  union all\n".join(

@@ -22,7 +22,7 @@ from ..progress.position import Position
 from ..sources.rows import BatchCache, Observed, scan_cached
 from .append import DECIDED, AppendSink, Sink
 from .change_types import ADDS, AFTER, BEFORE, DELETE, INSERT
-from .changelog import each_change, summed
+from .changelog import each_change, summed_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -231,7 +231,7 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, columns.names))
         counted = [(_NEW, "1"), (self._at_known_snapshot(columns), "-1")]
         total = F.expr("sum(abs(__stream_times))").alias("rows")
-        differences = sql(spark, summed(listed, counted, "<> 0")).observe(_CHANGED, total)
+        differences = sql(spark, summed_changes(listed, counted, "<> 0")).observe(_CHANGED, total)
         cache.persist(differences)
         (changed,) = cache.observed_metrics(_CHANGED)
         if not changed:
@@ -249,7 +249,7 @@ class UpsertSink(Sink):
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
             counted = [(self._at_known_snapshot(columns), "1"), (DECIDED, f"if({ADDS}, 1, -1)")]
-            rows = summed(listed, counted, "> 0")
+            rows = summed_changes(listed, counted, "> 0")
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _with_row_count(position, total))
             return

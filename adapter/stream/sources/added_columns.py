@@ -35,7 +35,7 @@ def later_columns(
         if table is not None and place in noted and last_snapshot(offset) is not None:
             later = table.columns_but({number for number, _ in noted[place].values()})
         elif place in of_files and finds_columns(source):
-            later = _of_files(spark, order.model, source, of_files[place])
+            later = _columns_of_files(spark, order.model, source, of_files[place])
         every += later.items()
     found: dict[str, str] = {}
     for name, kind in every:
@@ -44,7 +44,7 @@ def later_columns(
     return found
 
 
-def _of_files(
+def _columns_of_files(
     spark: SparkSession, model: StreamModel, source: StreamSource, known: Mapping[str, str]
 ) -> dict[str, str]:
     if spark.catalog.tableExists(source.relation):

@@ -18,7 +18,7 @@ from ..storage.checkpoint import (
     read_offsets,
     topic_offsets,
 )
-from ..storage.deployments import PROMOTED, of_table
+from ..storage.deployments import PROMOTED, deployment_of_table
 from ..storage.source_order import noted_sources
 from .as_of import fully_read
 
@@ -125,7 +125,7 @@ def _lags_of_source(
 
 def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
     """Returns whether a table belongs to a promoted version of its model, and a snapshot to the previous version."""
-    deployed = of_table(model.storage, source)
+    deployed = deployment_of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
         return False
     before = [load(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]

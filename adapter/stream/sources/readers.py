@@ -247,10 +247,10 @@ def _read_kafka(
             f"Model {model.name}: its stream {source.relation} can't be read from Kafka: "
             f"{advice(source.format, _first_line(problem))}."
         ) from problem
-    return of_messages(source, rows)
+    return rows_of_messages(source, rows)
 
 
-def of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, Records | None]:
+def rows_of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFrame, Records | None]:
     """Returns Kafka's messages and the SQL that converts them to rows; None for it if the source has no schema."""
     if source.schema is None:
         return messages, None

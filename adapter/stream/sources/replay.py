@@ -23,7 +23,7 @@ from ..storage.checkpoint import files_until, last_snapshot, read_offsets, topic
 from ..storage.source_order import in_first_order
 from .as_of import fully_read, source_table
 from .initial_offset import bootstrapped_from
-from .readers import as_one, as_rows, of_messages, schema_of_files
+from .readers import as_one, as_rows, rows_of_messages, schema_of_files
 from .records import read_files, records_of
 from .upstream import FROM_TIMESTAMP
 
@@ -119,7 +119,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                 f"Model {model.name}: rows of its source {source.relation} change, and only their present values are known."
             )
         if source.is_table:
-            found.append(_of_table(spark, model, source, stream, offset))
+            found.append(_rows_of_table(spark, model, source, stream, offset))
             table, at = found[-1].table, found[-1].snapshot
             past = table.lineage_of(at) if table is not None and at is not None else ()
             if {each.operation for each in past} - {APPEND, REPLACE}:
@@ -128,9 +128,9 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                 )
         elif source.is_files:
             files = files_until(model.storage, model.checkpoint, place, offset)
-            found.append(_of_files(spark, model, source, stream, files))
+            found.append(_rows_of_files(spark, model, source, stream, files))
         else:
-            found.append(_of_kafka(model, source, stream, place, offset))
+            found.append(_rows_of_topics(model, source, stream, place, offset))
             unsure.append(
                 f"messages of its source {source.relation} may be gone, as where a topic is compacted"
             )
@@ -145,7 +145,7 @@ def _count(read: _Read) -> int:
     return 0 if read.table is None or read.snapshot is None else read.table.appended(None, read.snapshot)
 
 
-def _of_table(
+def _rows_of_table(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, offset: str
 ) -> _Read:
     if source.option(FROM_TIMESTAMP) is not None:
@@ -159,7 +159,7 @@ def _of_table(
     return _Read(source, stream, table, at)
 
 
-def _of_files(
+def _rows_of_files(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, read: set[str]
 ) -> _Read:
     files = sorted(map(unquote, read))
@@ -179,7 +179,7 @@ def _of_files(
     return _Read(source, stream, files=tuple(files))
 
 
-def _of_kafka(
+def _rows_of_topics(
     model: StreamModel, source: StreamSource, stream: StreamInput, place: int, offset: str
 ) -> _Read:
     if source.option_is("failOnDataLoss", "false"):
@@ -212,7 +212,7 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
             for name, value in without_limits(source.options).items()
             if name.lower() not in _TOPIC_OPTIONS and not name.lower().startswith(("starting", "ending"))
         } | {"assign": json.dumps(partitions), "startingOffsets": first, "endingOffsets": end}
-        return of_messages(source, spark.read.format("kafka").options(**options).load())
+        return rows_of_messages(source, spark.read.format("kafka").options(**options).load())
     schema = schema_of_files(spark, model, source)
 
     def reading(format: str, options: Mapping[str, str], schema: StructType | str) -> DataFrame:

@@ -147,7 +147,7 @@ def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
     return without_unreadable(rows.observe(stream.view, *_counts(rows, stream)))
 
 
-def counted(cache: BatchCache, stream: StreamInput) -> Counted:
+def count_rows(cache: BatchCache, stream: StreamInput) -> Counted:
     """Returns the counts of a stream, after its rows were cached or computed for cached rows."""
     return _parse_counts(cache.observed_by_name(stream.view))
 

@@ -27,7 +27,7 @@ from ..storage.checkpoint import (
     read_offsets,
     read_whole,
 )
-from ..storage.deployments import PROMOTED, Deployment, of_table
+from ..storage.deployments import PROMOTED, Deployment, deployment_of_table
 from ..storage.savepoints import checkpoint_of, listed
 from ..storage.source_order import noted_sources, snapshots_read
 
@@ -136,7 +136,7 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
     """Raises if a table that the model has read now belongs to another version of its model. Its key may have
     changed, and so the plan of this model's query."""
     for name, snapshot in snapshots_read(model.storage, model.checkpoint):
-        if snapshot is not None and (deployed := of_table(model.storage, name)) is not None:
+        if snapshot is not None and (deployed := deployment_of_table(model.storage, name)) is not None:
             table = load(spark, name)
             if table is None or not table.has_snapshot(snapshot):
                 raise StreamError(swapped_message(model, name, deployed))

@@ -45,7 +45,7 @@ from ..progress.position import (
     growth_to_text,
     read_position,
 )
-from ..progress.state_metrics import PartFigures, Size, by_part, written
+from ..progress.state_metrics import PartFigures, Size, by_part, written_per_part
 from ..storage.savepoints import STATE
 from .column_mapping import ColumnMapping, seen_by
 from .schema import Layout
@@ -415,7 +415,7 @@ class StateTable:
         if self._table is None:
             return {}
         summaries = self._table.summaries_since(snapshot)
-        return None if summaries is None else written(summaries)
+        return None if summaries is None else written_per_part(summaries)
 
     def sizes(self) -> dict[str, Size]:
         """Returns the size of each state table, from Iceberg's metadata."""

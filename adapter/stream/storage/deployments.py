@@ -165,7 +165,7 @@ def tables_being_swapped(storage: Storage) -> set[str]:
     return {table for each in swapped for table in (each.target, each.new, each.previous)}
 
 
-def of_table(storage: Storage, table: str) -> Deployment | None:
+def deployment_of_table(storage: Storage, table: str) -> Deployment | None:
     """Returns the deployment by which a table or changelog was swapped, or None."""
     *above, last = parts(table)
     for name in dict.fromkeys((table, joined_name([*above, last.removesuffix(CHANGES)]))):

@@ -105,7 +105,7 @@ def test_view_and_batch_have_the_same_rows(spark: Any) -> None:
     for name, text in QUERIES.items():
         expected = rows(spark.sql(text))
         assert expected, name
-        assert rows(spark.sql(generate.batch(plan_of(text)))) == expected, name
+        assert rows(spark.sql(generate.batch_sql(plan_of(text)))) == expected, name
 
 
 @pytest.mark.parametrize("name", mostly_thorough(STREAMED, []))

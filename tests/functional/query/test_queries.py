@@ -99,7 +99,7 @@ def test_view_batch_and_stream_have_the_same_rows(
 ) -> None:
     text = QUERIES[name]
     plan = planned(name, asks(spark))
-    batch = spark.sql(generate.batch(plan))
+    batch = spark.sql(generate.batch_sql(plan))
     assert rows(batch)
     if "row_number" not in text:  # whose ties a view leaves to chance
         assert rows(batch) == rows(spark.sql(text))

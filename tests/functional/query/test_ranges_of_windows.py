@@ -113,7 +113,7 @@ class Table:
 
 
 def at_once(spark: Any, text: str) -> Counter[Row]:
-    return Counter(tuple(row) for row in spark.sql(generate.batch(plan_of(text))).collect())
+    return Counter(tuple(row) for row in spark.sql(generate.batch_sql(plan_of(text))).collect())
 
 
 def pieces(seed: int) -> list[TimeRange]:

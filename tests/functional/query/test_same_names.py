@@ -74,7 +74,7 @@ def test_a_stream_has_the_rows_of_batch(spark: Any, storage_root: Path, folder: 
     expected = rows(spark.sql(QUERIES[name]))
     assert expected
     plan = plan_of(QUERIES[name], KNOWN, 30 * DAY, asks(spark))
-    batch = spark.sql(generate.batch(plan))
+    batch = spark.sql(generate.batch_sql(plan))
     assert rows(batch) == expected
     assert batch.columns == spark.sql(QUERIES[name]).columns
     program = generate.program(plan, ttl=30 * DAY)

@@ -59,8 +59,8 @@ def test_a_stream_has_the_rows_of_the_plain_query(
     buckets = None if rewrite == "enum_distinct" else 4
     plan = plan_of(stream_rewrites.with_hints(rewrite, text, buckets), unwindowed.KNOWN)
     plain = plan_of(text, unwindowed.KNOWN)
-    batch = spark.sql(generate.batch(plan))
-    expected = rows(spark.sql(generate.batch(plain)))
+    batch = spark.sql(generate.batch_sql(plan))
+    expected = rows(spark.sql(generate.batch_sql(plain)))
     assert expected and rows(batch) == expected
     sizes = []
     for planned in (plan, plain) if rewrite == "enum_distinct" else (plan,):

@@ -114,7 +114,7 @@ def test_days_of_23_and_25_hours(
 
     assert comparable(spark.sql(text)) == due
     plan = plan_of(text)
-    assert comparable(spark.sql(generate.batch(plan))) == due
+    assert comparable(spark.sql(generate.batch_sql(plan))) == due
 
     program = generate.program(plan)
     spark.sql("create namespace if not exists zones")

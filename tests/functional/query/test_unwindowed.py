@@ -28,7 +28,7 @@ _IN_CI = {"groups of a join in time"}
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     plan = planned(name, asks(spark))
-    batch = spark.sql(generate.batch(plan))
+    batch = spark.sql(generate.batch_sql(plan))
     expected = rows(batch)
     assert expected
     program = generate.program(plan, ttl=DAY if name in TTL else None)

@@ -158,7 +158,7 @@ class Edited:
     def run(self, text: str, closing: bool = False) -> StreamResult:
         """Take in what is there, by a query; and close all windows."""
         plan, program = self._planned(text)
-        fields = self.spark.sql(generate.batch(plan)).schema.fields
+        fields = self.spark.sql(generate.batch_sql(plan)).schema.fields
         columns = {field.name: field.dataType.simpleString() for field in fields}
         if not self.spark.catalog.tableExists(self.model.target):
             listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -171,7 +171,7 @@ class Edited:
 
     def batch(self, text: str) -> Any:
         """The rows of a query over all events."""
-        return self.spark.sql(generate.batch(self._planned(text)[0]))
+        return self.spark.sql(generate.batch_sql(self._planned(text)[0]))
 
     def table(self) -> Any:
         """The model's table."""

@@ -91,7 +91,7 @@ def test_a_second_target_of_one_storage_root_leaves_the_first_alone(
             refused(delete, other, model, "kept"),
             refused(stage, other, model, False),
             refused(clean_up, other, model),
-            refused(orphans.of_model, other, model, 2**60, True),
+            refused(orphans.orphans_of_model, other, model, 2**60, True),
         ):
             assert (
                 f"of {model.target} (checkpoint, savepoints) belongs to the table {model.target} of another catalog"
@@ -99,7 +99,7 @@ def test_a_second_target_of_one_storage_root_leaves_the_first_alone(
             )
             assert "<storage_root>" not in said or "catalog.db" in said
             assert "Give each target its own 'storage_root' in the profile" in said
-        found = list(orphans.dropped(other, model.storage, [f"{model.target.split('.')[0]}.{SCHEMA}"]))
+        found = list(orphans.dropped_models(other, model.storage, [f"{model.target.split('.')[0]}.{SCHEMA}"]))
         assert [each for each in found if f"{model.target}: it is in another catalog" in str(each)]
         assert not [each for each in found if isinstance(each, DroppedModel)]
     assert files(stream) == before
@@ -124,7 +124,7 @@ def test_gone_is_what_the_catalog_says(spark: Any, stream: Stream) -> None:
 
     def look(in_session: Any = spark) -> list[Any]:
         # State tables of other tests may be there, too.
-        found = orphans.dropped(in_session, model.storage, [schema])
+        found = orphans.dropped_models(in_session, model.storage, [schema])
         return [
             each for each in found if model.target in (each if isinstance(each, str) else each.model.target)
         ]
@@ -133,11 +133,11 @@ def test_gone_is_what_the_catalog_says(spark: Any, stream: Stream) -> None:
     hidden = replace(model, target=model.target.replace(SCHEMA, "hidden"))
     owner.claim(spark, hidden)
     shutil.copytree(model.checkpoint, hidden.checkpoint)
-    (told,) = [each for each in orphans.dropped(spark, model.storage, []) if "hidden" in str(each)]
+    (told,) = [each for each in orphans.dropped_models(spark, model.storage, []) if "hidden" in str(each)]
     assert isinstance(told, str) and "there is no schema" in told and "left alone" in told
     unknown = replace(model, target=model.target.replace(SCHEMA, "unknown"))
     shutil.copytree(model.checkpoint, unknown.checkpoint)
-    (told,) = [each for each in orphans.dropped(spark, model.storage, []) if "unknown" in str(each)]
+    (told,) = [each for each in orphans.dropped_models(spark, model.storage, []) if "unknown" in str(each)]
     assert "says which table its files" in str(told)
     assert "there is a folder" in refused(reset, spark, unknown)
     assert Path(unknown.checkpoint).exists()
@@ -160,7 +160,7 @@ def test_a_folder_of_two_tables(spark: Any, stream: Stream, tmp_path: Path) -> N
     other.sql(f"create namespace if not exists {SCHEMA}")
     other.sql(f"create table {model.target} ({TUMBLE}) using iceberg {made_for(model.target)}")
     other.sql(f"insert into {model.target} select timestamp_millis(0), timestamp_millis(1), 'x', 1L, 1L")
-    found = orphans.of_model(spark, model, 2**60, True)
+    found = orphans.orphans_of_model(spark, model, 2**60, True)
     assert model.target in found.left_alone[0] and "has metadata of another table" in found.left_alone[0]
     assert [row.k for row in other.table(model.target).collect()] == ["x"]
     goes_on(stream)

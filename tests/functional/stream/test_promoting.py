@@ -214,7 +214,9 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
                 for act in (reset, clean_up, swap_progress):
                     assert sentence in refused(act, spark, model)
                 assert not [
-                    each for each in orphans.dropped(spark, model.storage, []) if not isinstance(each, str)
+                    each
+                    for each in orphans.dropped_models(spark, model.storage, [])
+                    if not isinstance(each, str)
                 ]
             if begun and number % 2:
                 # Undone, it is as if nothing had been; and then done.
@@ -428,7 +430,7 @@ def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: P
     run_stream(spark, model, deploy.program)
     previous = load(spark, version(model, found.previous).state)
     assert previous is not None and previous.folder == getattr(load(spark, model.state), "folder", None)
-    orphans.of_model(spark, model, (time.time_ns() // 1_000_000) + 1, remove=True)
+    orphans.orphans_of_model(spark, model, (time.time_ns() // 1_000_000) + 1, remove=True)
     roll_back(spark, model)
     deploy.old.add((2000, "a", 1))
     run_stream(spark, model, deploy.old.program)

@@ -64,7 +64,7 @@ def test_maintenance_leaves_what_savepoints_name(
     savepoints.note_branches(down.model, "half", {str(table.java.uuid()): table.snapshot_id})
     for branch in ("half", "of_somebody"):
         spark.sql(f"alter table {down.model.target} create branch savepoint_{branch}")
-    found = orphans.of_model(spark, down.model, before=2**60, remove=True).files
+    found = orphans.orphans_of_model(spark, down.model, before=2**60, remove=True).files
     assert {f"{down.model.target}: branch savepoint_half", str(half.parent.parent)} <= set(found)
     assert f"{down.model.target}: branch savepoint_of_somebody" not in found
     assert back(down, "kept").savepoint.name == "kept"

@@ -357,7 +357,7 @@ def test_power_cuts(
     s.run()
     assert cuts >= 4
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(generate.batch(plan_of(text, {"events": Known("ts")}))).collect())
+    expected = sorted_rows(spark.sql(generate.batch_sql(plan_of(text, {"events": Known("ts")}))).collect())
     assert s.rows() == expected
     found: Counter[tuple[Any, ...]] = Counter()
     for *row, kind, _ in s.spark.table(s.model.changes).collect():

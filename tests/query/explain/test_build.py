@@ -516,7 +516,7 @@ def test_operators_their_modes_and_what_clears_their_state(name: str) -> None:
     text, config, expected = OPERATORS[name]
     assert [
         summary(each)
-        for each in nodes(explain.as_json(explain.explained(node(text, **config), KNOWN))["tree"])
+        for each in nodes(explain.as_json(explain.explain_node(node(text, **config), KNOWN))["tree"])
     ] == expected
 
 
@@ -525,9 +525,9 @@ def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
     text, config, expected = OPERATORS[name]
     if any("recomputes" in each for each in expected):
         with pytest.raises(QueryError, match="config 'allow_recompute' is false"):
-            explain.as_json(explain.explained(node(text, allow_recompute=False, **config), KNOWN))
+            explain.as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
     else:
-        explain.as_json(explain.explained(node(text, allow_recompute=False, **config), KNOWN))
+        explain.as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
 
 
 PROGRAMS = tagged(COMPOSED)
@@ -570,7 +570,7 @@ def test_each_part_of_the_state_is_in_one_operator(name: str) -> None:
 def _of_case(case: Case) -> Any:
     upstream = planning.planned(case.upstream) if case.upstream is not None else None
     model = planning.node_of(case.model, "m") | {"relation_name": "db.m", "compiled_code": case.model.text()}
-    return explain.explained(model, planning.known_of(case, upstream))
+    return explain.explain_node(model, planning.known_of(case, upstream))
 
 
 @pytest.mark.parametrize("name", mostly_thorough(EXAMPLES, [*EXAMPLES][::12]))

@@ -6,7 +6,7 @@ import re
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.plan_size import MOST, bounded
+from dbt.adapters.spark_streaming.query.generation.plan_size import MOST, with_bounded_plans
 from dbt.adapters.spark_streaming.query.program import Step
 from tests.planned import tree_of
 
@@ -21,19 +21,19 @@ def test_a_kept_step_of_many_relations_is_materialized() -> None:
             for n in range(6)
         ),
     ]
-    found = bounded(steps)
+    found = with_bounded_plans(steps)
     assert [step.materialize for step in found] == [False] * 4 + [True, False, False]
     assert [step.sql for step in found] == [step.sql for step in steps]
 
 
 def test_what_is_read_once_is_left_to_its_reader() -> None:
     steps = [Step(f"s{n}", f"select * from s{n - 1}") for n in range(100)]
-    assert bounded(steps) == steps
+    assert with_bounded_plans(steps) == steps
 
 
 def test_what_is_read_while_there_is_no_state_counts_too() -> None:
     many = " ".join(f"join first as j{n}" for n in range(MOST + 1))
-    found = bounded([Step("first", "rows"), Step("kept", "rows", persist=True, initial=many)])
+    found = with_bounded_plans([Step("first", "rows"), Step("kept", "rows", persist=True, initial=many)])
     assert found[1].materialize
 
 

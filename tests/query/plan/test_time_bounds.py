@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.frontend import session_zone
-from dbt.adapters.spark_streaming.query.plan.time_bounds import TimeBounds, delay_of
+from dbt.adapters.spark_streaming.query.plan.time_bounds import TimeBounds, arrival_delay_of
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
 
@@ -100,7 +100,7 @@ def test_when_rows_of_the_join_come() -> None:
 def test_a_day_by_which_a_select_moves_a_time_may_be_longer(zone: str, hours: int) -> None:
     tree = parse("select a.ts - interval 1 day as d from a")
     session_zone.mark_slack(tree, lambda query: (zone,))
-    assert delay_of(tree.expressions[0].this, lambda column: 0) == hours * HOUR
+    assert arrival_delay_of(tree.expressions[0].this, lambda column: 0) == hours * HOUR
 
 
 def test_rows_of_a_full_join_are_kept_until_nothing_is_asked_of_them() -> None:

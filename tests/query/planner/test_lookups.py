@@ -182,7 +182,7 @@ def test_as_a_table_it_is_read_whole() -> None:
         f"select c.region, count(*) as n from {ORDERS} join crm.customers c on c.id = o.customer group by 1"
     )
     plan = plan_of(text, KNOWN)
-    assert generate.batch(plan) == text
+    assert generate.batch_sql(plan) == text
     assert streaming.batch_text(text).count("crm.customers") == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.lifecycle.orphans import dropped, orphans_of_storage
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import dropped_models, orphans_of_storage
 from dbt.adapters.spark_streaming.stream.storage import deployments
 
 HALF = "m.json.0123456789abcdef0123456789abcdef.partial"
@@ -53,7 +53,7 @@ def test_nothing_counts_as_dropped_while_it_is_unknown_which_tables_are_being_re
     file = f"{deployments.folder(storage, 'db.m')}/deployment.json"
     storage.write_text(file, "{")
     no_spark: Any = None
-    assert list(dropped(no_spark, storage, ["db"])) == [
+    assert list(dropped_models(no_spark, storage, ["db"])) == [
         f"{file} can't be read, so nothing is known of the deployment of db.m. Put the file back, or delete it and drop the "
         "tables that it describes. Until then what is left of dropped models is left alone."
     ]

@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.stream.progress.state_metrics import (
     added_up,
     operators_in,
     sizes_in,
-    written,
+    written_per_part,
 )
 
 GROUPS = PartMetrics(
@@ -47,7 +47,7 @@ def test_commits_say_what_came_to_each_part_and_what_went() -> None:
         "partitions.part=c": "added-data-files=1,deleted-data-files=2,added-records=1,deleted-records=6,"
         "added-files-size=300,removed-files-size=1500",
     }
-    found = written([append, fold])
+    found = written_per_part([append, fold])
     assert found["a/b"] == PartFigures(rows_written=5, bytes_written=900, files_written=1)
     assert Size(2, 700, 1).after(found["c"]) == Size(2 + 4 + 1 - 6, 700 + 800 + 300 - 1500, 1 + 2 - 2)
 

@@ -93,12 +93,12 @@ def test_commands_are_those_of_the_version(model: StreamModel, staged: Deploymen
 
 def test_readers_are_told_of_a_model_that_was_promoted_once(model: StreamModel, staged: Deployment) -> None:
     storage = model.storage
-    assert deployments.of_table(storage, model.target) is None
+    assert deployments.deployment_of_table(storage, model.target) is None
     promoted = replace(staged, phase=PROMOTED, promoted=1)
     deployments.write(storage, promoted)
     for table in (model.target, model.changes):
-        assert deployments.of_table(storage, table) == promoted
-    assert deployments.of_table(storage, "lake.db.other") is None
+        assert deployments.deployment_of_table(storage, table) == promoted
+    assert deployments.deployment_of_table(storage, "lake.db.other") is None
 
 
 def test_files_of_others_stay_when_a_deployment_ends(model: StreamModel, staged: Deployment) -> None:

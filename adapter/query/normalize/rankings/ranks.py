@@ -104,14 +104,17 @@ def note(tree: exp.Query) -> None:
             window.meta[_WRITTEN] = sql(window)
 
 
-def written(rank: exp.Window) -> str:
+def written_ranking(rank: exp.Window) -> str:
     """Returns a ranking's text as its author wrote it."""
     return str(rank.meta_get(_WRITTEN) or sql(rank))
 
 
 def refusal(rank: exp.Window, name: str, ranked: str) -> str:
     """Message about a ranking without an upper bound."""
-    return f"'{written(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around it."
+    return (
+        f"'{written_ranking(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around "
+        "it."
+    )
 
 
 def check(select: exp.Select) -> None:
@@ -119,7 +122,7 @@ def check(select: exp.Select) -> None:
     for rank in ranks(select).values():
         if not rank.args.get("order"):
             raise QueryError(
-                f"'{written(rank)}' has no ORDER BY, so any row could come first; write "
+                f"'{written_ranking(rank)}' has no ORDER BY, so any row could come first; write "
                 f"{function_name(rank.this).upper()}() OVER (PARTITION BY … ORDER BY …)."
             )
     relation = _first_relation(select)

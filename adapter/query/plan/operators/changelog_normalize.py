@@ -14,7 +14,7 @@ from ..explanation import Context, Explanation
 from ..lineage import Lineage, opaque
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
-from ..state.generations import NO_STEP, equal_keys, matching, of_keys
+from ..state.generations import NO_STEP, equal_keys, matching_rows, rows_of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class LatestRows:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the latest row of each key in the micro-batch, and the insertions and retractions."""
-        before = self._latest(matching(self.part, self.keys, self.changed))
+        before = self._latest(matching_rows(self.part, self.keys, self.changed))
         retracted = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
         inserted = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {_IS_THERE}"
         return [
@@ -126,12 +126,12 @@ class LatestRows:
         return (
             f"with new as (\n{self._latest_of_batch()}\n)\n"
             "select new.* from new left anti join (\n"
-            f"{self._latest(of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
+            f"{self._latest(rows_of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
             f") as known on {equal_keys('new', 'known', self.keys)} and ({older})"
         )
 
     def _stored_rows(self) -> str:
-        return matching(self.part, self.keys, None)
+        return matching_rows(self.part, self.keys, None)
 
     def _latest(self, rows: str) -> str:
         """Returns the row of each key that was stored last."""

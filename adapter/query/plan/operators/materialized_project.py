@@ -17,8 +17,8 @@ from ..query_summary import ROW_BY_ROW, Summary, tables
 from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
 from ..state import generations
-from ..state.buffered_rows import ROW, TIMES, packed, summed
-from ..state.generations import GENERATION, NO_STEP, SINCE, is_not_reached, of_keys
+from ..state.buffered_rows import ROW, TIMES, packed_change, summed_rows
+from ..state.generations import GENERATION, NO_STEP, SINCE, is_not_reached, rows_of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class StoredOutputs:
             f"from {self.changed} as own join {self.known} as known on own.{ROW} <=> known.{ROW}"
         )
         return [
-            Step(self.changed, summed(packed(self.below)), persist=True),
+            Step(self.changed, summed_rows(packed_change(self.below)), persist=True),
             Step(
                 self.known,
                 self._stored_output(),
@@ -113,7 +113,7 @@ class StoredOutputs:
 
     def _stored_output(self) -> str:
         """Returns the stored outputs of changed rows."""
-        rows = of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
+        rows = rows_of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
         return f"select {ROW}, {_GIVEN}, {GENERATION} from (\n{self._summed(rows, 'watermark_before')}\n)"
 
     def _stored_rows(self) -> str:

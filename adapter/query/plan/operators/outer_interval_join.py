@@ -18,7 +18,7 @@ from ..operator import QueryOperator, Until, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
-from ..state.buffered_rows import ROW, repeated
+from ..state.buffered_rows import ROW, repeated_rows
 from ..state.generations import is_not_reached
 from ..time_bounds import TimeBounds, buffered_until, end_of_storage
 
@@ -186,7 +186,7 @@ class MatchedAndUnmatched:
 
 
 def _unpacked(packed: str) -> str:
-    return repeated(packed, False)
+    return repeated_rows(packed, False)
 
 
 def _union(texts: list[str]) -> str:

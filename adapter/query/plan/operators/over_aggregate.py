@@ -24,7 +24,7 @@ from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..relations.passed import passed_columns
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.generations import DUE, NO_STEP, due_at, is_not_reached, later, of_keys, passed
+from ..state.generations import DUE, NO_STEP, due_at, has_passed, is_not_reached, rows_of_keys, time_plus
 from ..time_bounds import end_of_storage
 from .source import views_below
 
@@ -147,12 +147,14 @@ class OrderedRows:
         """Returns the steps with the rows to emit, their partitions, and the result over the frames."""
         new, stored = self._new_rows(), self._stored()
         if self.operator.waits:
-            waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {passed(_TIME, 'watermark_before')}"
-            due, of_batch = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, new))
-            stored = f"select * from (\n{stored}\n) where {passed(_TIME, 'watermark_before')}"
+            waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {has_passed(_TIME, 'watermark_before')}"
+            due, of_batch = (
+                f"select * from (\n{rows}\n) where {has_passed(_TIME)}" for rows in (waited, new)
+            )
+            stored = f"select * from (\n{stored}\n) where {has_passed(_TIME, 'watermark_before')}"
         else:
             due = of_batch = new
-        reached = of_keys(f"(\n{self._with_keys(stored)}\n)", self.keys, self.touched)
+        reached = rows_of_keys(f"(\n{self._with_keys(stored)}\n)", self.keys, self.touched)
         emitted = f"select *, 1L as {WEIGHT} from {self.due}"
         touched = f"select distinct {', '.join(self.keys) or 'true as anything'} from {self.due}"
         return [
@@ -240,15 +242,15 @@ class OrderedRows:
     def _fold(self) -> str:
         reach = self.operator.reach
         conditions = [f"__place <= {reach.rows}"] if reach.rows else []
-        conditions += [is_not_reached(later(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
+        conditions += [is_not_reached(time_plus(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
         conditions += ["true"] if reach.everything else []
         needed = f"({' or '.join(conditions) or 'false'})"
         if self.ttl is not None:
-            needed += f" and {is_not_reached(later('__newest', self.ttl))}"
+            needed += f" and {is_not_reached(time_plus('__newest', self.ttl))}"
         if self.operator.until:
             needed += f" and {is_not_reached(end_of_storage(self.operator.until, ROW))}"
         rows = self._with_keys(self._stored())
-        before = f"select * from (\n{rows}\n) where {passed(_TIME)}" if self.operator.waits else rows
+        before = f"select * from (\n{rows}\n) where {has_passed(_TIME)}" if self.operator.waits else rows
         # Rows of one time share a rank: all of them are stored, since any may be in a frame.
         placed = (
             f"select *, rank() {self._over_clause(f'order by {_TIME} desc')} as __place, "
@@ -259,7 +261,7 @@ class OrderedRows:
         )
         if self.operator.waits:
             listed = ", ".join([ROW, _TIME, *self.runs])
-            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {passed(_TIME)}"
+            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {has_passed(_TIME)}"
         return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
 
     def _totals(self, rows: str) -> str:

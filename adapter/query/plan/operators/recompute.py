@@ -20,8 +20,17 @@ from ..query_lineage import canonical_over
 from ..query_summary import Summary, tables
 from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
-from ..state.buffered_rows import ROW, TIMES, BufferedRows, Partitions, TopRows, added_up, netted, repeated
-from ..state.generations import later, of_keys
+from ..state.buffered_rows import (
+    ROW,
+    TIMES,
+    BufferedRows,
+    Partitions,
+    TopRows,
+    added_up,
+    net_change,
+    repeated_rows,
+)
+from ..state.generations import rows_of_keys, time_plus
 from ..time_bounds import buffered_until
 
 
@@ -88,7 +97,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         arrival."""
         if self.window is None:
             return None
-        return later(f"cast(own.{self.window.time} as timestamp)", self.window.size)
+        return time_plus(f"cast(own.{self.window.time} as timestamp)", self.window.size)
 
     @property
     def is_whole(self) -> bool:
@@ -135,10 +144,10 @@ class Recompute(QueryOperator, ExpiringOperator):
             f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{before}\n)"
         )
         if self.relation.changes:
-            wiring.output(self, netted(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
+            wiring.output(self, net_change(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
         else:
             # Nothing is retracted: the new result has all rows of the old one.
-            wiring.output(self, repeated(added_up(both, True), True), first)
+            wiring.output(self, repeated_rows(added_up(both, True), True), first)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
@@ -239,7 +248,7 @@ class Recompute(QueryOperator, ExpiringOperator):
                 "true as anything",
                 _when_global_result_is_emitted(partitions.ttl, added_keys),
             )
-            computed = of_keys(f"(\n{computed}\n)", [], touched)
+            computed = rows_of_keys(f"(\n{computed}\n)", [], touched)
         return ResultSteps(
             [
                 Step(touched, added_keys, persist=True, fresh=f"select {listed} from {partitions.touched}"),
@@ -253,7 +262,7 @@ class Recompute(QueryOperator, ExpiringOperator):
     def _as_read(self, kept: BufferedRows, rows: str) -> str:
         """Returns rows of an input as the query reads them."""
         changes = kept.operator.relation.changes
-        return repeated(added_up(rows, changes), changes, apart=self.asks_for_rows)
+        return repeated_rows(added_up(rows, changes), changes, apart=self.asks_for_rows)
 
     def _touched(self, partitions: Partitions, is_result: bool) -> str:
         """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""

@@ -12,7 +12,7 @@ from ..lineage import Lineage, by_position
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT, Relation
 from ..state import generations
-from ..state.generations import NO_STEP, SINCE, generations_of, of_keys
+from ..state.generations import NO_STEP, SINCE, generations_of, rows_of_keys
 
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
@@ -109,7 +109,7 @@ class RowCounts:
         found = [Step(self.changed, self._changed_rows(), persist=True)]
         if self.ttl is not None:
             columns = ", ".join([self.row, SINCE, EXPIRES_AT, *self._holding])
-            known = of_keys(
+            known = rows_of_keys(
                 f"(\nselect {columns} from state where part = '{self.part}'\n)", [self.row], self.changed
             )
             if self._holding:
@@ -151,13 +151,15 @@ class RowCounts:
             summed = f"sum({self.left}) as {self.left}, sum({self.right}) as {self.right}"
             return (
                 f"select {self.row}, {summed} from (\n"
-                f"{of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
+                f"{rows_of_keys(f'({rows})', [self.row], self.changed)}\n) group by {self.row}"
             )
         rows = (
             f"select {STEP} as {generations.ADDED_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
         return generations.with_multiplicity(
-            of_keys(f"({rows})", [self.row, SINCE], self.generations), [self.row], [self.left, self.right]
+            rows_of_keys(f"({rows})", [self.row, SINCE], self.generations),
+            [self.row],
+            [self.left, self.right],
         )
 
     def _holds(self) -> str:
@@ -212,7 +214,7 @@ class RowCounts:
         stored = [counts, *generations.generation_items(True)]
         if self._holding:
             stored.append(f"{self._holds()} as {generations.HELD}")
-        rows = generations.unexpired(
+        rows = generations.unexpired_rows(
             f"select {', '.join(stored)} from state where part = '{self.part}'",
             [self.row],
             "watermark_after",

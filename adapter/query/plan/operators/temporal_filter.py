@@ -24,7 +24,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW
-from ..state.generations import NO_STEP, is_not_reached, later
+from ..state.generations import NO_STEP, is_not_reached, time_plus
 from .source import views_below
 
 ROW_TIME = "__event_time"
@@ -103,7 +103,7 @@ class RecentRows:
     def rows(self) -> Rows:
         """Returns the input. A row without an event time is dropped and counted."""
         time = f"own.{quote(ROW_TIME)}"
-        until = later(f"cast({time} as timestamp)", self.operator.lasts)
+        until = time_plus(f"cast({time} as timestamp)", self.operator.lasts)
         return Rows(
             self.new_rows,
             f"select struct(* except ({quote(ROW_TIME)})) as {ROW}, {time} as event_time, {until} as {_UNTIL}\n"
@@ -123,7 +123,7 @@ class RecentRows:
 
     def state(self) -> StatePart:
         """Returns the state table: rows that have to be retracted."""
-        known = f", {later(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
+        known = f", {time_plus(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
         new = f"select {ROW}, {_UNTIL}{known} from {self.new_rows} where {is_not_reached(_UNTIL)}"
         stored = f"select * from (\n{self._stored_rows()}\n) where {is_not_reached(_UNTIL)}"
         if self.ttl is not None:

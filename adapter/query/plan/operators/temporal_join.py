@@ -20,7 +20,7 @@ from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, delayed_origin
 from ..state.buffered_rows import ROW
-from ..state.generations import DUE, NO_STEP, due_at, passed
+from ..state.generations import DUE, NO_STEP, due_at, has_passed
 from .source import Source, views_below
 
 _TIME = "__time"
@@ -141,8 +141,8 @@ class _RowsAndVersions:
     def steps(self) -> list[Step]:
         """Returns the steps with the rows that are due, their keys, and their join with versions."""
         new_rows, stored = self._new_rows(), self._stored_rows(self.rows_part, self.operator.time)
-        waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {passed(_TIME, 'watermark_before')}"
-        due, first = (f"select * from (\n{rows}\n) where {passed(_TIME)}" for rows in (waited, new_rows))
+        waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {has_passed(_TIME, 'watermark_before')}"
+        due, first = (f"select * from (\n{rows}\n) where {has_passed(_TIME)}" for rows in (waited, new_rows))
         keys = ", ".join(f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True))
         touched = (
             f"select distinct {keys} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
@@ -162,7 +162,7 @@ class _RowsAndVersions:
         return StatePart(
             self.rows_part,
             f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
-            f"select {NO_STEP}, {items} from (\n{stored}\n) where not {passed(_TIME)}",
+            f"select {NO_STEP}, {items} from (\n{stored}\n) where not {has_passed(_TIME)}",
             closes=DUE,
         )
 
@@ -170,10 +170,10 @@ class _RowsAndVersions:
         """Returns the state table of the versions that are valid at the watermark or later."""
         versions = self._with_end(self._stored_rows(self.versions_part, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
-        valid = f"({VALID_UNTIL} is null or not {passed(ends)})"
+        valid = f"({VALID_UNTIL} is null or not {has_passed(ends)})"
         if self.operator.of_changes:
             begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
-            valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {passed(begins)})"
+            valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {has_passed(begins)})"
         item = f"{ROW} as {self._column(self.versions_part)}"
         new = self._with_time(self.versions, self.operator.version_time)
         return StatePart(

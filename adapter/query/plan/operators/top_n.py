@@ -11,7 +11,7 @@ from ..explanation import Context, Explanation
 from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
 from ..operator import ResultSteps, Wiring, input_name
-from ..query_lineage import of_query
+from ..query_lineage import lineage_of_query
 from ..query_summary import ranking
 from ..relation import Relation
 from ..relations.partitioned import PartitionedRows
@@ -65,7 +65,7 @@ class TopN(TopNFields):
         select.set(
             "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
         )
-        made = of_query(select, {input_name(0): below[0]})
+        made = lineage_of_query(select, {input_name(0): below[0]})
         generated = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
         listed = made.without(*generated)
         by, order = (

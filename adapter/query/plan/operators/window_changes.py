@@ -17,7 +17,7 @@ from ..explanation import WINDOW_END, Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import Relation
-from ..state.buffered_rows import ROW, TIMES, netted, packed
+from ..state.buffered_rows import ROW, TIMES, net_change, packed_change
 from ..state.generations import is_not_reached
 from ..state.sessions import InSessions, Sessions
 from .window_results import WindowResults
@@ -92,7 +92,7 @@ class ChangedWindows:
 
     def change(self) -> tuple[str, str]:
         """Returns the change of a micro-batch, and the same for an empty state."""
-        inserted = packed(self.below)
+        inserted = packed_change(self.below)
         stored = self._stored_rows()
         if self.sessions is None:
             stored += f" and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
@@ -100,11 +100,11 @@ class ChangedWindows:
             f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{stored}\n) as own\n"
             f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
         )
-        return netted(f"{inserted}\nunion all\n{retracted}"), netted(inserted)
+        return net_change(f"{inserted}\nunion all\n{retracted}"), net_change(inserted)
 
     def state(self) -> StatePart:
         """Returns the state table."""
-        append = f"select {self._columns()} from (\n{packed(self.operator)}\n)"
+        append = f"select {self._columns()} from (\n{packed_change(self.operator)}\n)"
         rows = (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"
             f"group by {ROW} having sum({TIMES}) <> 0"

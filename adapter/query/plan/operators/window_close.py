@@ -20,8 +20,8 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring, ttl_over
 from ..relation import WEIGHT, WINDOW_END, Relation, delayed_origin
 from ..state import generations
-from ..state.buffered_rows import ROW, TIMES, added_up, netted, packed, repeated, summed
-from ..state.generations import NO_STEP, is_not_reached, later
+from ..state.buffered_rows import ROW, TIMES, added_up, net_change, packed_change, repeated_rows, summed_rows
+from ..state.generations import NO_STEP, is_not_reached, time_plus
 from ..state.window_trigger import is_firing_due, latest_firing
 
 
@@ -107,7 +107,7 @@ class OpenWindows:
             self.is_emitted = f"({is_due} or coalesce({after} >= {end} + {emission.complete}, false))"
             self.waits = f"not {self.is_emitted}"
         else:
-            self.end = later(self.end, self.open_for) if self.open_for else self.end
+            self.end = time_plus(self.end, self.open_for) if self.open_for else self.end
             self.waits = is_not_reached(self.end)
             self.is_emitted = f"not {self.waits}"
         relation = self.below.relation
@@ -122,12 +122,12 @@ class OpenWindows:
     def change(self) -> tuple[str, str]:
         """Returns the changes that a micro-batch emits, and the same for an empty state."""
         step = f"{now(STEP)} as {generations.ADDED_IN}"
-        new = f"select {ROW}, {TIMES}, {step} from (\n{packed(self.below)}\n)\nwhere {self.is_emitted}"
+        new = f"select {ROW}, {TIMES}, {step} from (\n{packed_change(self.below)}\n)\nwhere {self.is_emitted}"
         stored = f"{self._stored_columns()}\nwhere {self.is_emitted}"
         if self.emission.changes:
             stored += f" and not {self._was_emitted('now_before')}"
             # A retraction may be of a row that was emitted before, so its weight stays negative.
-            net = netted if self.changes else partial(repeated, changes=False)
+            net = net_change if self.changes else partial(repeated_rows, changes=False)
             return net(f"{stored}\nunion all\n{new}"), net(new)
         open_before = is_not_reached(self.end, "watermark_before")
         closes, closed = f"{new} and {open_before}", f"{new} and not {open_before}"
@@ -149,7 +149,7 @@ class OpenWindows:
             rows = f"{self._stored_columns()}\nwhere {self.waits}"
             rows = self._summed(rows) if self.changes else rows
             fold = f"select {NO_STEP}, {items}\nfrom (\n{rows}\n)"
-        append = f"select {now(STEP)} as {STEP}, {items}\nfrom (\n{packed(self.below)}\n) where {self.waits}"
+        append = f"select {now(STEP)} as {STEP}, {items}\nfrom (\n{packed_change(self.below)}\n) where {self.waits}"
         return StatePart(self.part, append, fold)
 
     def _items(self, stored_at: str = "") -> str:
@@ -171,16 +171,16 @@ class OpenWindows:
     def _summed(self, rows: str) -> str:
         """Returns rows with their multiplicity, over all stored changes."""
         if self._key:
-            return generations.newest(rows, [ROW], TIMES, self._key)
-        return summed(rows)
+            return generations.newest_rows(rows, [ROW], TIMES, self._key)
+        return summed_rows(rows)
 
     def _closed_rows(self, closes: str, closed: str) -> str:
         """Returns the rows of closing windows, and changes of windows that had closed."""
         if not self.changes:
-            return repeated(f"{closes}\nunion all\n{closed}", False)
+            return repeated_rows(f"{closes}\nunion all\n{closed}", False)
         if self.open_for is not None:
             # All rows of the window have arrived when it closes, so the changes add up to its result.
-            return repeated(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
+            return repeated_rows(added_up(f"select {ROW}, {TIMES} from (\n{closes}\n)", True), True)
         return (
             f"select {ROW}.*, {TIMES} as {WEIGHT} from (\n{self._summed(closes)}\nunion all\n"
             f"select {ROW}, {TIMES} from (\n{closed}\n)\n)"

@@ -17,7 +17,7 @@ from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
 from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
 from ..operator import Operator, PrintedOperator, Wiring, in_order, ttl_over
-from ..query_lineage import of_query
+from ..query_lineage import lineage_of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
 from ..relation import Relation
 from ..state.generations import within_ttl
@@ -132,7 +132,7 @@ class WindowResults(PrintedOperator):
         if not windows:
             return opaque("rows", without_names(self.query), *(each.means for each in below))
         try:
-            return of_query(self.query, of_windows(windows)[1])
+            return lineage_of_query(self.query, of_windows(windows)[1])
         except UnknownLineage:
             if any(each.inputs for each in windows):
                 raise
@@ -185,7 +185,9 @@ def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[spec.name], means)
             with suppress(UnknownLineage):
-                found[spec.name] = of_query(each.spec.output, {**unknown, f"{spec.name}_windows": closed})
+                found[spec.name] = lineage_of_query(
+                    each.spec.output, {**unknown, f"{spec.name}_windows": closed}
+                )
         is_known = found[spec.name] is not UNKNOWN
         whole = json.dumps(definition, sort_keys=True)
         means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)

@@ -14,7 +14,7 @@ from ...sql.clauses import conjuncts, filters, is_semi_or_anti, joined
 from ...sql.nodes import every
 from ..column_origins import Outputs, outputs_of_join
 from ..relation import Relation
-from ..time_bounds import delay_of, delays_of_computed
+from ..time_bounds import arrival_delay_of, delays_of_computed
 from .passed import input_tables
 
 
@@ -130,6 +130,7 @@ class JoinedRelations:
             if alias in aliases and (name := self.outputs.by_alias.get((alias, column))) is not None:
                 found[name] = max(delay, found.get(name, delay))
         delay_of_item = partial(
-            delay_of, delay_of_column=lambda column: delays.get((column.table.lower(), column.name.lower()))
+            arrival_delay_of,
+            delay_of_column=lambda column: delays.get((column.table.lower(), column.name.lower())),
         )
         return {**found, **delays_of_computed(self.select, delay_of_item)}

@@ -12,7 +12,7 @@ from ...sql.clauses import relations
 from ..column_origins import Outputs, outputs, value_of_column
 from ..operator import input_name
 from ..relation import Relation
-from ..time_bounds import delay_of, delays_of_computed
+from ..time_bounds import arrival_delay_of, delays_of_computed
 
 
 def input_tables(select: exp.Select) -> list[exp.Table]:
@@ -43,7 +43,7 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
     (table,) = input_tables(select)
     alias, found = table.alias_or_name, passed_columns(select)
     delay_of_item = partial(
-        delay_of, delay_of_column=lambda column: value_of_column(column, alias, below.times)
+        arrival_delay_of, delay_of_column=lambda column: value_of_column(column, alias, below.times)
     )
     is_random = not conditions.is_repeatable(select)
     return replace(

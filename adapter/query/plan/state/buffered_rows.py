@@ -18,7 +18,7 @@ from ...sql.names import digest
 from ..operator import Operator
 from ..relation import WEIGHT
 from . import generations
-from .generations import NO_STEP, SINCE, equal_keys, generations_of, of_keys
+from .generations import NO_STEP, SINCE, equal_keys, generations_of, rows_of_keys
 
 ROW, TIMES = "__row", "__times"
 """Columns of stored rows when they are read."""
@@ -145,7 +145,7 @@ class BufferedRows:
 
     def change(self) -> str:
         """Returns the micro-batch's change, packed."""
-        return packed(self.operator)
+        return packed_change(self.operator)
 
     def _stored_rows(self) -> str:
         """Returns all stored rows with the keys of their partitions."""
@@ -170,7 +170,7 @@ class BufferedRows:
     def touched_rows(self) -> str:
         """Returns the stored rows, of any generation, of the touched partitions."""
         assert self.partitions is not None
-        return of_keys(f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched)
+        return rows_of_keys(f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched)
 
     def generations_of_partitions(self) -> str:
         """Returns the generations of the touched partitions that these rows have, with their expiry."""
@@ -202,7 +202,7 @@ class BufferedRows:
         """Returns the current rows of the partitions in the relation `touched`; a row may be split over several changes."""
         assert self.partitions is not None
         names = self.partitions.names
-        rows = of_keys(f"(\n{self._stored_rows()}\n)", names, touched)
+        rows = rows_of_keys(f"(\n{self._stored_rows()}\n)", names, touched)
         if self._expiring_partitions is not None:
             by = f"partition by {', '.join(names)}" if names else ""
             last = f"select *, max({generations.GENERATION}) over ({by}) as __last from (\n{rows}\n)"
@@ -215,8 +215,8 @@ class BufferedRows:
         if self.partitions is None:
             return self.all_before()
         if self.alone:
-            stored = generations.unexpired(self._stored_rows(), None, "watermark_before")
-            rows = of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
+            stored = generations.unexpired_rows(self._stored_rows(), None, "watermark_before")
+            rows = rows_of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
         elif self._expiring_partitions is None or self.stays:
             rows = self.touched_rows()
         else:
@@ -246,7 +246,7 @@ class BufferedRows:
     def _net_rows(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
         """Returns rows with their multiplicities, from insertions and retractions under a TTL."""
         if self._key is not None:
-            return generations.newest(rows, by, TIMES, [*also_by, *self._key])
+            return generations.newest_rows(rows, by, TIMES, [*also_by, *self._key])
         return generations.with_multiplicity(rows, by, [TIMES])
 
     def rows_after(self) -> str:
@@ -271,7 +271,7 @@ class BufferedRows:
         by = None if self._expiring_partitions is None else self._expiring_partitions.names
         held = self._expiring_partitions is not None and self._expiring_partitions.held
         others = [each._with_rows_that_hold(each._stored_rows()) for each in of_same_partitions]
-        rows = generations.unexpired(self._with_rows_that_hold(rows), by, watermark, others, held)
+        rows = generations.unexpired_rows(self._with_rows_that_hold(rows), by, watermark, others, held)
         if not self._may_retract:
             return rows
         assert self._expiring_partitions is not None
@@ -350,7 +350,7 @@ class BufferedRows:
         return f"select {NO_STEP}, {ROW} as {self.row}, {times} as {self.times}{also} from (\n{rows}\n){by}"
 
 
-def packed(operator: Operator) -> str:
+def packed_change(operator: Operator) -> str:
     """Returns the change of an operator's result, with each row as a struct."""
     return packed_rows(operator.name, operator.relation.changes)
 
@@ -370,17 +370,17 @@ def added_up(rows: str, changes: bool) -> str:
     select * from rows
     ) group by __row having sum(__times) > 0
     """
-    return summed(rows, "> 0") if changes else rows
+    return summed_rows(rows, "> 0") if changes else rows
 
 
-def summed(rows: str, having: str = "<> 0") -> str:
+def summed_rows(rows: str, having: str = "<> 0") -> str:
     """Returns rows with the sum of their multiplicities."""
     return (
         f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{rows}\n) group by {ROW} having sum({TIMES}) {having}"
     )
 
 
-def netted(rows: str) -> str:
+def net_change(rows: str) -> str:
     """Returns the net change of rows, with their columns and weights, as operators return it."""
     summed = (
         f"select {ROW}, sum({TIMES}) as {WEIGHT} from (\n{rows}\n) group by {ROW} having sum({TIMES}) <> 0"
@@ -388,15 +388,15 @@ def netted(rows: str) -> str:
     return f"select {ROW}.*, {WEIGHT} from (\n{summed}\n)"
 
 
-def repeated(rows: str, changes: bool, apart: bool = False) -> str:
+def repeated_rows(rows: str, changes: bool, apart: bool = False) -> str:
     """Returns rows as a query reads them, each as often as its multiplicity says. `apart` prevents Spark from pushing the
     query's select list into a UNION ALL of these rows: with a correlated query its optimizer fails ("key not found").
 
-    >>> print(repeated("select * from rows", changes=False))
+    >>> print(repeated_rows("select * from rows", changes=False))
     select __row.* from (
     select * from rows
     )
-    >>> print(repeated("select * from rows", changes=True))
+    >>> print(repeated_rows("select * from rows", changes=True))
     select __row.* from (
     select * from rows
     ) lateral view explode(sequence(1L, __times)) each as __each

@@ -29,17 +29,17 @@ def is_not_reached(until: str, watermark: str = "watermark_after") -> str:
     return f"coalesce({until} > {now(watermark)}, true)"
 
 
-def later(time: str, micros: int | None) -> str:
+def time_plus(time: str, micros: int | None) -> str:
     """SQL of the time so many microseconds later. NULL if beyond the range of TIMESTAMP."""
     return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
 
 
 def due_at(time: str) -> str:
     """SQL of the watermark from which on only late rows can have this time or an earlier one."""
-    return later(time, 1)
+    return time_plus(time, 1)
 
 
-def passed(time: str, watermark: str = "watermark_after") -> str:
+def has_passed(time: str, watermark: str = "watermark_after") -> str:
     """SQL predicate: a watermark is after a time, so that only late rows can have it."""
     return f"not {is_not_reached(due_at(time), watermark)}"
 
@@ -65,13 +65,13 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
     return Step(name, noted, persist=True, fresh=f"select {listed} from {added}")
 
 
-def matching(part: str, keys: Sequence[str], others: str | None) -> str:
+def matching_rows(part: str, keys: Sequence[str], others: str | None) -> str:
     """Returns the rows of a state table with the keys in the relation `others`; all rows if it is None."""
     rows = f"select state.* from state\nwhere part = '{part}'"
-    return rows if others is None else of_keys(f"({rows})", keys, others)
+    return rows if others is None else rows_of_keys(f"({rows})", keys, others)
 
 
-def of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
+def rows_of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
     """Returns rows with the keys in the relation `others`. `in_memory`: all are in memory, so that a shuffle is cheaper than
     a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
@@ -124,7 +124,7 @@ class KeyGenerations:
 
     def expiry(self, time: str) -> list[str]:
         """Select items with the expiry of a key whose last row has this time; none without a TTL."""
-        return [] if self.ttl is None else [f"{later(time, self.ttl)} as {EXPIRES_AT}"]
+        return [] if self.ttl is None else [f"{time_plus(time, self.ttl)} as {EXPIRES_AT}"]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
         """Returns the steps with the generations of the batch's keys."""
@@ -134,7 +134,7 @@ class KeyGenerations:
         return [
             Step(
                 self._step,
-                generations_of(batch, matching(self._part, self._keys, "touched"), self._keys),
+                generations_of(batch, matching_rows(self._part, self._keys, "touched"), self._keys),
                 persist=True,
                 initial=f"select batch.*, {now(STEP)} as {SINCE} from (\n{batch}\n) as batch",
             )
@@ -149,7 +149,7 @@ class KeyGenerations:
 
     def in_current_generation(self, rows: str) -> str:
         """Returns the state rows of the current generations of the batch's keys."""
-        return rows if self.ttl is None else of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
+        return rows if self.ttl is None else rows_of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
     def latest(self, rows: str) -> str:
         """Returns the rows of each key's last generation."""
@@ -171,8 +171,8 @@ class KeyGenerations:
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows
-        living = f"(\n{self.alive(matching(self._part, self._keys, None))}\n)"
-        return of_keys(f"({rows})", [*self._keys, SINCE], living)
+        living = f"(\n{self.alive(matching_rows(self._part, self._keys, None))}\n)"
+        return rows_of_keys(f"({rows})", [*self._keys, SINCE], living)
 
 
 # -- partitions of rows ----------------------------------------------------------------------------
@@ -195,10 +195,10 @@ def expiry_of_row(ttl: int, busy: str | None = None) -> str:
     """Select item over `clock`: expiry of a row of this step. `busy` is the time until which its partition isn't idle; None
     for the row's arrival."""
     time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
-    return f"{later(time, ttl)} as {EXPIRES_AT}"
+    return f"{time_plus(time, ttl)} as {EXPIRES_AT}"
 
 
-def unexpired(
+def unexpired_rows(
     rows: str, by: Sequence[str] | None, watermark: str, beside: Sequence[str] = (), held: bool = False
 ) -> str:
     """Returns rows whose generation hasn't expired at a watermark. A generation expires with its last row.
@@ -246,7 +246,7 @@ def within_ttl(rows: str, busy: str, ttl: int) -> str:
         busy: SQL of the time, over ``own``.
         ttl: microseconds.
     """
-    return f"select own.* from {rows} as own where {is_not_reached(later(busy, ttl), 'watermark_before')}"
+    return f"select own.* from {rows} as own where {is_not_reached(time_plus(busy, ttl), 'watermark_before')}"
 
 
 def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
@@ -274,7 +274,7 @@ def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str
     )
 
 
-def newest(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
+def newest_rows(rows: str, by: Sequence[str], times: str, key: Sequence[str]) -> str:
     """Returns the current row of each key: the one that was inserted last.
 
     If a key of the operator below has expired and returned, its new row replaces the old one without a retraction.

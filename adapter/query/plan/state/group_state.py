@@ -21,8 +21,8 @@ from .generations import (
     TIME,
     KeyGenerations,
     equal_keys,
-    matching,
-    of_keys,
+    matching_rows,
+    rows_of_keys,
     touched_in_step,
 )
 
@@ -100,7 +100,7 @@ class Groups(Partials):
         """Returns the batch's partial aggregates. `initial`: for an empty state."""
         branches = [self._partials_of_rows()]
         if not self.keys:
-            known = f"\nleft anti join ({matching(self.part, [], None)}) as known on true"
+            known = f"\nleft anti join ({matching_rows(self.part, [], None)}) as known on true"
             branches.append(self._empty_group("" if initial else known))
         if not self.signed:
             branches += [self._partials_of_values(members) for members in self.spec.distinct_sets]
@@ -219,7 +219,7 @@ class Groups(Partials):
         )
 
     def _stored_counts(self, members: DistinctSet, touched: str | None = None) -> str:
-        return matching(self._part(members), self.keys, touched)
+        return matching_rows(self._part(members), self.keys, touched)
 
     def _metrics_of(self, members: DistinctSet, rows: str) -> str:
         """Returns the metrics over values with a positive count, per key and generation."""
@@ -238,7 +238,8 @@ class Groups(Partials):
 
     def _fold(self) -> str:
         rows = self._merged_by_key(
-            self.generations.alive(matching(self.part, self.keys, None)), self.generations.generation_columns
+            self.generations.alive(matching_rows(self.part, self.keys, None)),
+            self.generations.generation_columns,
         )
         is_there = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
@@ -280,9 +281,12 @@ class Groups(Partials):
         """Returns the steps with the changed keys and their values; with `all_keys` those of all keys."""
         if all_keys:
             return [
-                Step(self.name, self._finished(self.generations.alive(matching(self.part, self.keys, None))))
+                Step(
+                    self.name,
+                    self._finished(self.generations.alive(matching_rows(self.part, self.keys, None))),
+                )
             ]
-        rows = self.generations.latest(matching(self.part, self.keys, self.touched))
+        rows = self.generations.latest(matching_rows(self.part, self.keys, self.touched))
         together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
         return [
             touched_in_step(self.touched, self.part, self.keys, self.changed),
@@ -295,13 +299,13 @@ class Groups(Partials):
     def groups_matching(self, rows: str, others: str, columns: Sequence[str]) -> str:
         """Returns the groups of state rows that equal a row of the relation `others` in some key columns."""
         # Expired groups are excluded, whether or not the state was compacted.
-        return self._finished(self.generations.alive(of_keys(f"(\n{rows}\n)", columns, others)))
+        return self._finished(self.generations.alive(rows_of_keys(f"(\n{rows}\n)", columns, others)))
 
     def known_and_new(self) -> str:
         """Returns all state rows, with those that the batch adds."""
         columns = ", ".join(self._columns())
         return (
-            f"select {columns} from ({matching(self.part, self.keys, None)})\n"
+            f"select {columns} from ({matching_rows(self.part, self.keys, None)})\n"
             f"union all\nselect {columns} from {self.changed}"
         )
 

@@ -12,7 +12,7 @@ from ...aggregates.model import DistinctSet, GroupAggregateSpec, Metric
 from ...normalize.conditions import INEXACT
 from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
 from ..relation import WEIGHT
-from .generations import NO_STEP, equal_keys, matching
+from .generations import NO_STEP, equal_keys, matching_rows
 from .group_state import ROWS_THERE, THERE, Groups
 
 _SKETCHED = frozenset({"approx_count_distinct"})
@@ -73,7 +73,7 @@ class GroupChanges(Groups):
                 Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())
-        known = f"select {columns} from (\n{matching(self.part, self.keys, self.changed)}\n)"
+        known = f"select {columns} from (\n{matching_rows(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
         if self.stores_output:
             before = self._last_emitted()
@@ -112,7 +112,7 @@ class GroupChanges(Groups):
     def _merged_before_and_after(self, touched: str | None) -> str:
         """Returns the merged state of the touched keys (or all), with state columns after and before the batch."""
         columns = ", ".join(self._columns())
-        known = matching(self.part, self.keys, touched)
+        known = matching_rows(self.part, self.keys, touched)
         rows = self.generations.latest(
             f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
             f"select {columns}, true as {_NEW} from {self.changed}"
@@ -172,7 +172,9 @@ class GroupChanges(Groups):
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"
-        emitted = self.generations.in_current_generation(matching(self.emitted_part, self.keys, self.changed))
+        emitted = self.generations.in_current_generation(
+            matching_rows(self.emitted_part, self.keys, self.changed)
+        )
         rows = f"select {last} from (\n{emitted}\n){by}"
         return f"select {self.emitted}.* from (\n{rows}\n) where {self.emitted} is not null"
 

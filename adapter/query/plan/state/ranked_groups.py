@@ -12,7 +12,7 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
 from ..operator import with_inputs
 from ..relation import WEIGHT
-from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching, of_keys
+from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching_rows, rows_of_keys
 from .group_state import Groups
 from .ranking import ROW, Ranking, TopNFields, first_of
 
@@ -95,7 +95,7 @@ class RankedGroups(Ranking):
             whole: the alternative that reads all members, used where that is less work.
         """
         none = f"select {self.columns} from {candidates} where false"
-        members = self._members(of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
+        members = self._members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
         if self.expires:
             living = self._unexpired_members(
@@ -140,7 +140,7 @@ class RankedGroups(Ranking):
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups_of_fallen()}\n)"
         for each in self.path:
             groups = with_inputs(each, [groups])
-        of_fallen = of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
+        of_fallen = rows_of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
         of_all_groups = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = (
             f"{self._rankings_to_read_again()}\nunion\n{self._with_room()}"
@@ -185,7 +185,7 @@ class RankedGroups(Ranking):
         keys = self._group_keys
         by = ", ".join([*keys, SINCE])
         living = (
-            f"select {by} from (\n{matching(self.groups.part, keys, self._of_members(members))}\n) "
+            f"select {by} from (\n{matching_rows(self.groups.part, keys, self._of_members(members))}\n) "
             f"group by {by} having {is_not_reached(f'max({EXPIRES_AT})', at)}"
         )
         on = [f"own.{name} <=> living.{key}" for name, key in zip(self.ids, keys, strict=True)]
@@ -266,8 +266,10 @@ class RankedGroups(Ranking):
         moved = (
             f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
         )
-        rows = self._first(self._members(of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched)))
-        fresh = of_keys(self.now, self.keys, self.touched, in_memory=True)
+        rows = self._first(
+            self._members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched))
+        )
+        fresh = rows_of_keys(self.now, self.keys, self.touched, in_memory=True)
         return [
             Step(self.touched, stored, persist=True, fresh=moved),
             Step(
@@ -284,7 +286,7 @@ class RankedGroups(Ranking):
         listed = [f"{self.stored_row}.{name}" for name in (*self.keys, *self.ids)]
         columns = [STEP, *listed, f"{self.stored_row} as {ROW}", f"{self.member} as {_MEMBER}"]
         columns += [f"{self.since} as {_SINCE}"] if self.expires else []
-        return f"select {', '.join(columns)} from (\n{matching(self.part, [], None)}\n)"
+        return f"select {', '.join(columns)} from (\n{matching_rows(self.part, [], None)}\n)"
 
     def _members(self, rows: str) -> str:
         """Returns the current members, from the last state row of each group."""
@@ -314,7 +316,7 @@ class RankedGroups(Ranking):
         ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
         moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
         keys = self._group_keys
-        rows = of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
+        rows = rows_of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
         by = f" group by {', '.join(keys)}" if keys else ""
         began = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
         on = " and ".join(f"own.{name} <=> lives.{key}" for name, key in zip(self.ids, keys, strict=True))

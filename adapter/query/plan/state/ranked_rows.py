@@ -16,9 +16,9 @@ from .generations import (
     KeyGenerations,
     equal_keys,
     is_due_now,
-    later,
-    matching,
-    of_keys,
+    matching_rows,
+    rows_of_keys,
+    time_plus,
     touched_in_step,
 )
 from .ranking import PLACE, ROW, Ranking, TopNFields, first_of
@@ -131,13 +131,15 @@ class RankedRows(Ranking):
         return self._read(None if self.replayed else self.rows)
 
     def _read(self, touched: str | None) -> str:
-        return f"select *, {self.stored_row} as {ROW} from (\n{matching(self.part, self.keys, touched)}\n)"
+        return (
+            f"select *, {self.stored_row} as {ROW} from (\n{matching_rows(self.part, self.keys, touched)}\n)"
+        )
 
     def _added_columns(self) -> str:
         added = self.generations.expiry(TIME)
         if self.operator.final:
             # From then on only late rows can precede it.
-            added.append(f"{later(TIME, 1)} as {DUE}")
+            added.append(f"{time_plus(TIME, 1)} as {DUE}")
         return "".join(f", {text}" for text in added)
 
     def change(self) -> Step:
@@ -164,7 +166,7 @@ class RankedRows(Ranking):
                 Step(self.output, self.current_output_rows(rows)),
             ]
         added = f"(select * from {self.now} where {_FRESH})"
-        fresh = self.current_output_rows(of_keys(self.now, self.keys, self.touched, in_memory=True))
+        fresh = self.current_output_rows(rows_of_keys(self.now, self.keys, self.touched, in_memory=True))
         return [
             touched_in_step(self.touched, self.part, self.keys, added),
             Step(self.output, self.current_output_rows(rows), fresh=fresh),

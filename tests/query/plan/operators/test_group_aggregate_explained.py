@@ -12,7 +12,7 @@ DISTINCT = "select bidder, count(distinct item) as items, sum(price) as total fr
 
 def group(rows: str, **config: Any) -> dict[str, Any]:
     tree = explain.as_json(
-        explain.explained(node(DISTINCT.format(rows), constant_domains=["bidder"], **config), KNOWN)
+        explain.explain_node(node(DISTINCT.format(rows), constant_domains=["bidder"], **config), KNOWN)
     )["tree"]
     (found,) = (each for each in nodes(tree) if each["operator"] == "GroupAggregate")
     return found

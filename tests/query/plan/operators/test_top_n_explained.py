@@ -11,7 +11,7 @@ from tests.query.explain.test_build import BIDS, GROUPS, KNOWN, node, nodes, ran
 
 
 def shown(text: str, **config: Any) -> dict[str, Any]:
-    tree = explain.as_json(explain.explained(node(text, constant_domains=["bidder"], **config), KNOWN))[
+    tree = explain.as_json(explain.explain_node(node(text, constant_domains=["bidder"], **config), KNOWN))[
         "tree"
     ]
     (found,) = (
