@@ -102,7 +102,7 @@ def _check_ignored(config: Mapping[str, Any], strategy: str, overwrites_partitio
             )
     if {"incremental_predicates", "predicates"} <= {*given}:
         raise QueryError(
-            "configs 'incremental_predicates' and 'predicates' are both given, and are one; leave out 'predicates'."
+            "configs 'incremental_predicates' and 'predicates' both have a value, and mean the same; leave out 'predicates'."
         )
 
 

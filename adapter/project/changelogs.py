@@ -81,7 +81,7 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
             raise
         raise QueryError(
             f"{relation} is a table in another format than Iceberg's, so it can't be read as a stream. Streams are Iceberg "
-            "tables, folders of files, and topics of Kafka. Have an incremental model copy the rows that come to an Iceberg "
+            "tables, folders of files, and topics of Kafka. Have an incremental model copy new rows to an Iceberg "
             "table, and read that."
         ) from problem
 

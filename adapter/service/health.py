@@ -73,7 +73,7 @@ class Health:
         here = self.host == socket.gethostname()
         if (not here or alive(self.pid)) and now - self.heartbeat <= _MISSED * self.every:
             return self
-        ended = f"Process {self.pid} on {self.host}, which ran it, ended without a word; it was {self.state} then."
+        ended = f"Process {self.pid} on {self.host}, which ran it, ended without saying why; its state was {self.state}."
         error = f"{ended} The error before that: {self.last_error}" if self.last_error else ended
         return replace(self, state=FAILED, since=self.heartbeat, last_error=error, note=None)
 

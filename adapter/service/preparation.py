@@ -139,7 +139,7 @@ class Preparer:
 
         try:
             self._run(names, note)
-            problem: BaseException = PreparationError("dbt said nothing of it; see logs/dbt.log.")
+            problem: BaseException = PreparationError("dbt gave no reason; see logs/dbt.log.")
         except BaseException as raised:  # a SystemExit would end this thread, and all models would wait
             problem = raised
         for name in left:

@@ -316,7 +316,7 @@ def _unknown_format(format: str) -> str:
         return f"its 'format' is {without_secrets(repr(format))}, which can't be read as a stream{proposal} {known}"
     return (
         f"its 'format' is {format}, and {tables} tables aren't read as streams. Leave 'stream' out to read the table in "
-        "batch; for a stream, have an incremental model copy the rows that come to an Iceberg table, and read that. "
+        "batch; for a stream, have an incremental model copy new rows to an Iceberg table, and read that. "
         f"{known}"
     )
 

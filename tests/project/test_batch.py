@@ -132,7 +132,7 @@ def test_predicates_are_for_strategies_that_look_at_rows(config: str) -> None:
         batch.check(node(unique_key="a", **given), strategy, "iceberg")
     both = node(incremental_predicates=["a"], predicates=["b"], unique_key="a")
     assert sentence(lambda: batch.check(both, "merge", "iceberg")) == (
-        "configs 'incremental_predicates' and 'predicates' are both given, and are one; leave out 'predicates'."
+        "configs 'incremental_predicates' and 'predicates' both have a value, and mean the same; leave out 'predicates'."
     )
 
 

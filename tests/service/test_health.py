@@ -64,7 +64,7 @@ def test_a_dead_process_never_looks_alive(state: str, pid: str, host: str, age: 
     )
     seen = found.as_of(1000.0 + age)
     assert (seen.state, seen.since) == ("failed", 1000.0)
-    assert "ended without a word" in str(seen.last_error) and "the disk is full" in str(seen.last_error)
+    assert "ended without saying why" in str(seen.last_error) and "the disk is full" in str(seen.last_error)
     assert seen.shown()["pid"] is None
 
 

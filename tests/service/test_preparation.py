@@ -105,7 +105,7 @@ def test_who_is_asked_to_stop_is_not_waited_for() -> None:
 
 def test_a_model_of_which_dbt_says_nothing() -> None:
     preparer = Preparer(lambda names, note: None)
-    with pytest.raises(PreparationError, match="dbt said nothing of it"):
+    with pytest.raises(PreparationError, match="dbt gave no reason"):
         preparer.prepare("a")
 
 

@@ -277,7 +277,9 @@ class AggregateBuilder:
             in_all = [each for each in columns if all(each in members for members in sets)]
             self.session_keys += tuple([*in_all, *columns][:1])
             if self.window.grows and not in_all:
-                self._store_rows(f"dynamic_cumulate() partitioned by {name}, which is not in every group")
+                self._store_rows(
+                    f"dynamic_cumulate() partitioned by {name}, which is not a key of every grouping set"
+                )
 
     # -- select list -------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> s
     declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
     if untimed and (found := _bounded(text, {**known, **declared}, fits)) is not None:
         listed = " and ".join(untimed)
-        return f"; or say by dbt's config event_time which column of {listed} that is, and bound it by time{found}"
+        return f"; or name the event time of {listed} in dbt's config event_time, and bound the query by time{found}"
     return None
 
 

@@ -120,7 +120,7 @@ def marked_as_stream(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class VersionsAsOf:
-    """The versions of rows at the time of the rows before it in FROM, as the macro ``as_of`` prints them."""
+    """A temporal join in FROM, as the macro ``as_of`` prints it: the version of a key at the time of each row before it."""
 
     table: exp.Table
     """The relation with the versions."""
@@ -142,7 +142,7 @@ class VersionsAsOf:
 
 
 def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
-    """Returns what a LATERAL in FROM reads versions of; None if it does anything else."""
+    """Returns the temporal join that a LATERAL in FROM is, an expansion of ``as_of()``; None if it is another LATERAL."""
     select = node.this.unnest() if isinstance(node, exp.Lateral) and node.this is not None else None
     if not isinstance(select, exp.Select):
         return None

@@ -84,7 +84,7 @@ def is_repeatable(select: exp.Expr) -> bool:
 
 
 def _is_nondeterministic(node: exp.Func) -> bool:
-    """Whether a function or cast may have another value each time, or later."""
+    """Whether a function is non-deterministic, or a function or cast depends on the current time."""
     if isinstance(node, exp.Connector | exp.Cast | exp.Case):
         return event_clock.is_time_keyword(node)
     is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)

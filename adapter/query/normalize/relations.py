@@ -89,8 +89,8 @@ def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
 
 
 def check_times_of_windows(tree: exp.Expr) -> None:
-    """Raises if a window goes by a column of a lower window that its relation doesn't select. Such a name would be read as
-    the column that the text has for relations without windows, which is always NULL."""
+    """Raises if the time column of a window is a column of a lower window that the relation in between doesn't select. The
+    expansion of the macro adds such a column to its input as NULL, so Spark wouldn't report it as missing."""
     for select in hints.windows_under(tree):
         window, read = hints.window_of(select), hints.input_of(select)
         source = from_clause(read) if isinstance(read, exp.Select) else None

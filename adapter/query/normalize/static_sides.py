@@ -158,11 +158,10 @@ def _number_to_nest(select: exp.Select, streaming: Sequence[bool]) -> int | None
 
 
 def nest_inner(query: exp.Query) -> bool:
-    """Moves the joined relations of a subquery in an expression, if one is a stream, into a query below it. Changes
-    the tree.
+    """Moves the join of a subquery in an expression into a query in FROM, if it joins a stream. Changes the tree.
 
     Returns:
-        Whether it did.
+        Whether it did. Only for a SELECT that neither groups, ranks nor limits rows.
     """
     if not isinstance(query, exp.Select) or query.find(exp.Window) is not None:
         return False

@@ -39,24 +39,24 @@ class Outputs:
         return self.names.get(name, name)
 
     def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
-        """Returns a mapping of input columns as one of output columns, without those that don't pass through."""
+        """Replaces input columns as the keys of a mapping by the output columns that they become; leaves out the others."""
         return {self[name]: value for name, value in columns.items() if name in self}
 
     def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        """Returns the keys all of whose columns pass through, as output columns."""
+        """Returns the keys that pass through with all of their columns, as output columns."""
         return tuple(
             frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
         )
 
 
 def value_of_column(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
-    """Returns the value in `columns` of the input column that an expression is; None if it is something else."""
+    """Returns the value in `columns` of an input column; None if the expression isn't just a column of the input."""
     column = column_of(node, alias)
     return None if column is None else columns.get(column)
 
 
 def column_of(node: exp.Expr | None, alias: str) -> str | None:
-    """Returns the input's column (lower case) that an expression is; None if it is something else.
+    """Returns the name (lower case) of an input column; None if the expression isn't just a column of the input.
 
     >>> from ..sql.dialect import parse
     >>> [column_of(item, "t") for item in parse("select (t.K), u.k, k + 1").selects]
@@ -94,7 +94,7 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
 
 
 def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
-    """Returns the output column with the end of the windows that rows expire with, if `keys` have it; None otherwise."""
+    """Returns the output column with the end of the windows that rows expire with; None unless this is one of `keys`."""
     end = relation.ends
     if end is None or not any(value_of_column(key, alias, {end: end}) for key in keys):
         return None

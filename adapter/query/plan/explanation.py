@@ -166,7 +166,7 @@ class Context:
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
     def bound_of_keys(self, keys: bool, is_bounded: bool) -> str:
-        """Returns why the state of keys is bounded without a TTL, as it must be.
+        """Returns the reason why the number of keys in the state is bounded, for a query without a TTL.
 
         Args:
             keys: whether there are keys.

@@ -152,7 +152,7 @@ def key(outputs: Columns, unique: Unique) -> tuple[str, ...]:
 
 
 def _keys_first(origin: str) -> tuple[bool, str, str]:
-    """Sorts origins: keys by their names, whatever their operators are called, and then the columns of windows.
+    """Returns a sort key for origins: group keys come first, by name rather than by operator, then columns of windows.
 
     >>> sorted(["window_end", "window_f1.a", "window_01.b"], key=_keys_first)
     ['window_f1.a', 'window_01.b', 'window_end']

@@ -39,7 +39,7 @@ from .state.group_state import Groups
 from .state.window_steps import WindowSteps
 
 Until: TypeAlias = tuple[tuple[str, int], ...]
-"""Pairs of a column and microseconds: the times that long after the columns' values. The greatest one counts."""
+"""Pairs of a column and microseconds, whose sums are times. The greatest of these times counts."""
 
 
 def input_name(number: int) -> str:
@@ -334,7 +334,7 @@ class Wiring(ABC):
     """The operator that is the result, so that its output is computed from the state after the commit; None if the
     result is computed before it."""
     result_steps: ResultSteps | None
-    """Steps that compute `result` after the commit; None until that operator adds them."""
+    """Steps that compute the output of `result` after the commit; None until `result` has added them."""
     rows: list[Rows]
     """Rows of streams that are compared with the watermark."""
     steps: list[Step | Lookup]

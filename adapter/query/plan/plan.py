@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def shape(self) -> Mapping[str, bool]:
-        """Returns which properties the query has of those that a materialization may require.
+        """Returns for each property that a materialization may require whether the query has it.
 
         >>> from ..planner.plan_query import plan
         >>> from ..windows.expansion import expand

@@ -100,8 +100,8 @@ class Planner(ABC):
         return self.visited[visited]
 
     def add(self, operator: Operator) -> Operator:
-        """Returns an operator, or the equal one that was added before. Other columns may identify its rows if more of a
-        ranking is asked for: then it is another one."""
+        """Returns an operator, or the equal one that was added before. Two operators of one name are different if other
+        columns identify their rows, as for two rankings of which different numbers of rows are used."""
         there = self.operators.get(operator.name)
         if there is not None and there.relation.keys != operator.relation.keys:
             keys = sorted(map(sorted, operator.relation.keys))

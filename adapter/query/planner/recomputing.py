@@ -119,6 +119,6 @@ def check_repeatable(select: exp.Select, template: exp.Select, inputs: Sequence[
     """
     if not is_repeatable(template, inputs):
         raise QueryError(
-            f"'{hints.quoted(select)}' {does} and holds a function that gives another value each time; compute it in a "
+            f"'{hints.quoted(select)}' {does} and calls a non-deterministic function; compute it in a "
             "query below."
         )

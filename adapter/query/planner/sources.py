@@ -73,13 +73,13 @@ def _plan_upsert_source(planner: Planner, source: Operator, known: Known, relati
 
 
 def growth_of_replaced(planner: Planner, key: Sequence[str], what: str, stays: str) -> UnboundedState | None:
-    """Returns what a state grows with that has, for each value of a key, what the next row of that value replaces.
+    """Returns what a state grows with if it stores something for each value of a key until the next row of that value.
 
     Args:
         planner: planner of the tree.
         key: the columns of the key.
         what: what is stored for each value, as a noun.
-        stays: why the model can't have a TTL: until when that stays.
+        stays: begins the message for a model with a TTL: until when the state is stored.
 
     Raises:
         UnintendedQueryError: the model has a TTL, by which it doesn't expire.

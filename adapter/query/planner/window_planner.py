@@ -186,8 +186,8 @@ class WindowPlanner:
         return self._why_unmeasured()
 
     def _why_unmeasured(self) -> QueryError | None:
-        """Returns the error about the first union of streams that has no watermark for one of these; None if there is
-        none."""
+        """Returns the error about the first window over a union of streams, one of which has no watermark; None if there
+        is none."""
         unmeasured = {
             stream.view: stream.relation for stream in self.streams_read if stream.event_time is None
         }

@@ -31,7 +31,8 @@ from .sources import plan_source
 from .window_planner import WindowPlanner
 
 _OF_MACRO = exp.Select()
-"""Rows without an event time that a window macro's text leaves out are left out in batch, too."""
+"""Stands for the SELECT that a window macro prints. It isn't in the author's text, and leaves out rows without an event
+time itself, so batch needs no filter for these."""
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:

@@ -26,12 +26,12 @@ def check_repeatable(select: exp.Select) -> None:
     ...     check_repeatable(parse("select uuid() as id from t"))
     ... except QueryError as refusal:
     ...     print(str(refusal).partition(",")[0])
-    'UUID()' gives another value each time it is computed
+    'UUID()' is non-deterministic
     """
     for call in every(select, exp.Func):
         if is_random(call):
             raise QueryError(
-                f"'{sql(call)}' gives another value each time it is computed, so a rewritten query could give other "
+                f"'{sql(call)}' is non-deterministic, so a rewritten query could give other "
                 "rows; store what it gives in a table below."
             )
     for sample in every(select, exp.TableSample):

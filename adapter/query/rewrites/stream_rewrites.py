@@ -277,8 +277,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
         )
     if builder.signed:
         raise QueryError(
-            "The stream's rows come and go, so its distinct values are counted up and down for each key; leave "
-            "enum_distinct out."
+            "The stream's rows may be retracted, so the state counts each distinct value per key; leave enum_distinct out."
         )
     if ttl is not None:
         raise QueryError(

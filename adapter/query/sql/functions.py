@@ -162,7 +162,7 @@ def _name(node: exp.Expr) -> str:
 
 
 def is_random(call: exp.Func) -> bool:
-    """Whether a call may return another value each time it is computed."""
+    """Whether a call is non-deterministic."""
     return (
         not isinstance(call, exp.Connector | exp.Cast | exp.Case) and function_name(call) in NONDETERMINISTIC
     )

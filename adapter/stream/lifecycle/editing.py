@@ -148,10 +148,10 @@ def _check_program(model: StreamModel, program: Program) -> None:
     other = [name for name in parts if name not in editable]
     in_a_tree = program.signature.has_several_operators
     if other or in_a_tree or program.cascade:
-        what = f"its state has {', '.join(other)}" if other else "its state is of several operators"
+        what = f"has {', '.join(other)}" if other else "has several operators"
         raise StreamError(
-            f"Model {model.name}: only states of aggregates can be edited, over windows or in one GROUP BY, and {what}, "
-            "whose tables depend on each other. To go back to an earlier state: `dbt-stream state restore`."
+            f"Model {model.name}: only the state of windows with aggregates, or of one GROUP BY, can be edited. Its state "
+            f"{what}, and their tables depend on each other. To go back to an earlier state: `dbt-stream state restore`."
         )
 
 
@@ -342,11 +342,19 @@ class _Edit:
             for column in (each.columns[0] for each in metrics if each.sql.upper().startswith("COUNT(")):
                 for part, own in self._own.items():
                     if column in own and not part.startswith(f"{name}_distinct"):
-                        yield from self._column_count_problems(part, own, column, values)
+                        yield from self._negative_counts_of_column(part, own, column, values)
 
-    def _column_count_problems(
+    def _negative_counts_of_column(
         self, part: str, own: set[str], column: str, values: set[str]
     ) -> Iterator[str]:
+        """Checks that a COUNT isn't negative for any values of the other columns.
+
+        Args:
+            part: the state table.
+            own: its columns, in lower case.
+            column: its column with the COUNT.
+            values: columns of the state with results of aggregates, not keys.
+        """
         by = [name for name in self._names if name.lower() in own - values - {STEP, _SINCE}]
         by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))

@@ -200,7 +200,7 @@ def _read_files(
             raise StreamError(
                 f"Model {model.name}: the folder {source.location} of its stream {source.relation} is a {kind} table, for "
                 f"it has {log}, which says which of the files hold rows. Read as files, rows would come that were deleted "
-                f"or replaced. {kind} tables aren't read as streams: have an incremental model copy the rows that come to "
+                f"or replaced. {kind} tables aren't read as streams: have an incremental model copy new rows to "
                 "an Iceberg table, and read that."
             )
     check_folder(spark, model, source, model.sources.index(source))

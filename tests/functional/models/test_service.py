@@ -206,7 +206,7 @@ class TestService:
         until(lambda: service.says(" up: ") and self.states(options)["good"] == "running", 400)
         service.end(signal.SIGKILL)
         good = self.status(options)["good"]
-        assert good["state"] == "failed" and "ended without a word" in good["last_error"]
+        assert good["state"] == "failed" and "ended without saying why" in good["last_error"]
 
     @pytest.mark.thorough
     def test_fail_fast_ends_all(self, project: Any, options: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_of_a_long_query_the_select_with_the_predicate_is_shown() -> None:
 
 def test_of_a_stream_without_an_event_time_it_is_said_that_it_needs_one() -> None:
     assert refusal("select k, count(*) as n from stream(other) group by k").endswith(
-        "; or say by dbt's config event_time which column of other that is, and bound it by time: SELECT k, COUNT(*) AS n "
+        "; or name the event time of other in dbt's config event_time, and bound the query by time: SELECT k, COUNT(*) AS n "
         "FROM stream(other) WHERE event_time >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY GROUP BY k"
     )
 

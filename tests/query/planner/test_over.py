@@ -140,7 +140,7 @@ def test_first_rows_below_something_come_at_once_and_are_taken_back(
     ],
 )
 def test_random_values_beside_a_rank_that_is_computed_again_are_refused(rows: str) -> None:
-    with pytest.raises(QueryError, match="ranks and holds a function that gives another value each time"):
+    with pytest.raises(QueryError, match="ranks and calls a non-deterministic function"):
         flow(f"select k, r from ({rows}) where rn = 1")
 
 

@@ -26,7 +26,7 @@ from tests.query.auctions import AUCTIONS, BEST, B, auction_plan
         (f"select * from {B} order by all limit 3", "name the columns to order by"),
         (
             f"with r as (select *, uuid() as id from {B}) select a.x from r a join r b on a.id = b.id",
-            "joins streams and holds a function that gives another value each time",
+            "joins streams and calls a non-deterministic function",
         ),
         (
             f"select x, count(*) over (partition by x) * (select max(f) from dims) as n from {B}",

@@ -107,13 +107,13 @@ REFUSALS = [
     (
         "enum_distinct",
         f"select c, count(distinct u) from t {IN} and rand() < 0.5 group by c",
-        "'RAND()' gives another value each time it is computed",
+        "'RAND()' is non-deterministic",
     ),
-    ("split_distinct", "select count(distinct uuid()) from t", "'UUID()' gives another value each time"),
+    ("split_distinct", "select count(distinct uuid()) from t", "'UUID()' is non-deterministic"),
     (
         "split_topn",
         "select * from (select *, rank() over (order by rand()) as r from t) where r < 3",
-        "'RAND()' gives another value each time",
+        "'RAND()' is non-deterministic",
     ),
     (
         "split_distinct",

@@ -240,7 +240,7 @@ def test_operators_that_make_no_use_of_it_are_told() -> None:
         (
             "enum_distinct",
             grouped(of="(select /*+ STREAM */ * from raw.page)"),
-            "The stream's rows come and go",
+            "The stream's rows may be retracted",
         ),
     ],
 )

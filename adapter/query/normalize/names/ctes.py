@@ -74,8 +74,8 @@ def why_read_twice(
     """
     for identity in random_and_read_again(tree, concerned):
         return QueryError(
-            f"WITH {identity.partition(' ')[0]} holds a function that gives another value each time, and is read twice, "
-            "which would be two queries here; read it once, or put it into a separate model."
+            f"WITH {identity.partition(' ')[0]} calls a non-deterministic function and is read twice, and both reads would "
+            "compute it on their own; read it once, or put it into a separate model."
         )
     return None
 

@@ -130,7 +130,7 @@ def _is_first_row(query: exp.Select) -> bool:
 
 
 def _has_no_effect(select: exp.Select) -> bool:
-    """Whether the LIMIT has no effect: EXISTS of at least one row."""
+    """Whether the LIMIT has no effect: it is in an EXISTS, and leaves at least one row."""
     limit = select.args.get("limit") or select.args.get("fetch")
     cut = None if limit is None or select.args.get("offset") else _number_of_rows(limit)
     place = select.parent

@@ -144,7 +144,7 @@ def _refuse_random(item: exp.Expr) -> None:
     """Raises `QueryError` if rows would be ordered by another value of an item than they have."""
     if any(map(is_random, every(item, exp.Func))):
         raise QueryError(
-            f"Rows are ordered by the item '{sql(item)}', which has another value each time it is computed; compute it in a "
+            f"Rows are ordered by the item '{sql(item)}', which is non-deterministic; compute it in a "
             "query below."
         )
 

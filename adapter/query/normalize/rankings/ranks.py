@@ -243,8 +243,8 @@ def _expression_over_row(node: exp.Expr, sources: Sequence[FromRelation]) -> exp
 
 
 def _field_of_row(column: exp.Column, sources: Sequence[FromRelation]) -> exp.Expr:
-    """Returns the column of a buffered row that a column means, or the field of one: sqlglot reads ``meta.at`` as a column
-    of a relation called meta."""
+    """Returns a column as a field of the struct ``row``, which holds a buffered row. In ``meta.at`` sqlglot takes a struct
+    column for the name of a relation."""
     names = [part.name for part in column.parts]
     if len(names) > 1 and any(names[0].lower() == source.alias.lower() for source in sources):
         names.pop(0)

@@ -63,11 +63,11 @@ class GroupAggregate(ExpiringOperator):
 
     @property
     def has_rows_without_input(self) -> bool:
-        """Whether it has no keys: it then has one row over no rows."""
+        """Whether it has no keys: then it returns a row for no input rows."""
         return not self.spec.keys
 
     def expires_after(self, ttl: int | None) -> int | None:
-        """Returns how many microseconds after their window's end groups expire; without one, as under a TTL."""
+        """Returns how many microseconds after the end of their window groups expire; without windows, the TTL."""
         return self.open_for if self.ends else super().expires_after(ttl)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:

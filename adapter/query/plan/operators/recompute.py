@@ -106,7 +106,7 @@ class Recompute(QueryOperator, ExpiringOperator):
 
     @property
     def has_rows_without_input(self) -> bool:
-        """Whether the query may be a global aggregate, which has a row over no rows: it has no partitions."""
+        """Whether it has no partitions: then the query may be a global aggregate, which returns a row for no input rows."""
         return self.is_whole
 
     def keeps_rows(self, below: Sequence[bool]) -> bool:

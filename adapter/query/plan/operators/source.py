@@ -27,7 +27,8 @@ class Source(Operator):
     """Column (lower case) that the watermark is measured on; None without one, or if later rows replace earlier ones."""
     changelog: bool = False
     versions: bool = False
-    """Whether a temporal join reads its rows as versions: those of a changelog that insert or delete, with metadata."""
+    """Whether a temporal join reads it: then rows of a changelog are versions with their metadata, without the rows before
+    an update."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns what the project declares of the stream. A changelog has no more live rows than its table."""

@@ -68,7 +68,8 @@ class WindowResults(PrintedOperator):
         return self.sql
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
-        """Returns rows of closed windows, which arrive together; without windows, rows of windows that may be open."""
+        """Returns the properties of rows of closed windows, which arrive together. Without window operators below, windows
+        of the rows may be open."""
         if self.is_result:
             return Relation()
         if not self.specs:

@@ -239,7 +239,7 @@ def unexpired_rows(
 
 
 def within_ttl(rows: str, busy: str, ttl: int) -> str:
-    """Drops rows whose time plus the TTL the watermark has reached before the micro-batch.
+    """Drops rows that had expired before the micro-batch: the watermark had reached their time plus the TTL.
 
     Args:
         rows: a relation, or a query in parentheses.
