@@ -206,7 +206,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         kind, name = node.config.get("materialized"), getattr(node, "relation_name", None)
         if not name or kind not in (*_BATCH, *model_configs.MATERIALIZATIONS):
             return
-        catalog, *_, schema, _ = parts(stream_node.in_catalog(name, self.environment))
+        catalog, *_, schema, _ = parts(stream_node.name_with_catalog(name, self.environment))
         settings = self.environment.session().conf
 
         def setting(key: str) -> str | None:
@@ -302,7 +302,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """
         table, name = None, ""
         if relation.is_table and relation.is_iceberg and not self.environment.is_remote:
-            name = stream_node.in_catalog(relation.render(), self.environment)
+            name = stream_node.name_with_catalog(relation.render(), self.environment)
             table = iceberg.find(self.environment.session(), name)
         may_delete = (
             table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
@@ -321,7 +321,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         relation = getattr(node, "relation_name", None)
         if relation and is_state_or_changelog_name(relation):
             with streaming.dbt_errors():
-                name = stream_node.in_catalog(relation, self.environment)
+                name = stream_node.name_with_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)
 
     def _check_grants(self, node: Any) -> None:
@@ -393,7 +393,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         for relation in self.list_relations_without_caching(requested):
             if relation.identifier == identifier:
                 return relation
-        name = stream_node.in_catalog(requested.render(), self.environment)
+        name = stream_node.name_with_catalog(requested.render(), self.environment)
         return found if self.environment.session().catalog.tableExists(name) else None
 
     def _build_spark_relation_list(self, row_list: Any, relation_info_func: Any) -> list[BaseRelation]:
@@ -622,7 +622,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         if self.environment.is_remote:
             return None
         return iceberg.find(
-            self.environment.session(), stream_node.in_catalog(relation.render(), self.environment)
+            self.environment.session(), stream_node.name_with_catalog(relation.render(), self.environment)
         )
 
     # --- Python models --------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.sources.source_tables import CATALOG, schema_name, table_name
 from dbt.adapters.spark_streaming.sources.stream_source import (
     DeclaredSource,
-    at_project,
     project_root,
     register,
     source_of,
+    with_absolute_path,
 )
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
@@ -115,7 +115,7 @@ def declaration(config: Any, relation: SparkRelation) -> DeclaredSource | None:
 def _with_own_table(source: DeclaredSource, config: Any, table: str) -> DeclaredSource:
     """Returns a source with the name of its table in the session catalog, and with an absolute path."""
     root = project_root()
-    located = source if root is None else at_project(source, root)
+    located = source if root is None else with_absolute_path(source, root)
     schema = schema_name(str(config.source_name), located.identity, located.read_settings)
     return replace(located, relation=table_name(schema, table))
 

@@ -30,7 +30,7 @@ from ..query.program import Lookup, Program, Rows, StatePart, Step
 from ..query.sql import intervals
 from ..query.sql.dialect import parse
 from ..query.windows.emission import Emission
-from ..sources.stream_source import as_written
+from ..sources.stream_source import with_declared_names
 from ..util.quoting import shown_time
 from ..util.text import counted
 from .terminal import terminal
@@ -73,7 +73,7 @@ def as_json(model: Explained) -> dict[str, Any]:
         "settings": asdict(model.settings),
         "streams": [
             {
-                "relation": as_written(stream.relation),
+                "relation": with_declared_names(stream.relation),
                 "columns": None if stream.columns is None else list(stream.columns),
                 "event_time": stream.event_time and shown_time(stream.event_time),
                 "watermark": _watermark(model),
@@ -85,9 +85,10 @@ def as_json(model: Explained) -> dict[str, Any]:
         "results": list(_results(model)),
         "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in model.plan.rewrites],
         "lookups": [
-            {"relation": as_written(each.relation), "key": list(each.key)} for each in model.plan.lookups
+            {"relation": with_declared_names(each.relation), "key": list(each.key)}
+            for each in model.plan.lookups
         ],
-        "static_tables": list(map(as_written, model.plan.static)),
+        "static_tables": list(map(with_declared_names, model.plan.static)),
         "unknown_functions": list(model.plan.unknown_functions),
         "unclear_columns": list(model.plan.unclear_columns),
         "sql": [{"step": step, "sql": text} for step, text in _statements(model.program)],
@@ -199,7 +200,7 @@ def _watermark(model: Explained) -> str:
 
 def _streams(model: Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
-    names = [as_written(relation(stream.relation)) for stream in model.plan.streams]
+    names = [with_declared_names(relation(stream.relation)) for stream in model.plan.streams]
     table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
     for heading in ("columns read", "event time", "watermark"):
         table.add_column(heading, header_style="dim", overflow="fold")
@@ -226,8 +227,8 @@ def _sentences(model: Explained) -> Iterator[str]:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:
         yield (
-            f"External table {as_written(relation(lookup.relation))}: its rows are looked up by the distinct values of "
-            f"{', '.join(lookup.key)}; in the SQL they are {lookup.view}."
+            f"External table {with_declared_names(relation(lookup.relation))}: its rows are looked up by the distinct "
+            f"values of {', '.join(lookup.key)}; in the SQL they are {lookup.view}."
         )
     if plan.unknown_functions:
         yield (
@@ -337,7 +338,7 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
 
 def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
     for lookup in lookups:
-        yield f"{lookup.view}: keys to look up in {as_written(lookup.relation)}", lookup.keys
+        yield f"{lookup.view}: keys to look up in {with_declared_names(lookup.relation)}", lookup.keys
 
 
 def _pretty(text: str) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ..stream.progress.unreadable_rows import in_progress
+from ..stream.progress.unreadable_rows import describe_progress
 from ..util.log_lines import log_line
 from ..util.text import counted
 from .status import table_of
@@ -104,7 +104,7 @@ class ProgressBoard:
             return
         self._last_printed[name] = batch
         last = progress["last"]
-        unreadable = in_progress(progress, "last")
+        unreadable = describe_progress(progress, "last")
         self.inform(
             f"{progress['time']} {name}: {counted(last['rows_in'], 'row')} in, {last['rows_out']:,} out, "
             f"{sum(last['seconds'].values()):.1f} s, watermark {progress['watermark'] or 'none yet'}"

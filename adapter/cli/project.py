@@ -162,7 +162,9 @@ class DbtProject:
         """Returns the full name of a streaming model's table."""
         from ..project import stream_node
 
-        return stream_node.in_catalog(str(self.streaming_model(name)["relation_name"]), self.environment())
+        return stream_node.name_with_catalog(
+            str(self.streaming_model(name)["relation_name"]), self.environment()
+        )
 
     def parsed(self) -> Any:
         """Returns dbt's manifest of the project."""

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from ..project import stream_node
 from ..project.model_names import label
 from ..query import state_edit
-from ..sources.stream_source import as_written
+from ..sources.stream_source import with_declared_names
 from ..stream.lifecycle import editing
 from ..stream.progress.state_metrics import Size
 from ..stream.progress.watermark import to_text
@@ -78,7 +78,7 @@ def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
     return {
         "model": name,
         "verdict": outcome,
-        "reason": None if found.refused is None else as_written(found.refused),
+        "reason": None if found.refused is None else with_declared_names(found.refused),
         "kept": evolution.kept,
         "new": evolution.new,
         "removed": evolution.removed,

@@ -18,7 +18,7 @@ from ..stream.common.model import StreamModel
 from ..stream.iceberg import owner
 from ..stream.progress import open_windows
 from ..stream.progress.report import lag_seconds, read_progress
-from ..stream.progress.unreadable_rows import in_progress
+from ..stream.progress.unreadable_rows import describe_progress
 from ..stream.progress.watermark import from_text
 from ..util.text import counted
 from .project import DbtProject, Selection
@@ -82,7 +82,7 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
         and windows.windows
     ):
         lines.append(f"{windows.described().partition(',')[0]}. {windows.advice(entry['model'])}")
-    if progress is not None and (unreadable := in_progress(progress, "total")):
+    if progress is not None and (unreadable := describe_progress(progress, "total")):
         lines.append(f"{unreadable}, since its stream began")
     return lines
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from ..project import stream_node, streaming
 from ..query.batch import comparing
 from ..query.errors import QueryError
-from ..sources.stream_source import as_written
+from ..sources.stream_source import with_declared_names
 from ..stream.common.errors import StreamError
 from ..stream.lifecycle import verifying
 from ..stream.lifecycle.verifying import SAMPLE, Verified, VerifyRequest
@@ -52,7 +52,9 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
         has_windows=comparing.has_windows(query.plan),
         is_append=is_append,
         state_ttl=settings.state_ttl is not None,
-        static=list(map(as_written, [*query.plan.static, *(table.relation for table in query.plan.lookups)])),
+        static=list(
+            map(with_declared_names, [*query.plan.static, *(table.relation for table in query.plan.lookups)])
+        ),
     )
 
 

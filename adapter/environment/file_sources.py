@@ -22,7 +22,7 @@ from ..sources.file_options import (
     twice_text,
     with_checked_header,
 )
-from ..sources.messages import advice, in_batch
+from ..sources.messages import advice, options_in_batch
 from ..sources.stream_source import KAFKA, DeclaredSource, all_sources, sources_in
 from ..sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from ..util.quoting import literal, quote
@@ -280,7 +280,7 @@ def _schema_of(session: Any, source: DeclaredSource) -> Any:
     """Returns the schema of a source as Spark reads it: the declared columns, or those that Spark finds."""
     is_kafka = source.format == KAFKA
     reader = session.read.format(source.format)
-    reader = reader.options(**(in_batch(source.options) if is_kafka else source.options))
+    reader = reader.options(**(options_in_batch(source.options) if is_kafka else source.options))
     return (reader.schema(source.schema) if source.schema and not is_kafka else reader).load().schema
 
 
@@ -289,7 +289,7 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
     given = with_checked_header(source.format, source.options)
     options = {key: value for key, value in given.items() if key != "path"}
     if source.format == KAFKA:
-        options = in_batch(options)
+        options = options_in_batch(options)
     statement = f"create table if not exists {source.relation}"
     if source.schema and source.format != KAFKA:
         statement += f" ({source.schema})"

@@ -13,7 +13,7 @@ from ..sources.messages import (
     unreachable_reason,
     without_internal_names,
 )
-from ..sources.stream_source import as_written
+from ..sources.stream_source import with_declared_names
 from ..sources.unreadable import refused
 from ..util.redaction import without_secrets
 from .memory import out_of_memory
@@ -67,7 +67,7 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
 
 def readable(problem: BaseException) -> str:
     """Returns the message of an exception and its cause, without plans, stack traces and secrets."""
-    return without_internal_names(as_written(without_secrets(_readable_message(problem))))
+    return without_internal_names(with_declared_names(without_secrets(_readable_message(problem))))
 
 
 def _readable_message(problem: BaseException) -> str:

@@ -11,7 +11,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
 from ..util.lazy_import import import_lazily
-from ..util.nested_types import by_name, fields_of
+from ..util.nested_types import fields_of, match_fields
 from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class BatchMethods(metaclass=AdapterMeta):
         items = {}
         for column in columns:
             own = given[column.name.lower()]
-            items[column.name] = by_name(quote(own.name), own.dtype, column.dtype)
+            items[column.name] = match_fields(quote(own.name), own.dtype, column.dtype)
             had, has = (
                 sorted(name.lower() for name, _ in fields_of(each.dtype) or ()) for each in (own, column)
             )
@@ -175,7 +175,9 @@ class BatchMethods(metaclass=AdapterMeta):
         wants = self._column_types(query) if nested else {}
         kinds = {name.lower(): kind for name, kind in wants.items()}
         values = {
-            quote(each.name): by_name(quote(each.name), each.dtype, kinds.get(each.name.lower(), each.dtype))
+            quote(each.name): match_fields(
+                quote(each.name), each.dtype, kinds.get(each.name.lower(), each.dtype)
+            )
             for each in nested
         }
         changed = {name: value for name, value in values.items() if value != name}

@@ -49,7 +49,7 @@ class RewriteMethods(metaclass=AdapterMeta):
             return sql  # already rewritten by `plan_incremental`, below the filter of the batch
         with streaming.dbt_errors():
             try:
-                return rewriting.by_config(sql, model["config"])
+                return rewriting.rewrite_by_config(sql, model["config"])
             except QueryError as problem:
                 raise QueryError(f"Model {model['name']}: {problem}") from problem
 

@@ -241,7 +241,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
             "are filtered, or leave such rows out."
         )
         kept = f"if({condition}, true, raise_error(concat({message}, {shown}, {advice})))"
-    rewritten = rewriting.by_config(sql, node["config"])
+    rewritten = rewriting.rewrite_by_config(sql, node["config"])
     return Incremental(f"select * from (\n{rewritten}\n)\nwhere {kept}", condition)
 
 

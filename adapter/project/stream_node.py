@@ -79,7 +79,7 @@ def model(
 def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
     """Returns names and locations of a streaming model without reading its configs. It can be inspected, not run."""
     # The full name, because a declared source with the same schema and name is in another catalog.
-    target, settings = in_catalog(node["relation_name"], environment), environment.settings
+    target, settings = name_with_catalog(node["relation_name"], environment), environment.settings
     return StreamModel(
         name=label(node),
         target=target,
@@ -156,7 +156,7 @@ def _on_schema_change(node: Mapping[str, Any]) -> str:
     return str(value) if value and is_set else APPEND_NEW
 
 
-def in_catalog(name: str, environment: Environment) -> str:
+def name_with_catalog(name: str, environment: Environment) -> str:
     """Returns a table's full name. A name without a catalog gets the models' catalog."""
     named = parts(name)
     return joined_name(named if len(named) > 2 else [environment.credentials.catalog, *named])
@@ -182,7 +182,7 @@ def _source(stream: StreamInput, environment: Environment, rows: int | None) -> 
     if rows is not None:
         options = with_row_limit(declared.format if declared else ICEBERG, options, rows)
     if declared is None or declared.is_table:
-        table = in_catalog(relation, environment)
+        table = name_with_catalog(relation, environment)
         return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
     return StreamSource(
         relation,

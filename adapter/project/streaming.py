@@ -37,7 +37,7 @@ from ..query.sql.names import digest, unmarked
 from ..query.windows import emission, expansion, ranges
 from ..query.windows.emission import FINAL, NO_WINDOWS, PASSED_ON
 from ..sources.messages import exception_text
-from ..sources.stream_source import as_written, stream_source
+from ..sources.stream_source import stream_source, with_declared_names
 from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
 from ..stream.progress.result import COUNTS
@@ -45,7 +45,7 @@ from ..util.macro_stack import AuthorsMacros
 from ..util.redaction import cause_of, without_secrets
 from ..util.text import agreeing, counted, listed
 from . import changelogs, project_relations, stream_config
-from .stream_node import config, errors_with_model_name, in_catalog
+from .stream_node import config, errors_with_model_name, name_with_catalog
 
 if TYPE_CHECKING:
     # Running streams needs PySpark; planning doesn't.
@@ -141,7 +141,7 @@ def plan(
     """
     settings = config(node)
     with errors_with_model_name(node):
-        text = rewriting.by_config(sql, node["config"], streaming=True)
+        text = rewriting.rewrite_by_config(sql, node["config"], streaming=True)
         materialized = node["config"]["materialized"]
         planned_with = partial(
             plan_query.plan,
@@ -284,7 +284,7 @@ def operator_tree(
         names=program.signature.names,
     )
     tree = build.tree(_with_unique_key(planned, settings), program, context)
-    shown: Explanation = with_texts(tree, lambda text: as_written(unmarked(text)))
+    shown: Explanation = with_texts(tree, lambda text: with_declared_names(unmarked(text)))
     return shown
 
 
@@ -464,7 +464,7 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """Returns relation → full table name of the tables that a text reads as streams."""
     named = {relation: stream_source(relation) for relation in model_text.stream_relations(sql)}
     return {
-        relation: in_catalog(relation, environment)
+        relation: name_with_catalog(relation, environment)
         for relation, declared in named.items()
         if declared is None or declared.is_table
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..sources.stream_source import as_written
+from ..sources.stream_source import with_declared_names
 
 
 class QueryError(Exception):
@@ -12,7 +12,7 @@ class QueryError(Exception):
     """
 
     def __str__(self) -> str:
-        return as_written(super().__str__())
+        return with_declared_names(super().__str__())
 
 
 class UnintendedQueryError(QueryError):

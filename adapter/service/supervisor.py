@@ -65,7 +65,7 @@ class Supervised:
         return self.state in (FAILED, STOPPED)
 
 
-def in_a_thread(name: str, work: Callable[[], None]) -> None:
+def run_in_thread(name: str, work: Callable[[], None]) -> None:
     """Runs work in a daemon thread."""
     threading.Thread(target=work, name=name, daemon=True).start()
 
@@ -85,7 +85,7 @@ class Supervisor:
     """Returns seconds since 1970, for display."""
     elapsed: Callable[[], float] = time.monotonic
     """Returns monotonic seconds, to measure durations."""
-    spawn: Callable[[str, Callable[[], None]], None] = in_a_thread
+    spawn: Callable[[str, Callable[[], None]], None] = run_in_thread
     kind_of: Callable[[BaseException], Failure] = classify
     say: Callable[[str], None] = print
     models: dict[str, Supervised] = field(init=False)

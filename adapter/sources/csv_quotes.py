@@ -71,15 +71,15 @@ def record(options: Mapping[str, str]) -> str:
     sep = values.get("sep", values.get("delimiter", ","))
     end = re.escape(_ESCAPES.sub(lambda found: _ESCAPED[found[1]], sep))
     if escape in (quote, *_UNQUOTED):
-        inner = rf"[^{_in_set(quote)}]*+"
+        inner = rf"[^{_escaped(quote)}]*+"
         inner = inner if escape in _UNQUOTED else rf"{inner}(?:{re.escape(quote * 2)}{inner})*+"
     else:
-        inner = rf"[^{_in_set(quote + escape)}]*+"
+        inner = rf"[^{_escaped(quote + escape)}]*+"
         inner = rf"{inner}(?:{re.escape(escape)}.{inner})*+"
     q = re.escape(quote)
     value = rf"(?>[ \t]*+{q}{inner}{q}[ \t]*+(?={end}|{_END})|(?!{q})(?:(?!{end})[^\n])*+)"
     return rf"(?s)^{value}(?:{end}{value})*+{_END}"
 
 
-def _in_set(letters: str) -> str:
+def _escaped(letters: str) -> str:
     return "".join(re.escape(letter) for letter in letters)

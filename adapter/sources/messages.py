@@ -19,15 +19,15 @@ _LOST = re.compile(r"KAFKA_DATA_LOSS|may have been lost because they are not ava
 _LATEST = re.compile(r"^\s*latest\s*$|:\s*-1\b", re.IGNORECASE)
 
 
-def in_batch(options: Mapping[str, str]) -> dict[str, str]:
+def options_in_batch(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options to read a topic as a table.
 
     A stream may begin with the next messages. Spark rejects that for a table, which would be empty, so it begins with
     the oldest.
 
-    >>> in_batch({"subscribe": "bids", "startingOffsets": "latest"})
+    >>> options_in_batch({"subscribe": "bids", "startingOffsets": "latest"})
     {'subscribe': 'bids'}
-    >>> in_batch({"startingOffsets": '{"bids": {"0": 23}}'})
+    >>> options_in_batch({"startingOffsets": '{"bids": {"0": 23}}'})
     {'startingOffsets': '{"bids": {"0": 23}}'}
     """
     return {

@@ -150,7 +150,7 @@ def dates_in_json(names: Collection[str]) -> str:
     Args:
         names: fields that are a DATE, or an array or a map of them.
     """
-    return _in_json(names, rf"(?!{_PLAIN_DATE})")
+    return _fields_in_json(names, rf"(?!{_PLAIN_DATE})")
 
 
 def times_in_json(names: Collection[str]) -> str:
@@ -159,7 +159,7 @@ def times_in_json(names: Collection[str]) -> str:
     Args:
         names: fields that are a TIMESTAMP, or an array or a map of them.
     """
-    return _in_json(names, r"\s*+(?:T|\d{1,2}:)")
+    return _fields_in_json(names, r"\s*+(?:T|\d{1,2}:)")
 
 
 def decimals_in_json(names: Collection[str]) -> str:
@@ -168,10 +168,10 @@ def decimals_in_json(names: Collection[str]) -> str:
     Args:
         names: fields that are a DECIMAL, or an array or a map of them.
     """
-    return _in_json(names, r"[^\"',]*+,")
+    return _fields_in_json(names, r"[^\"',]*+,")
 
 
-def _in_json(names: Collection[str], rest: str) -> str:
+def _fields_in_json(names: Collection[str], rest: str) -> str:
     found = rf"""(?:{_names(names)})["']?+\s*+:\s*+(?:[\[{{]|["']{rest})"""
     # A regular expression that can begin with few characters only is fast.
     return rf"""["'{{,\\]\s*+(?:{found}|{_ESCAPED})"""

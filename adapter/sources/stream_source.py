@@ -482,12 +482,12 @@ def declared_earlier(text: str) -> str | None:
     return None
 
 
-def as_written(text: str) -> str:
+def with_declared_names(text: str) -> str:
     """Returns a text with declared sources under their names in `sources.yml`, ``source.table``."""
     return source_tables.rename_tables(text, _registry.names.get)
 
 
-def at_project(source: DeclaredSource, project_root: str | Path) -> DeclaredSource:
+def with_absolute_path(source: DeclaredSource, project_root: str | Path) -> DeclaredSource:
     """Returns the source with an absolute path, independent of the working directory."""
     path = source.options.get("path")
     if path is None or _SCHEME.match(path):

@@ -212,7 +212,7 @@ class Records:
         """The column with the text of a record that has unreadable values; NULL for others."""
         return _RECORD if self.are_texts else quoted(self.raw)
 
-    def of_columns(self, wanted: Sequence[str] | None) -> Records:
+    def with_columns(self, wanted: Sequence[str] | None) -> Records:
         """Returns the records without unneeded columns, which Spark then doesn't parse."""
         if not self.are_texts or self.on_error != WARN or wanted is None or self.raw in wanted:
             return self

@@ -68,7 +68,7 @@ def columns_of(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query])
     if isinstance(query, exp.SetOperation):
         return columns_of(query.this, resolve, ctes)
     if isinstance(query, exp.Table):
-        return query.alias_column_names or _of_table(query, resolve, ctes)
+        return query.alias_column_names or _columns_of_table(query, resolve, ctes)
     if not isinstance(query, exp.Select):
         return None
     found: list[str] = []
@@ -87,7 +87,7 @@ def columns_of(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query])
     return found
 
 
-def _of_table(table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
+def _columns_of_table(table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
     window = window_of(table)
     read = window.relation if window else table
     if read.name in ctes and not read.db:

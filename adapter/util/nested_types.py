@@ -76,26 +76,28 @@ def fields_of(kind: str) -> list[tuple[str, str]] | None:
     ]
 
 
-def by_name(value: str, has: str, wants: str) -> str:
+def match_fields(value: str, has: str, wants: str) -> str:
     """Returns SQL for a value with the fields of its structs in the order of another type, because Spark casts and inserts
     structs by position. Returns `value` unchanged if its fields have that order already, or other names.
 
     Args:
         has, wants: the type of the value, and the type whose order it gets.
 
-    >>> by_name("s", "struct<b:int,a:date>", "struct<a:date,b:bigint>")
+    >>> match_fields("s", "struct<b:int,a:date>", "struct<a:date,b:bigint>")
     "if(s is null, null, named_struct('a', s.`a`, 'b', s.`b`))"
-    >>> by_name("l", "array<struct<b:int,a:int>>", "array<struct<a:int,b:int>>")
+    >>> match_fields("l", "array<struct<b:int,a:int>>", "array<struct<a:int,b:int>>")
     "transform(l, __0 -> if(__0 is null, null, named_struct('a', __0.`a`, 'b', __0.`b`)))"
-    >>> by_name("m", "map<int,struct<b:int,a:int>>", "map<int,struct<a:int,b:int>>")
+    >>> match_fields("m", "map<int,struct<b:int,a:int>>", "map<int,struct<a:int,b:int>>")
     "transform_values(m, (__k0, __v0) -> if(__v0 is null, null, named_struct('a', __v0.`a`, 'b', __v0.`b`)))"
-    >>> by_name("s", "struct<A:int,b:int>", "struct<a:bigint,b:int>"), by_name("s", "struct<a:int>", "struct<b:int>")
-    ('s', 's')
+    >>> match_fields("s", "struct<A:int,b:int>", "struct<a:bigint,b:int>")
+    's'
+    >>> match_fields("s", "struct<a:int>", "struct<b:int>")
+    's'
     """
-    return _by_name(value, has, wants, 0)
+    return _match_fields(value, has, wants, 0)
 
 
-def _by_name(value: str, has: str, wants: str, depth: int) -> str:
+def _match_fields(value: str, has: str, wants: str, depth: int) -> str:
     current, wanted = parts_of(has), parts_of(wants)
     if current is None or wanted is None or current[0] != wanted[0]:
         return value
@@ -104,11 +106,11 @@ def _by_name(value: str, has: str, wants: str, depth: int) -> str:
     pairs = list(zip((kind for _, kind in current[1]), (kind for _, kind in wanted[1]), strict=True))
     if current[0] == "array":
         element = f"__{depth}"
-        reordered = _by_name(element, *pairs[0], depth + 1)
+        reordered = _match_fields(element, *pairs[0], depth + 1)
         return value if reordered == element else f"transform({value}, {element} -> {reordered})"
     for name, parts in zip(("keys", "values"), pairs, strict=True):
         part = f"__{name[0]}{depth}"
-        reordered = _by_name(part, *parts, depth + 1)
+        reordered = _match_fields(part, *parts, depth + 1)
         if reordered != part:
             value = f"transform_{name}({value}, (__k{depth}, __v{depth}) -> {reordered})"
     return value
@@ -124,7 +126,7 @@ def _fields_by_name(value: str, has: str, wants: str, depth: int) -> str:
     for wanted_name, wanted_kind in wanted:
         name, kind = known[wanted_name.lower()]
         field = f"{value}.{quote(name)}"
-        reordered = _by_name(field, kind, wanted_kind, depth)
+        reordered = _match_fields(field, kind, wanted_kind, depth)
         is_same = is_same and reordered == field
         items.append(f"{literal(name)}, {reordered}")
     return value if is_same else f"if({value} is null, null, named_struct({', '.join(items)}))"

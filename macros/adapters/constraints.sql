@@ -27,5 +27,5 @@
 
 
 {% macro spark_streaming__persist_constraints(relation, model) %}
-    {#- dbt-spark adds those of a Delta table after its rows. There, too, the query has checked them. -#}
+    {#- dbt-spark adds the constraints of a Delta table after its rows are written. Here the query has checked the rows. -#}
 {% endmacro %}

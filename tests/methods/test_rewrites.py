@@ -54,7 +54,7 @@ def test_no_config_is_passed_over(node: SimpleNamespace, sentence: str) -> None:
 def test_a_config_that_is_off_changes_nothing(off: object) -> None:
     config = dict.fromkeys(rewriting.REWRITES, off)
     Adapter().check_rewrite_configs(model(materialized="view", **config))
-    assert rewriting.by_config("select 1", config) == "select 1"
+    assert rewriting.rewrite_by_config("select 1", config) == "select 1"
 
 
 def test_a_config_that_can_not_be_followed_says_why() -> None:
@@ -69,6 +69,6 @@ def test_configs_are_followed_together() -> None:
     text = """select * from (
         select c, count(distinct u) as n, rank() over (order by count(distinct u) desc) as r from t group by c
     ) where r <= 3"""
-    made = rewriting.by_config(text, config)
+    made = rewriting.rewrite_by_config(text, config)
     assert "split_buckets" in made
     assert "topn_buckets" in made

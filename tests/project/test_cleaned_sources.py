@@ -98,7 +98,7 @@ def test_others_that_read_the_folder_are_named(
 )
 def test_folders_that_overlap_are_the_same_files(tmp_path: Path, path: str, shared: bool) -> None:
     declared = stream_source.DeclaredSource("raw.over", relation("over"), "json", {"path": path})
-    stream_source.register(stream_source.at_project(declared, tmp_path))
+    stream_source.register(stream_source.with_absolute_path(declared, tmp_path))
     others = graph(m="source.bids", other="source.over")
     others["sources"]["source.over"] = {"relation_name": relation("over")}
     assert (problem(tmp_path, others) is not None) is shared

@@ -15,9 +15,9 @@ from dbt.adapters.spark_streaming.sources import stream_source as registry
 from dbt.adapters.spark_streaming.sources.source_tables import without_read_digest
 from dbt.adapters.spark_streaming.sources.stream_source import (
     DeclaredSource,
-    as_written,
-    at_project,
     stream_source,
+    with_absolute_path,
+    with_declared_names,
 )
 from dbt.adapters.spark_streaming.sources.unreadable import Records
 
@@ -232,9 +232,9 @@ def test_options_are_sparks() -> None:
 
 def test_a_relative_path_starts_at_the_project() -> None:
     made = source({"format": "csv", "path": "data/bids"})
-    assert at_project(made, "/project").options["path"] == "/project/data/bids"
+    assert with_absolute_path(made, "/project").options["path"] == "/project/data/bids"
     remote = source({"format": "csv", "path": "s3a://bucket/bids"})
-    assert at_project(remote, "/project").options["path"] == "s3a://bucket/bids"
+    assert with_absolute_path(remote, "/project").options["path"] == "s3a://bucket/bids"
 
 
 def test_the_statement_that_makes_it_readable() -> None:
@@ -338,8 +338,8 @@ def test_limits_and_secrets_make_no_other_source() -> None:
 def test_messages_have_the_authors_name() -> None:
     relation = made(FOLDER)
     for text in (relation, relation.replace("`", ""), without_read_digest(relation)):
-        assert as_written(f"no column {text}.ts here") == "no column raw.bid.ts here"
-    assert as_written("`spark_catalog`.`raw`.`bid`") == "`spark_catalog`.`raw`.`bid`"
+        assert with_declared_names(f"no column {text}.ts here") == "no column raw.bid.ts here"
+    assert with_declared_names("`spark_catalog`.`raw`.`bid`") == "`spark_catalog`.`raw`.`bid`"
 
 
 def test_another_run_has_its_own_sources() -> None:

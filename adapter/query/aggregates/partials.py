@@ -161,7 +161,7 @@ class Partials:
         """Flag columns that say whether a value passes each condition."""
         return self._per_condition(members, SEEN)
 
-    def _by_value(
+    def _rows_by_value(
         self, members: DistinctSet, relation: str, own: Sequence[str], *groups: Sequence[str]
     ) -> str:
         """Returns rows of a distinct set with all keys. Each combination of enumerated keys gets a row, with one column per
@@ -198,7 +198,7 @@ class Partials:
 
     def _flagged(self, members: DistinctSet, relation: str, columns: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
-        found = self._by_value(members, relation, columns, self._flags(members))
+        found = self._rows_by_value(members, relation, columns, self._flags(members))
         if self.spec.enumerated is None:
             return found
         return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"

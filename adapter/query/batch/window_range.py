@@ -148,7 +148,7 @@ class Overwriting:
                 f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
                 f"where {_crosses_edge(ends)}"
             )
-            return self._ask(self._text(self._inputs(self._of_all(searched)), query))
+            return self._ask(self._text(self._inputs(self._range_of_each(searched)), query))
 
         return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
@@ -182,7 +182,7 @@ class Overwriting:
             streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
-            text = self._text(self._inputs(self._of_all(ends)), output)
+            text = self._text(self._inputs(self._range_of_each(ends)), output)
         return Overwrite(text, self._column, condition, ends)
 
     def first_times(self) -> str | None:
@@ -199,7 +199,7 @@ class Overwriting:
     def reaches_back(self, oldest: int) -> dict[StreamExtent, int]:
         """Returns stream with a plain event time → time from which on windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
-        inputs = self._inputs(self._of_all(ends))
+        inputs = self._inputs(self._range_of_each(ends))
         found = {}
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
@@ -266,7 +266,7 @@ class Overwriting:
         """Returns the window operators whose results another one reads."""
         return [each for each in self._results.specs if each.name in spec.reads]
 
-    def _of_all(self, ends: WindowRange) -> dict[str, WindowRange]:
+    def _range_of_each(self, ends: WindowRange) -> dict[str, WindowRange]:
         """Returns the range for each window operator that the result reads."""
         return {each.name: ends for each in self._results.inputs}
 

@@ -154,7 +154,7 @@ def _without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[st
 
 def _query_text(tree: exp.Query) -> str:
     """Returns a query after a colon; of a long one only the SELECTs that read the streams."""
-    written = _as_written(tree)
+    written = _with_macro_calls(tree)
     text = sql(written)
     if len(text) <= _LONGEST:
         return f": {text}"
@@ -171,10 +171,10 @@ def _outline(select: exp.Select) -> str:
     return text
 
 
-def _as_written(tree: exp.Query) -> exp.Expr:
+def _with_macro_calls(tree: exp.Query) -> exp.Expr:
     """Returns a copy of the tree with macro calls instead of their expansions."""
     holder = exp.Paren(this=tree.copy())
     hints.take_hints(holder, stream_rewrites.is_rewrite_hint)
     for node in holder.walk():
         node.comments = None
-    return hints.as_quoted(holder).this
+    return hints.with_macro_calls(holder).this

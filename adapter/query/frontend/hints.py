@@ -38,7 +38,7 @@ def window_of(node: exp.Expr) -> Window | None:
             first, *rest = hint.expressions
             literals = tuple(each.name for each in rest if isinstance(each, exp.Literal))
             columns = tuple(each.name for each in rest if not isinstance(each, exp.Literal))
-            return window_arguments.from_hint(hint.name, _path(first), literals, columns)
+            return window_arguments.window_from_hint(hint.name, _path(first), literals, columns)
     return None
 
 
@@ -54,7 +54,7 @@ def input_as_written(query: exp.Query) -> exp.Query:
     holder = exp.Subquery(this=copied(query))
     for select in list(windows_under(holder)):
         select.replace(input_of(select))
-    read = as_written(holder).this
+    read = restore_originals(holder).this
     if read.args.get("expressions"):
         read.set("expressions", [exp.Star()])
     for clause in ("group", "having", "order", "distinct", "hint"):
@@ -70,10 +70,10 @@ def quoted(node: exp.Expr, length: int = 80) -> str:
     >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
     'SELECT k FROM stream(clicks) AS c WHERE …'
     """
-    return shortened(unmarked(sql(as_quoted(node))).strip(), length)
+    return shortened(unmarked(sql(with_macro_calls(node))).strip(), length)
 
 
-def as_quoted(node: exp.Expr) -> exp.Expr:
+def with_macro_calls(node: exp.Expr) -> exp.Expr:
     """Returns a copy of the tree with macro calls instead of their expansion."""
     holder = exp.Paren(this=copied(node))
     for lateral in list(every(holder, exp.Lateral)):
@@ -92,7 +92,7 @@ def as_quoted(node: exp.Expr) -> exp.Expr:
             around.replace(exp.Table(this=call, **beside))
         else:
             select.replace(call)
-    return as_written(holder).this
+    return restore_originals(holder).this
 
 
 def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
@@ -350,7 +350,7 @@ def replacements(tree: exp.Expr) -> Iterator[exp.Expr]:
     return filter(is_replacement, every(tree, exp.Expr))
 
 
-def as_written(tree: exp.Expr) -> exp.Expr:
+def restore_originals(tree: exp.Expr) -> exp.Expr:
     """Restores the author's expressions. Changes the tree."""
     for node in list(replacements(tree)):
         node.replace(node.meta[_WROTE].copy())

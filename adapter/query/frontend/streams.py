@@ -238,7 +238,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
     node: exp.Expr = below
     while True:
         while isinstance(node, exp.Subquery):
-            renamed = _below_alias(node, column)
+            renamed = _name_below_alias(node, column)
             if renamed is None:
                 return None
             node, column = node.this, renamed
@@ -247,7 +247,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             branch = next((each for each in sides if any(t is table for t in every(each, exp.Table))), None)
             if branch is None:
                 return None
-            column = _at_same_position(column, node, branch) or ""
+            column = _column_at_same_position(column, node, branch) or ""
             node = branch
             continue
         if isinstance(node, exp.Table):
@@ -265,7 +265,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
         node, column = streams[0], passed
 
 
-def _below_alias(node: exp.Subquery, column: str) -> str | None:
+def _name_below_alias(node: exp.Subquery, column: str) -> str | None:
     """Returns the name inside the subquery of a column of ``(…) AS t(a, b)``. None if it can't be resolved."""
     names = node.alias_column_names
     return name_at_same_place(column, names, output_names(node.this)) if names else column
@@ -292,7 +292,7 @@ def _column_below(
     return None
 
 
-def _at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
+def _column_at_same_position(column: str, node: exp.SetOperation, branch: exp.Expr) -> str | None:
     """Returns a branch's name for a column of a UNION ALL. None if it can't be resolved. With stars, columns of the
     same name are assumed to be at the same position."""
     if branch is node.this:

@@ -34,7 +34,7 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
     """Returns the clauses of all SELECTs of a query, outermost first, each as its keyword and text. Subqueries are
     left out of a text; their clauses are listed separately."""
     found: list[tuple[str, str]] = []
-    for query in every(hints.as_quoted(tree), exp.Query):
+    for query in every(hints.with_macro_calls(tree), exp.Query):
         if isinstance(query, exp.SetOperation):
             kind = type(query).__name__.upper()
             found.append(("SET", kind if query.args.get("distinct") is not False else f"{kind} ALL"))

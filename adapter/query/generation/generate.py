@@ -56,7 +56,7 @@ def program(
     """
 
     def made(replayed: Collection[str] | None = None) -> Program:
-        with own_names.as_written():
+        with own_names.unmark_errors():
             found = _program(plan, emission, upsert, ttl, names=names, replayed=replayed)
             return own_names.separate_names(found, plan.taken)
 

@@ -91,7 +91,7 @@ class Generator(Wiring):
             operator.generate(self)
             parts = [self.parts[part] for part in self.parts_of.get(operator.name, ())]
             if self.replayed and operator.name not in replayed:
-                self.steps[first:] = [_for_empty_state(step) for step in self.steps[first:]]
+                self.steps[first:] = [_step_for_empty_state(step) for step in self.steps[first:]]
                 parts = [replace(part, rewrite=None) for part in parts]
             parts_read = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
             self.steps[first:] = reading(self.steps[first:], [*parts, *parts_read])
@@ -135,7 +135,7 @@ class Generator(Wiring):
 
     def _compared_inputs(self, operator: Operator) -> tuple[Operator, ...]:
         compares = self.event_time(operator) is not None or self.is_only_reader(operator)
-        return operator.inputs if compares else operator.compared_inputs
+        return operator.inputs if compares else operator.inputs_compared_with_watermark
 
     # -- what operators add ------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Generator(Wiring):
         return below.relation.event_time if is_timed and not (below.relation.changes or by_window) else None
 
 
-def _for_empty_state(step: Step | Lookup) -> Step | Lookup:
+def _step_for_empty_state(step: Step | Lookup) -> Step | Lookup:
     """Returns a step that computes the same as for an empty state."""
     if isinstance(step, Lookup):
         return step

@@ -121,7 +121,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
     upsert = upsert_of_windows(root, made.window_steps, made.emission) if replaces else None
     if upsert is not None:
         upsert = replace(
-            upsert, carried={name: _in_state(made, what) for name, what in upsert.carried.items()}
+            upsert, carried={name: _origin_in_state(made, what) for name, what in upsert.carried.items()}
         )
     return Program(
         (),
@@ -135,7 +135,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
     )
 
 
-def _in_state(made: Generator, carried: str) -> str:
+def _origin_in_state(made: Generator, carried: str) -> str:
     """Returns an origin of `Upsert.carried` with the name that the state has for its window operator."""
     operator, dot, key = carried.partition(".")
     return f"{made.name_in_state(operator)}{dot}{key}"

@@ -398,7 +398,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
             yield left, one, right, other
 
 
-def as_inner(template: exp.Select) -> exp.Select:
+def as_inner_join(template: exp.Select) -> exp.Select:
     """Returns an outer join of two relations as an inner join."""
     made = template.copy()
     (join,) = made.args["joins"]

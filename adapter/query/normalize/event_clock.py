@@ -111,7 +111,7 @@ def column_of(test: exp.Expr) -> exp.Column:
 
 def written_condition(test: exp.Expr) -> str:
     """Returns a condition as its author wrote it."""
-    return sql(hints.as_written(exp.Paren(this=test.copy())).this)
+    return sql(hints.restore_originals(exp.Paren(this=test.copy())).this)
 
 
 def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
@@ -343,10 +343,10 @@ def why_output_filtered(query: exp.Expr) -> QueryError | None:
         return None
     test = found.find_ancestor(exp.Predicate)
     assert test is not None
-    return over_buffered_rows(test)
+    return refusal_over_buffered_rows(test)
 
 
-def over_buffered_rows(test: exp.Expr) -> QueryError:
+def refusal_over_buffered_rows(test: exp.Expr) -> QueryError:
     """Returns the error about a watermark predicate over buffered rows."""
     return QueryError(
         f"'{written_condition(test)}' would filter rows that are kept until their windows close, when the watermark has "

@@ -38,7 +38,9 @@ def join(select: exp.Select) -> None:
     """
     _cross_single_rows(select)
     queries = conditions.inner_queries(select)
-    if not queries or not all(conditions.is_one_row(query) and _is_value(query) for query in queries):
+    if not queries or not all(
+        conditions.is_one_row(query) and _is_scalar_subquery(query) for query in queries
+    ):
         return
     if any(map(conditions.reads_input, relations(select))) or not _can_join_single_rows(select, queries):
         return
@@ -105,7 +107,7 @@ def _can_join_single_rows(select: exp.Select, queries: Sequence[exp.Query]) -> b
     return not any(isinstance(query.find_ancestor(exp.Join, exp.Select), exp.Join) for query in queries)
 
 
-def _is_value(query: exp.Query) -> bool:
+def _is_scalar_subquery(query: exp.Query) -> bool:
     """Whether a query is a scalar subquery (not in EXISTS, IN, ANY or the like)."""
     place = query.parent
     return isinstance(place, exp.Subquery) and not isinstance(

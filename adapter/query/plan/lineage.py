@@ -87,7 +87,7 @@ def opaque(*texts: object) -> Lineage:
     return Lineage(rows, ((STAR, rows),), star=rows)
 
 
-def by_position(*texts: object, like: Lineage) -> Lineage:
+def lineage_by_position(*texts: object, like: Lineage) -> Lineage:
     """Returns the lineage of rows whose columns are identified by position and named like those of `like`."""
     rows = digest(*texts)
     columns = tuple((name, digest(rows, place)) for place, (name, _) in enumerate(like.columns))

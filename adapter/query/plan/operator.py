@@ -129,7 +129,7 @@ class Operator(ABC):
         return None
 
     @property
-    def compared_inputs(self) -> tuple[Operator, ...]:
+    def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns the inputs whose rows are compared with the watermark before they are read."""
         return ()
 

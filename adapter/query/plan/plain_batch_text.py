@@ -52,7 +52,7 @@ def plain_batch_text(
         rewritten = _rewritten(tree, ask, known, dropped)
         return text if rewritten == tree else sql(rewritten)
     own_names.mark_names(tree)
-    with own_names.as_written():
+    with own_names.unmark_errors():
         marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
         asked = own_names.asked_as_written(ask, taken)
         rewritten = _rewritten(tree, asked, own_names.marked(known), marked)

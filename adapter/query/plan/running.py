@@ -109,7 +109,7 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
         return None
     name, values = function_name(function), arguments(function)
     if name == "count":
-        return [_count([each for each in values if not isinstance(each, exp.Star)])], "{0}"
+        return [_count_of_row([each for each in values if not isinstance(each, exp.Star)])], "{0}"
     if len(values) != 1:
         return None
     (value,) = values
@@ -118,8 +118,8 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
     return _sum_or_mean(function, name, value) if name in ("sum", "avg", "mean") else None
 
 
-def _count(values: Sequence[exp.Expr]) -> RunningValue:
-    """Returns the number of rows, 0 or 1, in which no value is NULL."""
+def _count_of_row(values: Sequence[exp.Expr]) -> RunningValue:
+    """Returns 1 for a row in which no value is NULL, and 0 for others; summed up, it counts the former."""
     in_brackets = (exp.Connector, exp.Not, exp.Predicate)
     operands = [exp.paren(each) if isinstance(each, in_brackets) else each.copy() for each in values]
     tests = [exp.Not(this=exp.Is(this=each, expression=exp.null())) for each in operands]
@@ -134,7 +134,7 @@ def _sum_or_mean(function: exp.Expr, name: str, value: exp.Expr) -> tuple[Sequen
     """Returns the running values of SUM or AVG, and a template of the result, as `_running_values` does."""
     types = types_of(function)
     is_mean = name != "sum"
-    count = _count([value])
+    count = _count_of_row([value])
     mean = "{0} / nullif({1}, 0)"
     if types is None:
         # Planned without a session: the types are unknown, and the plan is only displayed.

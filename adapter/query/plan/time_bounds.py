@@ -21,7 +21,7 @@ from ..program import StateNames
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
 from .state.generations import time_plus
-from .time_conditions import at_most, conditions
+from .time_conditions import at_most_conditions, conditions
 
 _Column = tuple[str, str]
 """Alias of a relation, and a column, both in lower case."""
@@ -178,7 +178,7 @@ def _bounds_of_conditions(
     found: dict[tuple[_Column, _Column], int] = {}
     for test in conditions(select):
         try:
-            bounds = at_most([test])
+            bounds = at_most_conditions([test])
         except QueryError:
             continue  # Months have no fixed length.
         for each in bounds:

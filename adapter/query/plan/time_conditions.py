@@ -1,7 +1,7 @@
 """Conditions of a join that bound the difference between the times of its rows.
 
 >>> from ..sql.dialect import parse
->>> found = at_most(conditions(parse("select * from a join b on b.t between a.t and a.t + interval 1 hour")))
+>>> found = at_most_conditions(conditions(parse("select * from a join b on b.t between a.t and a.t + interval 1 hour")))
 >>> [(str(each.one), str(each.other), each.micros) for each in found]
 [('a.t', 'b.t', 0), ('b.t', 'a.t', 3600000000)]
 """
@@ -36,7 +36,7 @@ def conditions(select: exp.Select) -> list[exp.Expr]:
     return [*(test for condition in of_joins for test in conjuncts(condition)), *filters(select)]
 
 
-def at_most(tests: Sequence[exp.Expr]) -> list[AtMost]:
+def at_most_conditions(tests: Sequence[exp.Expr]) -> list[AtMost]:
     """Returns the bounds in conditions that compare columns of two relations, with or without intervals."""
     found: list[AtMost] = []
     for test in tests:

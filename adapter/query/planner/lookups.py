@@ -59,7 +59,7 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
             raise QueryError(
                 f"{relation} is a lookup table, which can't be read as a stream. {_example_join(relation)}."
             )
-        table = _out_of_its_select(table)
+        table = _unwrap_plain_select(table)
         join = _join_of(table, relation)
         alias = table.alias_or_name
         keys = keys_of(join, alias)
@@ -124,7 +124,7 @@ def _example_join(relation: str, alias: str = "t") -> str:
     )
 
 
-def _out_of_its_select(table: exp.Table) -> exp.Table:
+def _unwrap_plain_select(table: exp.Table) -> exp.Table:
     """Replaces a subquery that is only ``select * from table``, such as an inlined CTE, by the table; returns
     the table."""
     while True:

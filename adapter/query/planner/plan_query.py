@@ -198,7 +198,7 @@ def plan_with_separate_names(
         else:
             own_names.mark_names(tree)
             domains = [own_names.marked_column(name) for name in domains]
-            with own_names.as_written():
+            with own_names.unmark_errors():
                 asked = own_names.asked_as_written(ask, taken)
                 found = made(text, tree, own_names.marked(known), domains, ask=asked)
     except SqlglotError as problem:

@@ -165,4 +165,4 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
         if not (at_once or (isinstance(each, WindowResults) and not each.specs)):
-            raise event_clock.over_buffered_rows(test)
+            raise event_clock.refusal_over_buffered_rows(test)

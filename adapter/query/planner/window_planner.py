@@ -145,7 +145,7 @@ class WindowPlanner:
             return reason
         if info.kind == RESULT and isinstance(query, exp.Select):
             query.set("order", None)  # rows of a table have no order
-        written = hints.as_written(exp.Subquery(this=copied(query))).this
+        written = hints.restore_originals(exp.Subquery(this=copied(query))).this
         output = self.rewrites.output(query)
         read = self._windows_read(output)
         return WindowResults(

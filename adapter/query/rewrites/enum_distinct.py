@@ -175,7 +175,9 @@ class _Rewrite:
             NamedQuery(self.counts, "Its bits, counted.", self._counts()),
         ]
         final = self.grouped.finished_query(self)
-        last = "Each group with its counts." if self.has_groups else "What was asked for, over the counts."
+        last = (
+            "Each group with its counts." if self.has_groups else "The author's select list over the counts."
+        )
         return add_ctes(self._from_counts(final), steps, last)
 
     # -- dimensions --------------------------------------------------------------------------------

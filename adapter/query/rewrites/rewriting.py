@@ -32,7 +32,7 @@ def rewritten(name: str, text: str, **options: Any) -> str:
         raise QueryError(f"{name}: {problem}") from problem
 
 
-def by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
+def rewrite_by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
     """Returns a model's text with the rewrites that its config requests; with `streaming`, with hints that
     request them."""
     make = stream_rewrites.with_hints if streaming else rewritten

@@ -304,7 +304,7 @@ def _parse_once(sql: str, what: str) -> exp.Query:
         where, near = details[0].get("line"), details[0].get("highlight")
         place = f" at line {where}, near '{near}'" if where and near else ""
         raise QueryError(
-            f"The query doesn't parse{place}: {_in_words(str(details[0].get('description') or error))}"
+            f"The query doesn't parse{place}: {_parse_problem(str(details[0].get('description') or error))}"
         ) from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         found = (
@@ -333,7 +333,7 @@ def parse_select(text: str) -> exp.Select:
     return tree
 
 
-def _in_words(problem: str) -> str:
+def _parse_problem(problem: str) -> str:
     """Returns sqlglot's description of what doesn't parse, without names of its classes."""
     if problem.startswith("Required keyword:"):
         return _NOTHING

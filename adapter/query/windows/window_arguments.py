@@ -138,7 +138,7 @@ def _zone(kind: str, name: str | None) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def from_hint(name: str, time_col: str, literals: tuple[str, ...], columns: tuple[str, ...]) -> Window:
+def window_from_hint(name: str, time_col: str, literals: tuple[str, ...], columns: tuple[str, ...]) -> Window:
     """Returns the window that `Window.hint` printed. Cached: planning reads the same hint hundreds of times."""
     kind = name.lower()
     options = {}

@@ -19,7 +19,7 @@ from ...sources.messages import (
     unreachable_reason,
     without_internal_names,
 )
-from ...sources.stream_source import as_written
+from ...sources.stream_source import with_declared_names
 from ...sources.unreadable import refused
 from ...util.redaction import Cause, without_secrets
 from .identifiers import parts
@@ -41,7 +41,7 @@ class StreamError(DbtRuntimeError):
     """Whether `msg` is the message of a library's error that has no explanation here."""
 
     def __init__(self, msg: str) -> None:
-        super().__init__(as_written(without_secrets(msg)))
+        super().__init__(with_declared_names(without_secrets(msg)))
 
     def without_name(self, model: str) -> str:
         """Returns the message without the name of a model at its beginning, for a message that has it already."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
 from ...util.metadata_columns import reserved_name
-from ...util.nested_types import by_name, fields_of, parts_of
+from ...util.nested_types import fields_of, match_fields, parts_of
 from ...util.quoting import quote
 from ...util.types import digits_of, enough_digits, simple_fits
 from ..common.errors import StreamError, collation_message
@@ -135,7 +135,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
 
 def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
     """Raises unless the structs in a column have their fields in the order of the table's: Spark casts them by position."""
-    in_order = by_name(quote(name), kind, known)
+    in_order = match_fields(quote(name), kind, known)
     if in_order != quote(name):
         raise StreamError(
             f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} the fields are "

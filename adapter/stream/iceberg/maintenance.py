@@ -90,7 +90,7 @@ def kept_snapshots(
     return min(len(lineage), max(needed))
 
 
-def of_read_table(
+def maintenance_of_read_table(
     kind: str, model: StreamModel, table: IcebergTable, build_on: Callable[[], object]
 ) -> Maintenance:
     """Returns the maintenance of a model's table or changelog, which others read, with the retention of its config."""

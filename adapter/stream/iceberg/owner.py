@@ -65,7 +65,7 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     settings |= {option: conf.get(f"{prefix}.{option}", None) for option in _IDENTIFYING}
     kind = f"{settings['type']} {settings['catalog-impl']}".lower()
     if "hive" in kind or (name == "spark_catalog" and settings["type"] is None):
-        settings |= {option: _of_hadoop(conf, prefix, option) for option in _METASTORE}
+        settings |= {option: _hadoop_setting(conf, prefix, option) for option in _METASTORE}
     if "glue" in kind and settings["client.region"] is None:
         settings["client.region"] = next((os.environ[each] for each in _REGIONS if each in os.environ), None)
     if settings["uri"] is not None:
@@ -79,7 +79,7 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     }
 
 
-def _of_hadoop(conf: Conf, prefix: str, option: str) -> str | None:
+def _hadoop_setting(conf: Conf, prefix: str, option: str) -> str | None:
     """Returns a Hadoop setting of a catalog: its own, else the session's."""
     for name in (f"{prefix}.hadoop.{option}", f"spark.hadoop.{option}", option):
         if (value := conf.get(name, None)) is not None:

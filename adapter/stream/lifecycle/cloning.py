@@ -246,7 +246,7 @@ def _copy(
     sink = sink_of(spark, model, program.upsert)
     made = StateTable(spark, model)
     made.drop_unwritten(spark)
-    copied = _in_columns_of(spark, model, original.rows(spark, TABLE))
+    copied = _select_columns_of(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
     if state is not None:
         position = replace(state, model=model.name, query_id=query_id)
@@ -254,8 +254,8 @@ def _copy(
     if out is not None:
         # The position in an append commit doesn't count that commit's rows (`own_rows`), so they are subtracted here.
         summary = original.tables[TABLE][0].last_summary()
-        out = replace(out, rows_out=out.rows_out + sink.own_rows(summary))
-        own = sink.own_rows({"added-records": str(rows)})
+        out = replace(out, rows_out=out.rows_out + sink.uncounted_rows(summary))
+        own = sink.uncounted_rows({"added-records": str(rows)})
         position = replace(out, model=model.name, query_id=query_id, rows_out=out.rows_out - own)
         append("table.clone", model, sink.table, copied, position.properties())
     with around("clone.checkpoint", model.name):
@@ -274,7 +274,7 @@ def _copy(
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows)
 
 
-def _in_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
+def _select_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
     """Returns rows with the columns of the model's table, whose types may be wider. Raises if values don't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     listed = []

@@ -31,7 +31,7 @@ from ..run.runner import open_stopped
 from ..run.saving import save_before
 from ..sources.readers import read_streams
 from ..sources.rows import BatchCache, scan_cached
-from ..state.column_mapping import as_in_table
+from ..state.column_mapping import signature_in_table
 from ..storage.savepoints import EDIT
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ class _Edit:
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each window operator and group, with physical column names."""
-        return as_in_table(self._context.program.signature, self._mapping).aggregates
+        return signature_in_table(self._context.program.signature, self._mapping).aggregates
 
     @staticmethod
     def _values(aggregates: AggregateState) -> set[str]:

@@ -132,7 +132,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
         verified = Verified(difference, until, not_due, notes)
         if verified.is_equal:
             return verified
-        is_edited = position.for_text(program.signature.text).is_edited
+        is_edited = position.with_text(program.signature.text).is_edited
         return replace(verified, hints=list(_hints(table, position, request, is_edited)))
 
 

@@ -52,7 +52,7 @@ class Batches:
         self._total = StreamResult()
         signature = context.program.signature
         begun = position or Position(context.model.name, query_id="", batch=-1, signature=digest(signature))
-        self.position = begun.for_text(signature.text)
+        self.position = begun.with_text(signature.text)
         self.context = context
         self._query_id = query_id
         self._session_defaults = session.session_defaults(spark)

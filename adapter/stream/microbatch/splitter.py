@@ -145,7 +145,7 @@ class BatchSplitter:
         """Returns the event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
-        time = self._over_all_streams(
+        time = self._sql_over_streams(
             batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
         )
         count, first, quantiles = (
@@ -169,9 +169,9 @@ class BatchSplitter:
             bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
             return " and ".join(bounds) if start is not None else f"({bounds[0]} or {at} is null)"
 
-        return self._over_all_streams(batch, condition)
+        return self._sql_over_streams(batch, condition)
 
-    def _over_all_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
+    def _sql_over_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
         """Returns SQL over the event time of a row of any stream. `made`: returns it for an event time and whether that is
         an instant."""
         columns = self._time_columns(batch)

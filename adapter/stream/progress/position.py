@@ -122,7 +122,7 @@ class Position:
         """Returns whether this is a later step of the same stream."""
         return self.query_id == other.query_id and self.step > other.step
 
-    def for_text(self, text: str | None) -> Position:
+    def with_text(self, text: str | None) -> Position:
         """Returns the position with the digest of the query's text, marked as edited if that has changed."""
         other = bool(text and self.text and text != self.text)
         return replace(self, text=text or self.text, is_edited=self.is_edited or other)

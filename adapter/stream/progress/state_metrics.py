@@ -127,14 +127,14 @@ def written_per_part(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFi
     """
     found: dict[str, PartFigures] = {}
     for summary in summaries:
-        for part, text in by_part(summary).items():
+        for part, text in entries_by_part(summary).items():
             numbers = {key: int(number) for key, number in _NUMBER.findall(text)}
             counts = {field: numbers[key] for key, field in _WRITTEN.items() if key in numbers}
             found.setdefault(part, PartFigures()).add(PartFigures(**counts))
     return found
 
 
-def by_part(summary: Mapping[str, str]) -> dict[str, str]:
+def entries_by_part(summary: Mapping[str, str]) -> dict[str, str]:
     """Returns the entry of each state table in a snapshot's summary, by name."""
     return {
         unquote_plus(name[len(_PARTITION) :]): text

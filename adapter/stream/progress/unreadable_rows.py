@@ -44,7 +44,7 @@ def describe(unreadable: Unreadable) -> str:
     return f"unreadable values in {' and '.join(found)}" if found else ""
 
 
-def in_progress(progress: Mapping[str, Any], of: str) -> str:
+def describe_progress(progress: Mapping[str, Any], of: str) -> str:
     """Returns the phrase of `describe` for a model's progress: ``total``, or ``last`` for the last micro-batch."""
     return describe(from_json((progress.get("unreadable") or {}).get(of, {})))
 

@@ -31,7 +31,7 @@ from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
 from ..sources.readers import read_streams
 from ..sources.upstream import check_sources
-from ..state.column_mapping import ColumnMapping, TwoTypesError, as_in_table, belongs_to
+from ..state.column_mapping import ColumnMapping, TwoTypesError, belongs_to, signature_in_table
 from ..state.schema import KnownColumns, Layout
 from ..state.table import StateTable, digest, read_signature
 from ..storage.checkpoint import read_checkpoint
@@ -330,7 +330,10 @@ class _Edit:
             raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
         if state.mapping or layout.mapping:
             # Compare again with physical column names, because several columns have one logical name.
-            was, now = as_in_table(self.had, state.mapping), as_in_table(signature, layout.mapping)
+            was, now = (
+                signature_in_table(self.had, state.mapping),
+                signature_in_table(signature, layout.mapping),
+            )
             found = evolution(was, now, model.keep_state)
             if found.refused:
                 raise StreamError(

@@ -41,7 +41,7 @@ from ..sources.bootstrap import begin_with_table
 from ..sources.changed_files import ReadFiles
 from ..sources.cleaned_files import forget_cleaned, note_cleaned
 from ..sources.file_columns import FileColumns
-from ..sources.readers import as_a_whole, read_streams
+from ..sources.readers import read_streams, with_rows_of_tables
 from ..sources.source_schemas import ReadTables, Restarts, SchemaChanged, check_fields, note_schemas
 from ..sources.static_tables import StaticTables
 from ..sources.topics import check_topics, note_topics
@@ -417,7 +417,7 @@ class RunningStream:
             self._check_beginning(batch.sparkSession, number, with_all)
             if with_all:
                 tables = initial_offset.whole_tables(batch.sparkSession, self._ordered)
-                batch = as_a_whole(batch, self._ordered, self._inputs, tables)
+                batch = with_rows_of_tables(batch, self._ordered, self._inputs, tables)
             self._batches.take(batch, number)
             # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)

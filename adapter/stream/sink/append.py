@@ -15,7 +15,7 @@ from ..common.table_rows import Columns, one_file
 from ..evolution.migration import Migration, widened
 from ..evolution.output_schema import Widening, check_same, check_storable
 from ..iceberg import commit
-from ..iceberg.maintenance import Maintenance, of_read_table
+from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
 from ..progress.position import Position, read_position
 from ..sources.rows import BatchCache, scan_cached
@@ -89,9 +89,9 @@ class Sink(ABC):
         found = read_position(summary)
         if found is None:
             return None
-        return replace(found, rows_out=found.rows_out + self.own_rows(summary))
+        return replace(found, rows_out=found.rows_out + self.uncounted_rows(summary))
 
-    def own_rows(self, summary: Mapping[str, str]) -> int:
+    def uncounted_rows(self, summary: Mapping[str, str]) -> int:
         """Returns the number of rows that a commit added, from its summary; 0 if its position already counts them."""
         return int(summary.get("added-records", 0))
 
@@ -139,7 +139,9 @@ class Sink(ABC):
     def maintain(self, spark: SparkSession) -> int:
         """Maintains table and changelog. Returns the number of commits."""
         if self._maintenance is None:
-            self._maintenance = of_read_table("table", self.model, self.table, lambda: self.catch_up(spark))
+            self._maintenance = maintenance_of_read_table(
+                "table", self.model, self.table, lambda: self.catch_up(spark)
+            )
         commits = self._maintenance.after_commit(spark)
         return commits + (self.changes.maintain(spark, self.rows) if self.changes is not None else 0)
 

@@ -25,7 +25,7 @@ from ..common.table_rows import one_file
 from ..evolution.migration import Migration, widened
 from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
-from ..iceberg.maintenance import Maintenance, of_read_table
+from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
 from ..iceberg.ownership import foreign_error, owned_table
 from ..iceberg.table import IcebergTable
 from ..progress.position import FOLLOWS, PREFIX, Position, read_position
@@ -159,7 +159,7 @@ class Changes:
             return 0
         if self._maintenance is None or self._old is None:
             self._old = OldChanges(self._model, table)
-            self._maintenance = of_read_table(
+            self._maintenance = maintenance_of_read_table(
                 "changelog", self._model, table, lambda: commit.check(self._model, table)
             )
         old = self._old

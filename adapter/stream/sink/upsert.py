@@ -103,7 +103,7 @@ class UpsertSink(Sink):
         if self._upsert.key is None or self.table.changed_by_others() is None:
             return
         by = ", ".join(map(quoted, self._keys))
-        rows = self._at_known_snapshot(self.columns_of_table(spark))
+        rows = self._rows_at_known_snapshot(self.columns_of_table(spark))
         group = f"group by {by} " if by else ""
         twice = sql(spark, f"select {by or '1'} from {rows} {group}having count(*) > 1 limit 1")
         if not twice.isEmpty():
@@ -113,7 +113,7 @@ class UpsertSink(Sink):
                 "it; the next run continues."
             )
 
-    def own_rows(self, summary: Mapping[str, str]) -> int:
+    def uncounted_rows(self, summary: Mapping[str, str]) -> int:
         """Returns 0: a merge also rewrites unchanged rows, so the position itself counts the changed ones."""
         return 0
 
@@ -124,7 +124,9 @@ class UpsertSink(Sink):
             # The query may read the table: from the same snapshot that its result is compared with.
             columns = self._columns or self.columns_of_table(spark)
             listed = self._columns_in_change_order(spark, columns)
-            register_view(spark.sql(f"select {listed} from {self._at_known_snapshot(columns)}"), TABLE_BEFORE)
+            register_view(
+                spark.sql(f"select {listed} from {self._rows_at_known_snapshot(columns)}"), TABLE_BEFORE
+            )
         columns = self.columns(spark, query)
         if self._upsert.key is None:
             return self._replace(spark, query, columns, position, few, cache)
@@ -132,7 +134,7 @@ class UpsertSink(Sink):
         replaceable = self._replaceable(spark, cache)
         if replaceable is None:
             return 0
-        old = f"select * from {self._at_known_snapshot(columns, with_places=True)} where {replaceable}"
+        old = f"select * from {self._rows_at_known_snapshot(columns, with_places=True)} where {replaceable}"
         if not self._upsert.is_whole:
             old = self._affected_rows("left semi join", f"({old})")
         new = self.checked(spark, query)
@@ -190,10 +192,12 @@ class UpsertSink(Sink):
         rows or Spark doesn't report the count. The commit is abandoned then, and also if no row changes."""
         spark, observed = compared.sparkSession, Observed(compared, *_counts(twice))
         register_view(observed.rows, _COMPARED)
-        come = _from_change("new", columns.names)
+        come = _columns_of_change("new", columns.names)
         rows = f"select {come} from {_COMPARED} where {CHANGE_TYPE} is distinct from '{DELETE}'"
         if not self._upsert.is_whole:
-            rows += f"\nunion all\n{self._affected_rows('left anti join', self._at_known_snapshot(columns))}"
+            rows += (
+                f"\nunion all\n{self._affected_rows('left anti join', self._rows_at_known_snapshot(columns))}"
+            )
         changed: int | None = None
 
         def notes() -> Mapping[str, str] | None:
@@ -229,7 +233,7 @@ class UpsertSink(Sink):
         cache.persist(rows)
         register_view(scan_cached(rows), _NEW)
         listed = ", ".join(map(quoted, columns.names))
-        counted = [(_NEW, "1"), (self._at_known_snapshot(columns), "-1")]
+        counted = [(_NEW, "1"), (self._rows_at_known_snapshot(columns), "-1")]
         total = F.expr("sum(abs(__stream_times))").alias("rows")
         differences = sql(spark, summed_changes(listed, counted, "<> 0")).observe(_CHANGED, total)
         cache.persist(differences)
@@ -248,7 +252,7 @@ class UpsertSink(Sink):
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:
             total = spark.table(DECIDED).count()
-            counted = [(self._at_known_snapshot(columns), "1"), (DECIDED, f"if({ADDS}, 1, -1)")]
+            counted = [(self._rows_at_known_snapshot(columns), "1"), (DECIDED, f"if({ADDS}, 1, -1)")]
             rows = summed_changes(listed, counted, "> 0")
             each = f"select {listed} from ({rows}) lateral view explode(sequence(1L, __stream_times)) as __stream_time"
             self._overwrite(spark.sql(each), _with_row_count(position, total))
@@ -257,7 +261,8 @@ class UpsertSink(Sink):
         with BatchCache() as cache:
             old, new = (f"select {listed} from {DECIDED} where {which}" for which in (f"not {ADDS}", ADDS))
             if self._deletes_by_position:
-                decided = f"{self._at_known_snapshot(columns, with_places=True)} as old left semi join {DECIDED} as decided"
+                known = self._rows_at_known_snapshot(columns, with_places=True)
+                decided = f"{known} as old left semi join {DECIDED} as decided"
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
             found = self._changed(spark, self._compared(old, new, columns), "false", cache)
             total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
@@ -276,7 +281,7 @@ class UpsertSink(Sink):
         names = [name.lower() for name in spark.table(self._upsert.change).columns]
         return ", ".join(has[name] for name in names if name in has)
 
-    def _at_known_snapshot(self, columns: Columns, with_places: bool = False) -> str:
+    def _rows_at_known_snapshot(self, columns: Columns, with_places: bool = False) -> str:
         """Returns SQL for the table before the micro-batch, by its snapshot. Spark would recompute rows cached from the
         table's name after the commit, and never release them.
 
@@ -302,7 +307,7 @@ class UpsertSink(Sink):
             return None
         listed = ", ".join(map(quoted, self._keys))
         return (
-            f"select {listed} from (select * from {self._at_known_snapshot(columns)} where {replaceable}) as old\n"
+            f"select {listed} from (select * from {self._rows_at_known_snapshot(columns)} where {replaceable}) as old\n"
             f"left anti join {_FIRED} as fired on {self._upsert.condition} group by {listed}"
         )
 
@@ -392,7 +397,7 @@ class UpsertSink(Sink):
         self, found: _TableChanges, replaceable: str, names: list[str], position: Position, few: bool
     ) -> None:
         spark = found.changed.sparkSession
-        rows = f"select {_from_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
+        rows = f"select {_columns_of_change('new', names)} from {_CHANGED} where {CHANGE_TYPE} <> '{DELETE}'"
         if found.counts.keys() == {INSERT}:
             self._append(sql(spark, one_file(rows) if few else rows), position)
         # MERGE would mistake a column with a reserved name for Iceberg's metadata column.
@@ -448,7 +453,7 @@ class UpsertSink(Sink):
                             "changed, by somebody else while a micro-batch was written. Nothing was lost; the next run "
                             "continues."
                         ) from moved
-                now = self._at_known_snapshot(columns, with_places=True)
+                now = self._rows_at_known_snapshot(columns, with_places=True)
                 joined = f"{where.format(f'{now} as old')} left semi join {_CHANGED} as changed"
                 found_again = sql(spark, f"{joined}\non {self._is_old_row}")
                 cache.persist(found_again)
@@ -505,10 +510,10 @@ def _with_row_count(position: Position, rows: int) -> Position:
     return replace(position, rows_out=position.rows_out + rows)
 
 
-def _from_change(which: str, names: Sequence[str]) -> str:
+def _columns_of_change(which: str, names: Sequence[str]) -> str:
     """Returns the select list of the table's columns from a change's ``old`` or ``new`` row.
 
-    >>> _from_change("old", ["k", "n"])
+    >>> _columns_of_change("old", ["k", "n"])
     '`old k` as `k`, `old n` as `n`'
     """
     return ", ".join(f"{quoted(f'{which} {name}')} as {quoted(name)}" for name in names)
@@ -516,7 +521,7 @@ def _from_change(which: str, names: Sequence[str]) -> str:
 
 def _with_retractions(names: list[str]) -> str:
     """Returns SQL for the changes as changelog rows; an update has one row before it and one after it."""
-    old, new = (_from_change(which, names) for which in ("old", "new"))
+    old, new = (_columns_of_change(which, names) for which in ("old", "new"))
     return (
         f"select {old}, case {CHANGE_TYPE} when '{DELETE}' then '{DELETE}' else '{BEFORE}' end as {CHANGE_TYPE}\n"
         f"from {_CHANGED} where {CHANGE_TYPE} <> '{INSERT}'\n"

@@ -10,7 +10,7 @@ from ..common.model import StreamModel
 from ..iceberg.table import IcebergTable, find, load
 from ..storage.checkpoint import read_checkpoint
 from .initial_offset import bootstrapped_from, note_bootstrap
-from .readers import as_stream, read_streams
+from .readers import read_streams, rows_with_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def check_bootstrap(
         raise StreamError(
             f"Model {model.name}: the table {model.bootstrap} to bootstrap it from doesn't exist, or has no rows."
         )
-    as_stream(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
+    rows_with_schema(read_streams(spark, model, inputs).schema, spark.table(table.name), model, table.name)
     return table
 
 

@@ -45,10 +45,10 @@ def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamIn
         StreamError: a source doesn't exist or can't be read as a stream, or an event time isn't a timestamp.
     """
     sources = {source.relation: source for source in model.sources}
-    return as_one([(each.view, _read(spark, model, sources, each)) for each in inputs])
+    return union_of_streams([(each.view, _read(spark, model, sources, each)) for each in inputs])
 
 
-def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
+def union_of_streams(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
     """Unions streams, given with the names of their views, into one DataFrame."""
     from pyspark.sql import functions as F
 
@@ -61,7 +61,7 @@ def as_one(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
     return united
 
 
-def as_a_whole(
+def with_rows_of_tables(
     batch: DataFrame, model: StreamModel, inputs: tuple[StreamInput, ...], tables: Mapping[str, SnapshotRead]
 ) -> DataFrame:
     """Replaces the rows of some streams in a micro-batch by those of their tables at a snapshot."""
@@ -77,7 +77,7 @@ def as_a_whole(
     if len(inputs) == 1:
         if not read:
             return batch
-        rows = as_stream(batch.schema, read[inputs[0].view], model, tables[inputs[0].relation].table)
+        rows = rows_with_schema(batch.schema, read[inputs[0].view], model, tables[inputs[0].relation].table)
         return rows.unionByName(batch) if tables[inputs[0].relation].beside else rows
     for view, rows in read.items():
         struct = F.struct(*map(quoted, rows.columns)).alias(view)
@@ -86,7 +86,7 @@ def as_a_whole(
     return batch
 
 
-def as_stream(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
+def rows_with_schema(schema: StructType, rows: DataFrame, model: StreamModel, name: str) -> DataFrame:
     """Returns rows of the table `name` with the columns of a stream. Raises if it lacks one, or has one that doesn't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     columns = []
@@ -125,10 +125,12 @@ def _read(
     found, records = read(spark, model, source)
     if stream.event_time is not None and stream.needs_time:
         _check_event_time(model, stream, columns_of(found, records))
-    return as_rows(stream, found, records, counted=True)
+    return rows_of_stream(stream, found, records, counted=True)
 
 
-def as_rows(stream: StreamInput, found: DataFrame, records: Records | None, counted: bool) -> DataFrame:
+def rows_of_stream(
+    stream: StreamInput, found: DataFrame, records: Records | None, counted: bool
+) -> DataFrame:
     """Returns the rows of a stream. `counted`: whether to keep the columns with unreadable values, as in `rows_of`."""
     if records is None:
         return select_read_columns(stream, found)

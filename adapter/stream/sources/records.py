@@ -57,7 +57,7 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
         counted: whether rows keep a column with their unreadable values, to be counted.
     """
     hidden = DROPPED if records.on_error == DROP else UNREADABLE
-    records = records.of_columns(wanted)
+    records = records.with_columns(wanted)
     for selected in records.select_lists():
         found = found.selectExpr(*selected)
     rows = found.selectExpr("*", f"{records.unreadable_values(wanted)} as {hidden}")

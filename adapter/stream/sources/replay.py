@@ -23,7 +23,7 @@ from ..storage.checkpoint import files_until, last_snapshot, read_offsets, topic
 from ..storage.source_order import in_first_order
 from .as_of import fully_read, source_table
 from .initial_offset import bootstrapped_from
-from .readers import as_one, as_rows, rows_of_messages, schema_of_files
+from .readers import rows_of_messages, rows_of_stream, schema_of_files, union_of_streams
 from .records import read_files, records_of
 from .upstream import FROM_TIMESTAMP
 
@@ -95,7 +95,9 @@ class History:
     def rows(self, spark: SparkSession) -> DataFrame:
         """Returns the rows, as a micro-batch of the model's stream."""
         read = ((each.stream, _rows(spark, self.model, each)) for each in self.sources)
-        return as_one([(stream.view, as_rows(stream, *rows, counted=False)) for stream, rows in read])
+        return union_of_streams(
+            [(stream.view, rows_of_stream(stream, *rows, counted=False)) for stream, rows in read]
+        )
 
 
 def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput], batch: int) -> History:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...environment.storage import Storage
 from ...query.program import StreamInput
-from ...sources.stream_source import as_written
+from ...sources.stream_source import with_declared_names
 from ...util.text import listed
 from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined_name, parts
@@ -46,7 +46,7 @@ class SchemaChanged(TransientError):
     """Result of the query up to then."""
 
     def __init__(self, model: str, source: str, columns: Sequence[str]) -> None:
-        self.found = as_written(
+        self.found = with_declared_names(
             f"Model {model}: columns of {source} changed while it ran ({', '.join(columns)})."
         )
         super().__init__(f"{self.found} Nothing of this micro-batch was ingested: run it again.")

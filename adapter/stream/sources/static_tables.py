@@ -43,7 +43,7 @@ class StaticTables:
     def __init__(self, spark: SparkSession, model: StreamModel, tables: Sequence[str]) -> None:
         self._spark, self._model = spark, model
         self._began = {table: _columns(self._spark, self._model, table) for table in tables}
-        self._files = {table: source for table in tables if (source := _of_files(table)) is not None}
+        self._files = {table: source for table in tables if (source := _source_of_files(table)) is not None}
         """Table → the declared source that it is, for tables whose columns Spark infers from files."""
         self._in_files: Mapping[str, Columns] = {}
         self._checks = Periodic()
@@ -117,7 +117,7 @@ def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
     return field_types(schema)
 
 
-def _of_files(table: str) -> DeclaredSource | None:
+def _source_of_files(table: str) -> DeclaredSource | None:
     """Returns the declared source behind a table if Spark finds its columns in files."""
     source = stream_source(table)
     return None if source is None or not source.is_files or source.schema is not None else source

@@ -170,7 +170,7 @@ def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]
     ]
 
 
-def as_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
+def signature_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
     """Returns a signature with physical column names in aggregates, distinct values and, with `keys`, in keys."""
 
     def renamed(operator: str, aggregates: AggregateState) -> AggregateState:

@@ -14,7 +14,7 @@ from ..common.model import StreamModel
 from ..common.session import working_session
 from ..progress.position import Position
 from ..progress.state_metrics import Size
-from .column_mapping import as_in_table
+from .column_mapping import signature_in_table
 from .table import StateTable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def inspect(
     snapshots = session.sql(counts).collect()[0]
     parts = dict(sorted(state.sizes().items()))
     types = state.types(session)
-    what = _KNOWN | dict(_descriptions(as_in_table(signature, state.mapping, keys=True)))
+    what = _KNOWN | dict(_descriptions(signature_in_table(signature, state.mapping, keys=True)))
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
     wanted = keys or {}
     for name in wanted:

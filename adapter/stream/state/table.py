@@ -45,7 +45,7 @@ from ..progress.position import (
     growth_to_text,
     read_position,
 )
-from ..progress.state_metrics import PartFigures, Size, by_part, written_per_part
+from ..progress.state_metrics import PartFigures, Size, entries_by_part, written_per_part
 from ..storage.savepoints import STATE
 from .column_mapping import ColumnMapping, seen_by
 from .schema import Layout
@@ -462,7 +462,7 @@ class StateTable:
         return {part: growth for part, growth in self._growth.items() if part not in parts}
 
     def _add_growth(self, summary: Mapping[str, str], position: Position) -> None:
-        for part in by_part(summary):
+        for part in entries_by_part(summary):
             self._record_growth(part, added_rows(summary, part), position)
 
     def _record_growth(self, part: str, rows: int, position: Position) -> None:
@@ -558,9 +558,9 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     package = found.get("package")
     before = f"dbt-spark-streaming {package}" if package else "that version"
     raise StreamError(
-        f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming (layout {layout}, this one knows "
-        f"{VERSION}), and the package keeps another one now. Nothing was changed: with {before} it continues as before. To "
-        f"rebuild it: {model.rebuild}."
+        f"Model {model.name}: {what} was made by an earlier dbt-spark-streaming and has layout {layout}; this version "
+        f"reads layout {VERSION} only. Nothing was changed: with {before} it continues as before. To rebuild it: "
+        f"{model.rebuild}."
     )
 
 

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.microbatch import splitter
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
-from dbt.adapters.spark_streaming.stream.sources.readers import as_stream
+from dbt.adapters.spark_streaming.stream.sources.readers import rows_with_schema
 from tests.planned import plan_of
 
 from .harness import EVENTS, Stream, sorted_rows
@@ -166,6 +166,6 @@ def test_fields_of_structs_are_found_by_name(spark: Any, tmp_path: Path) -> None
     schema = spark.sql(
         "select named_struct('b', 2L, 'a', 2) as s, array(named_struct('b', 2, 'a', 2)) as l"
     ).schema
-    rows = as_stream(schema, table, model, "history")
+    rows = rows_with_schema(schema, table, model, "history")
     assert rows.schema.simpleString() == "struct<s:struct<b:bigint,a:int>,l:array<struct<b:int,a:int>>>"
     assert [tuple(row) for row in rows.select("s.a", "s.b", "l.a", "l.b").collect()] == [(1, 100, [1], [100])]

@@ -64,13 +64,13 @@ def test_steps_have_numbers_that_grow() -> None:
 
 
 def test_a_query_with_another_text_is_an_edit_from_then_on() -> None:
-    begun = Position("m", "q", 0).for_text("a")
+    begun = Position("m", "q", 0).with_text("a")
     assert begun.text == "a" and not begun.is_edited
-    assert begun.for_text("a") == begun.for_text(None) == begun
-    edited = begun.for_text("b")
+    assert begun.with_text("a") == begun.with_text(None) == begun
+    edited = begun.with_text("b")
     assert edited.text == "b" and edited.is_edited
     assert read_position(edited.next(1).properties()) == edited.next(1)
-    assert edited.for_text("b").is_edited
+    assert edited.with_text("b").is_edited
 
 
 def test_no_two_steps_have_one_number() -> None:

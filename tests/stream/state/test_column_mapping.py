@@ -21,10 +21,10 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.run.evolve import new_columns
 from dbt.adapters.spark_streaming.stream.state.column_mapping import (
     TwoTypesError,
-    as_in_table,
     physical_names,
     renamed_columns,
     seen_by,
+    signature_in_table,
 )
 from dbt.adapters.spark_streaming.stream.state.schema import KnownColumns
 
@@ -145,12 +145,12 @@ def test_signatures() -> None:
     group = GroupState(aggregates=AggregateState(distinct_sets={"k": values}))
     signature = Signature((operator, ranking), TreeState(groups={"group_1": group}))
     noted = {"window_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
-    found = as_in_table(signature, noted)
+    found = signature_in_table(signature, noted)
     assert found.aggregates["window_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
     assert found.aggregates["window_1"].keys == {"k": "k"} and found.windows[1] == ranking
     assert found.aggregates["group_1"].distinct_sets == {"k": DistinctState(columns=("k__date",))}
-    assert as_in_table(signature, noted, keys=True).aggregates["window_1"].keys == {"k__int": "k"}
-    assert as_in_table(signature, {}) == signature
+    assert signature_in_table(signature, noted, keys=True).aggregates["window_1"].keys == {"k__int": "k"}
+    assert signature_in_table(signature, {}) == signature
 
 
 def test_a_part_that_comes_has_no_column_yet() -> None:

@@ -133,7 +133,7 @@ def asked_as_written(ask: QueryRunner | None, taken: Collection[str]) -> QueryRu
 
 
 @contextmanager
-def as_written() -> Iterator[None]:
+def unmark_errors() -> Iterator[None]:
     """Removes marks from messages of errors raised in the context."""
     try:
         yield

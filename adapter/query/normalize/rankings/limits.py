@@ -41,10 +41,10 @@ def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> e
     tree = replace_each(
         tree, exp.SetOperation, lambda each: _select_above_union(each) if cuts(each) else None
     )
-    return replace_each(tree, exp.Select, lambda each: _as_rank(each) if cuts(each) else None)
+    return replace_each(tree, exp.Select, lambda each: _limit_as_rank(each) if cuts(each) else None)
 
 
-def _as_rank(select: exp.Select) -> exp.Select | None:
+def _limit_as_rank(select: exp.Select) -> exp.Select | None:
     """Returns a SELECT with a rank instead of its LIMIT. Removes a LIMIT without effect, and returns None."""
     if select.find_ancestor(exp.Lateral) is not None:
         return None  # reported as it was written
@@ -157,11 +157,11 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
     for clause in (*orders.CUTS, "order"):
         select.set(clause, None)
     if select.args.get("distinct"):
-        select, order = _over_distinct(select, order)
+        select, order = _select_over_distinct(select, order)
     elif any(item.find(exp.Window) for item in select.expressions):
         # OVER isn't allowed in another window's ORDER BY.
         select, order = orders.put_above(select, order, "windowed")
-    ordered = orders.in_columns(order, select)
+    ordered = orders.order_by_columns(order, select)
     names = [output_name(item) for item in select.expressions]
     rank = exp.Window(
         this=exp.RowNumber(), partition_by=[*within] or None, order=exp.Order(expressions=ordered)
@@ -192,7 +192,7 @@ def _select_above_union(united: exp.SetOperation) -> exp.Select:
     return made.from_(below.subquery("united", copy=False), copy=False)
 
 
-def _over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
+def _select_over_distinct(select: exp.Select, order: exp.Expr) -> tuple[exp.Select, exp.Expr]:
     """Returns a SELECT over the one with DISTINCT, so that rows are ranked after deduplication, and the order over
     its columns."""
     by_text = {

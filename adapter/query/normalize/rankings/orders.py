@@ -42,7 +42,7 @@ def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
     return exp.Order(expressions=made)
 
 
-def in_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
+def order_by_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
     """Returns the expressions of an ORDER BY (from `expand_order`) with aliases replaced by their items."""
     by_name = items_by_name(select)
     found = []

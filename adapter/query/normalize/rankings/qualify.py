@@ -22,16 +22,16 @@ _COMPUTED = (exp.Window, exp.AggFunc, *AROUND)
 
 def without_qualify(tree: exp.Query) -> exp.Query:
     """Rewrites QUALIFY as WHERE over a subquery, and moves LIMIT above it. Changes the tree."""
-    return replace_each(replace_each(tree, exp.Select, _with_limit_above), exp.Select, _over_subquery)
+    return replace_each(replace_each(tree, exp.Select, _with_limit_above), exp.Select, _filter_over_subquery)
 
 
-def _over_subquery(select: exp.Select) -> exp.Query | None:
+def _filter_over_subquery(select: exp.Select) -> exp.Query | None:
     """Returns a SELECT with QUALIFY as a filter over a subquery, in which what the filter reads and the SELECT doesn't list
     are hidden columns. None without QUALIFY.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select c.k, a + b as v from t as c qualify rank() over (order by v * 2, c.v) < 3 and c.v > w")
-    >>> print(sql(_over_subquery(tree)))
+    >>> print(sql(_filter_over_subquery(tree)))
     SELECT k, v FROM (SELECT c.k, a + b AS v, RANK() OVER (ORDER BY (a + b) * 2, c.v) AS _w, c.v AS _w_2, w FROM t AS c) \
 AS _t WHERE _w < 3 AND _w_2 > w
     """

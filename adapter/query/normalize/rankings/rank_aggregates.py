@@ -99,14 +99,14 @@ def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
 
 def _ranks_read_by(call: exp.Expr) -> dict[tuple[str, str], int]:
     """Greatest rank that one aggregate reads, by rank column."""
-    found = _by_argument(call)
+    found = _ranks_by_argument(call)
     if isinstance(call.parent, exp.Filter):
         for column, last in _last_ranks(call.parent.expression.this).items():
             found[column] = min(last, found.get(column, last))
     return found
 
 
-def _by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
+def _ranks_by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
     if isinstance(call, exp.CountIf):
         return _last_ranks(call.this)
     if not isinstance(call, _PASS_OVER_NULL) or not isinstance(call.this, exp.Expr):

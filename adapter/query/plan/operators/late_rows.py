@@ -35,7 +35,7 @@ class LateRows(Operator):
         return f"{self.name}_rows"
 
     @property
-    def compared_inputs(self) -> tuple[Operator, ...]:
+    def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns its input."""
         return self.inputs
 

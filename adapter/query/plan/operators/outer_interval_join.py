@@ -37,17 +37,17 @@ class OuterIntervalJoin(QueryOperator):
     @cached_property
     def pairs(self) -> str | None:
         """SQL of the inner join; None for a semi or anti join."""
-        return None if self._is_anti else sql(conditions.as_inner(self.query))
+        return None if self._is_anti else sql(conditions.as_inner_join(self.query))
 
     @cached_property
     def unmatched(self) -> tuple[str | None, ...]:
         """Per input, SQL over both inputs for its rows without a match; None if they aren't part of the result."""
-        return self._for_preserved_sides("ANTI")
+        return self._queries_of_preserved_sides("ANTI")
 
     @cached_property
     def matched(self) -> tuple[str | None, ...]:
         """Per input, SQL over both inputs for its rows with a match; None as in `unmatched`."""
-        return self._for_preserved_sides("SEMI")
+        return self._queries_of_preserved_sides("SEMI")
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
@@ -67,7 +67,7 @@ class OuterIntervalJoin(QueryOperator):
     def _is_anti(self) -> bool:
         return any(map(is_semi_or_anti, self.query.args["joins"]))
 
-    def _for_preserved_sides(self, kind: str) -> tuple[str | None, ...]:
+    def _queries_of_preserved_sides(self, kind: str) -> tuple[str | None, ...]:
         """Returns per preserved input the query for its rows with (SEMI) or without (ANTI) a match; None for others. In a
         semi or anti join all are None, as its own text selects its rows."""
         preserved = () if self._is_anti else preserved_sides(self.query)

@@ -64,7 +64,7 @@ class OverAggregate(QueryOperator):
         return Relation(together=passed.carry(together), keys=passed.carry_keys(rows.keys))
 
     @property
-    def compared_inputs(self) -> tuple[Operator, ...]:
+    def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns its input if rows wait for the watermark."""
         return self.inputs if self.waits else ()
 

@@ -136,7 +136,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         for each in stored:
             wiring.store(each.state(stored), each)
         before, after, first = (
-            with_inputs(self.sql, [self._as_read(each, rows(each)) for each in stored])
+            with_inputs(self.sql, [self._rows_as_read(each, rows(each)) for each in stored])
             for rows in (BufferedRows.rows_before, BufferedRows.rows_after, BufferedRows.change)
         )
         both = (
@@ -241,7 +241,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
         listed, added_keys = ", ".join(partitions.names), rows.keys_of_step()
-        computed = with_inputs(self.sql, [self._as_read(rows, rows.current_rows(touched))])
+        computed = with_inputs(self.sql, [self._rows_as_read(rows, rows.current_rows(touched))])
         if not partitions.names:
             # An aggregate over no rows has one row.
             listed, added_keys = (
@@ -259,7 +259,7 @@ class Recompute(QueryOperator, ExpiringOperator):
             tuple(partitions.names),
         )
 
-    def _as_read(self, kept: BufferedRows, rows: str) -> str:
+    def _rows_as_read(self, kept: BufferedRows, rows: str) -> str:
         """Returns rows of an input as the query reads them."""
         changes = kept.operator.relation.changes
         return repeated_rows(added_up(rows, changes), changes, apart=self.asks_for_rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
 from ..explanation import ALL_BOUNDED, BOUNDED, FEW_ROWS, Context, Explanation
-from ..lineage import Lineage, by_position
+from ..lineage import Lineage, lineage_by_position
 from ..operator import ExpiringOperator, Wiring, keeps_rows
 from ..relation import WEIGHT, Relation
 from ..state import generations
@@ -58,7 +58,7 @@ class SetOperation(ExpiringOperator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of both sides' rows; columns are identified by position."""
-        return by_position("set", self.times, *(each.means for each in below), like=below[0])
+        return lineage_by_position("set", self.times, *(each.means for each in below), like=below[0])
 
     def generate(self, wiring: Wiring) -> None:
         """Counts each row per side, and emits the changes of its multiplicity in the result."""

@@ -51,7 +51,7 @@ class TemporalFilter(Operator):
         )
 
     @property
-    def compared_inputs(self) -> tuple[Operator, ...]:
+    def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns its input."""
         return self.inputs
 

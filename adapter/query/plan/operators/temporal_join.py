@@ -73,19 +73,19 @@ class TemporalJoin(QueryOperator):
         return self.time in self.inputs[0].relation.together
 
     @property
-    def of_changes(self) -> bool:
+    def reads_changelog(self) -> bool:
         """Whether the versions are rows of a changelog, with its metadata: a delete ends the last version of its key."""
         versions = self.inputs[1]
         return isinstance(versions, Source) and versions.changelog
 
     @property
-    def compared_inputs(self) -> tuple[Operator, ...]:
+    def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns its inputs, apart from rows that arrive in order."""
         return self.inputs[1:] if self.in_order else self.inputs
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text and of its key."""
-        changes = ["changes"] if self.of_changes else []
+        changes = ["changes"] if self.reads_changelog else []
         return text_lineage(
             "TemporalJoin", self.tree, below, list(self.version_key), self.version_time, *changes
         )
@@ -93,7 +93,7 @@ class TemporalJoin(QueryOperator):
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark has passed their time, and versions while they are valid."""
         join = _RowsAndVersions(self, wiring.names)
-        wiring.rows += join.compared_rows()
+        wiring.rows += join.rows_compared_with_watermark()
         wiring.steps += join.steps()
         wiring.store(join.state_of_rows(), self)
         wiring.store(join.state_of_versions(), self)
@@ -118,7 +118,7 @@ class _RowsAndVersions:
         self.due, self.touched = f"{self.name}_due", f"{self.name}_touched"
         self.keys = [f"__key_{number}" for number in range(len(operator.keys))]
 
-    def compared_rows(self) -> list[Rows]:
+    def rows_compared_with_watermark(self) -> list[Rows]:
         """Returns the inputs. Late rows are dropped and counted, late versions are counted."""
         rows, versions = self.operator.inputs
         time, begins = (f"own.{quote(name)}" for name in (self.operator.time, self.operator.version_time))
@@ -171,7 +171,7 @@ class _RowsAndVersions:
         versions = self._with_end(self._stored_rows(self.versions_part, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
         valid = f"({VALID_UNTIL} is null or not {has_passed(ends)})"
-        if self.operator.of_changes:
+        if self.operator.reads_changelog:
             begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
             valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {has_passed(begins)})"
         item = f"{ROW} as {self._column(self.versions_part)}"
@@ -191,7 +191,7 @@ class _RowsAndVersions:
             f"select own.* from (\n{versions}\n) as own left semi join {self.touched} as touched on {on}"
         )
         valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_end(touched)}\n)"
-        if self.operator.of_changes:
+        if self.operator.reads_changelog:
             valid = f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n{valid}\n) where {CHANGE_TYPE} <> 'delete'"
         return with_inputs(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
 
@@ -200,7 +200,7 @@ class _RowsAndVersions:
         micro-batch in a changelog, and by `TemporalJoin.ordered` otherwise: only the last of them is ever valid."""
         begins = f"{ROW}.{quote(self.operator.version_time)}"
         by = ", ".join(f"{ROW}.{quote(name)}" for name in self.operator.version_key)
-        tie = f"{ROW}.{BATCH_ID}" if self.operator.of_changes else self.operator.ordered
+        tie = f"{ROW}.{BATCH_ID}" if self.operator.reads_changelog else self.operator.ordered
         within = f"over (partition by {by} order by {begins}, {tie})"
         return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
 

@@ -88,7 +88,7 @@ class TopN(TopNFields):
         else:
             ttl, time = self.expires_after(wiring.ttl), wiring.event_time(self)
             ranked = RankedRows(self, part, ttl, time, replayed=part in wiring.replayed)
-            wiring.rows += ranked.compared_rows(views_below(self))
+            wiring.rows += ranked.rows_compared_with_watermark(views_below(self))
         wiring.steps += ranked.steps()
         wiring.store(ranked.state(), self)
         if wiring.result is self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...sql.names import digest
 from ..explanation import Context, Explanation
-from ..lineage import Lineage, by_position
+from ..lineage import Lineage, lineage_by_position
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation, common_end
 
@@ -49,7 +49,7 @@ class UnionAll(Operator):
         """Returns the lineage of the inputs' rows. A column's origin combines its origins in each side, so that
         other columns can be added and removed."""
         if any(each.star for each in below) or len({len(each.columns) for each in below}) > 1:
-            return by_position("union", *(each.means for each in below), like=below[0])
+            return lineage_by_position("union", *(each.means for each in below), like=below[0])
         named = {tuple(name.lower() for name, _ in each.columns) for each in below}
         # The order of the sides doesn't matter.
         sides = sorted(below, key=lambda each: (each.rows, each.means)) if len(named) == 1 else below

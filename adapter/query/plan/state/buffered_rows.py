@@ -220,10 +220,10 @@ class BufferedRows:
         elif self._expiring_partitions is None or self.stays:
             rows = self.touched_rows()
         else:
-            rows = self._in_current_generation()
+            rows = self._rows_of_current_generation()
         return f"select {ROW}, {TIMES} from (\n{rows}\n)"
 
-    def _in_current_generation(self) -> str:
+    def _rows_of_current_generation(self) -> str:
         """Returns the stored rows of the current generations of the touched partitions."""
         assert self._expiring_partitions is not None
         on = equal_keys("own", "generations", self._expiring_partitions.names)

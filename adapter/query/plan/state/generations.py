@@ -147,7 +147,7 @@ class KeyGenerations:
         on = equal_keys("own", "generations", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
-    def in_current_generation(self, rows: str) -> str:
+    def rows_of_current_generation(self, rows: str) -> str:
         """Returns the state rows of the current generations of the batch's keys."""
         return rows if self.ttl is None else rows_of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 

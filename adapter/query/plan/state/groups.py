@@ -78,7 +78,7 @@ class GroupChanges(Groups):
         if self.stores_output:
             before = self._last_emitted()
         else:
-            known = self.generations.in_current_generation(known)
+            known = self.generations.rows_of_current_generation(known)
             before = self._finished(known, partial(self._stored_counts, touched=self.changed))
         of_touched = partial(self._counts_with_new, touched=self.changed)
         after = self._finished(self.generations.latest(both), of_touched)
@@ -172,7 +172,7 @@ class GroupChanges(Groups):
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"
-        emitted = self.generations.in_current_generation(
+        emitted = self.generations.rows_of_current_generation(
             matching_rows(self.emitted_part, self.keys, self.changed)
         )
         rows = f"select {last} from (\n{emitted}\n){by}"

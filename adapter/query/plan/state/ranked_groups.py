@@ -174,7 +174,7 @@ class RankedGroups(Ranking):
         """Columns of the groups' state that identify a member."""
         return [quote(name) for name in self.operator.of_ids]
 
-    def _of_members(self, members: str) -> str:
+    def _keys_of_members(self, members: str) -> str:
         """Returns a relation with the keys of the members' groups."""
         named = ", ".join(f"{name} as {key}" for name, key in zip(self.ids, self._group_keys, strict=True))
         return f"(select {named or 'true as anything'} from (\n{members}\n))"
@@ -185,7 +185,7 @@ class RankedGroups(Ranking):
         keys = self._group_keys
         by = ", ".join([*keys, SINCE])
         living = (
-            f"select {by} from (\n{matching_rows(self.groups.part, keys, self._of_members(members))}\n) "
+            f"select {by} from (\n{matching_rows(self.groups.part, keys, self._keys_of_members(members))}\n) "
             f"group by {by} having {is_not_reached(f'max({EXPIRES_AT})', at)}"
         )
         on = [f"own.{name} <=> living.{key}" for name, key in zip(self.ids, keys, strict=True)]
@@ -316,7 +316,7 @@ class RankedGroups(Ranking):
         ids = ", ".join(f"{ROW}.{name} as {name}" for name in self.ids)
         moved = f"select {', '.join(filter(None, [ids, ROW, _MEMBER]))} from {self.moved}"
         keys = self._group_keys
-        rows = rows_of_keys(f"(\n{groups}\n)", keys, self._of_members(moved))
+        rows = rows_of_keys(f"(\n{groups}\n)", keys, self._keys_of_members(moved))
         by = f" group by {', '.join(keys)}" if keys else ""
         began = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
         on = " and ".join(f"own.{name} <=> lives.{key}" for name, key in zip(self.ids, keys, strict=True))

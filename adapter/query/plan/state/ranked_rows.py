@@ -56,7 +56,7 @@ class RankedRows(Ranking):
         due = [DUE] if self.operator.final else []
         return [STEP, *self.generations.columns, *due, *self.keys, ROW]
 
-    def compared_rows(self, views: tuple[str, ...]) -> list[Rows]:
+    def rows_compared_with_watermark(self, views: tuple[str, ...]) -> list[Rows]:
         """Returns the input if rows need a time: rows without one are dropped and counted.
 
         Args:
@@ -147,7 +147,7 @@ class RankedRows(Ranking):
         if self.replayed:
             after = f"select {ROW}, {PLACE}, 1L as {WEIGHT} from {self.now}"
             return Step(self.name, self.output_rows(after), persist=True)
-        before = self._first(self.generations.in_current_generation(self._stored_rows()))
+        before = self._first(self.generations.rows_of_current_generation(self._stored_rows()))
         return self.changed_ranks(before)
 
     def emit(self) -> list[Step]:

@@ -48,7 +48,7 @@ class SlicedWindows(Partials, WindowSteps):
 
     def rows_text(self, raw: str, clock: bool) -> str:
         """Returns the window operator's rows from the user's query below it."""
-        return self._on_time(raw) if clock and self.first_occurrences else raw
+        return self._rows_on_time(raw) if clock and self.first_occurrences else raw
 
     def ingest(self) -> list[Step]:
         """Returns the steps before the state is written."""
@@ -96,7 +96,7 @@ class SlicedWindows(Partials, WindowSteps):
             parts.append(StatePart(self._part(members), append, fold, time_zone=zone, lasts=lasts))
         return parts
 
-    def _on_time(self, raw: str) -> str:
+    def _rows_on_time(self, raw: str) -> str:
         """Returns the rows of growing windows. A late row is put into the first slice that hasn't been emitted."""
         columns = [column for column in self._row_columns() if column != SLICE_END]
         first = f"timestamp_micros({self.trigger.first_unfired_end()})"
@@ -261,7 +261,7 @@ class SlicedWindows(Partials, WindowSteps):
         shared = ", ".join([EXPIRES_AT, WINDOW_START, *self.keys, *self._values(members)])
         columns_of_value, firsts = self._identity(members), self._first_slices(members)
         columns = [firsts] if initial else [firsts, [self._known_column(first) for first in firsts]]
-        new = self._by_value(members, self._new_view(members), columns_of_value, *columns)
+        new = self._rows_by_value(members, self._new_view(members), columns_of_value, *columns)
         branches = []
         for number, first in enumerate(firsts[: len(members.filters)]):
             known = self._known_column(first)

@@ -142,7 +142,7 @@ def test_aggregates_in_qualify_are_computed_below(text: str, hidden: str) -> Non
 
 def test_order_by_reads_no_item_in_an_aggregate() -> None:
     tree = parse("select u, sum(v) as v from t group by u order by sum(v) + 1, v limit 3")
-    made = [sql(each) for each in orders.in_columns(tree.args["order"], tree)]
+    made = [sql(each) for each in orders.order_by_columns(tree.args["order"], tree)]
     assert made == ["SUM(v) + 1", "SUM(v)"]
 
 
