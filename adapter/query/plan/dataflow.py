@@ -65,6 +65,12 @@ class Dataflow:
         return {each.groups if counts[each.groups] == 1 else each.name: each for each in found}
 
     @property
+    def names(self) -> frozenset[str]:
+        """Returns the names of the operators, and of the groups of each GROUP BY."""
+        groups = [each.groups for each in self.operators if isinstance(each, GroupAggregate)]
+        return frozenset([*(each.name for each in self.operators), *groups])
+
+    @property
     def window_operators(self) -> tuple[WindowOperator, ...]:
         """Returns the windows."""
         return tuple(each for each in self.operators if isinstance(each, WindowOperator))

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from ..frontend import hints
 from ..frontend.streams import Streams
-from ..normalize import event_clock
 from ..normalize.names import ctes
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
@@ -20,7 +19,7 @@ from ..sql.names import digest
 from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
 from .from_items import reads_stream, table_of
-from .leaving_queries import LeavingQueries
+from .within_windows import WithinWindows
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,13 @@ class Planner(ABC):
         tree: exp.Query,
         domains: Collection[str],
         streams: Streams,
-        leaving: LeavingQueries,
+        within: WithinWindows,
         settings: PlannerSettings,
     ) -> None:
         self.tree = limits.write_as_ranks(tree, reads_stream)
         streams.check_declarations()
-        self.streams, self.leaving = streams.copy(), leaving
-        if next(hints.windows_under(self.tree), None) is not None:
-            event_clock.replace_clocks(self.tree)
-        self.rewrites, self.settings = leaving.rewrites, settings
+        self.streams, self._within = streams.copy(), within
+        self.rewrites, self.settings = within.rewrites, settings
         self.ttl, self.emission = settings.ttl, settings.emission
         self.under_windows = 0
         """Number of windows above the visited node that read its rows."""
@@ -63,10 +60,20 @@ class Planner(ABC):
         self.ranks: dict[str, None] = {}
         self.dropped: dict[str, tuple[untimed_rows.DroppedRows, ...]] = {}
         """Places where each operator drops rows without an event time, by its name."""
-        self.windows_planned: dict[str, str] = {}
-        """Window operators of the tree, as in `WindowPlanner.names`."""
+        self._feeding = WithinWindows(self.tree, self.streams, self.rewrites, at_once=True)
+        """Queries within windows that feed other windows as their rows arrive."""
         self.read_again = ctes.random_and_read_again(self.tree)
         """Identities of the non-deterministic CTEs that the tree reads more than once."""
+
+    @property
+    def feeds_windows(self) -> bool:
+        """Whether windows above the visited node take its rows as they arrive, and not when the windows below close."""
+        return self.emission.changes and self.under_windows > 0
+
+    @property
+    def within(self) -> WithinWindows:
+        """Returns the queries that stay within windows."""
+        return self._feeding if self.feeds_windows else self._within
 
     @abstractmethod
     def source(self, table: exp.Table) -> Operator:
@@ -93,8 +100,7 @@ class Planner(ABC):
         # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
         # rows.
         ended = ranks.bounds_in_outer_select(node) if isinstance(node, exp.Select) else {}
-        as_it_comes = self.emission.changes and self.under_windows > 0
-        visited = (shape(node), *sorted(ended.items()), as_it_comes)
+        visited = (shape(node), *sorted(ended.items()), self.feeds_windows)
         if visited not in self.visited:
             self.visited[visited] = self.query(node)
         return self.visited[visited]

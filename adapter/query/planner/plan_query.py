@@ -31,6 +31,7 @@ from ..plan import untimed_rows
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
+from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_close import WindowClose
 from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
@@ -45,10 +46,9 @@ from ..windows.emission import FINAL, PASSED_ON, Emission
 from ..windows.sparks_windows import is_window, macro_for
 from . import lookups
 from .context import PlannerSettings
-from .leaving_queries import LeavingQueries
 from .planner import dataflow
 from .upsert_keys import why_rows_not_found
-from .window_planner import WindowPlanner
+from .within_windows import WithinWindows
 
 _UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLSTATE: \w+", re.DOTALL)
 
@@ -268,11 +268,14 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         return left
     if not batch:
         _refuse_random_rankings(read.tree)
-    planner = WindowPlanner(read.tree, read.streams.copy(declared=False), read.leaving, {}, batch=batch)
-    root = planner.plan()
+    # Only windows say which columns are event times, whatever the project declares.
+    streams = read.streams.copy(declared=False)
+    root = read.within.plan(read.tree, streams)
     if isinstance(root, QueryError):
         return root
-    if (left := planner.rewrites.why_without_effect()) is not None:
+    root = replace(root, query=read.rewrites.output(root.query))
+    flow = Dataflow(root, None, tuple(in_order(root)))
+    if (left := read.rewrites.why_without_effect(flow.names)) is not None:
         return left
     if root.specs:
         read.check_stars()
@@ -283,8 +286,8 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         steps = [each.window_steps(emission) for each in root.windows]
         if (left := why_rows_not_found(root, steps, emission)) is not None:
             return left
-    read.leaving.rewrites.adopt(planner.rewrites)
-    return read.plan(planner.streams_read, Dataflow(root, None, tuple(in_order(root))), root.ranks)
+    keeps_whole_rows = not root.specs or any(isinstance(each, WindowBuffer) for each in root.windows)
+    return read.plan(streams.read(keeps_whole_rows), flow, root.ranks)
 
 
 def _refuse_random_rankings(tree: exp.Query) -> None:
@@ -311,8 +314,10 @@ class ReadText:
     hint: MiniBatch | None
     lookup_tables: tuple[LookupTable, ...]
     streams: Streams
-    leaving: LeavingQueries
-    """Its queries that leave their windows, and the rewrites that it requests."""
+    rewrites: Rewrites
+    """The rewrites that it requests."""
+    within: WithinWindows
+    """Its queries that stay within windows."""
 
     @property
     def tree(self) -> exp.Query:
@@ -340,7 +345,7 @@ class ReadText:
             dataflow=flow,
             static=tuple(relation for relation in self.streams.static if relation not in views),
             ranks=ranks,
-            rewrites=tuple(self.leaving.rewrites.done),
+            rewrites=self.rewrites.done(flow.names),
             lookups=self.lookup_tables,
             mini_batch=self.hint,
             unknown_functions=self.query.unknown_functions,
@@ -405,14 +410,18 @@ def read_text(
     )
     if watermark:
         event_clock.mark_watermarks(query.tree, known)
+    streams = Streams(query.tree, known)
+    if next(hints.windows_under(query.tree), None) is not None:
+        event_clock.replace_clocks(query.tree)
     return ReadText(
         query=query,
         # Computed only if it is stored.
         clauses=cache(lambda: written_clauses(as_parsed)),
         hint=hint,
         lookup_tables=lookup_tables,
-        streams=Streams(query.tree, known),
-        leaving=LeavingQueries(rewrites),
+        streams=streams,
+        rewrites=rewrites,
+        within=WithinWindows(query.tree, streams, rewrites, batch=not watermark),
     )
 
 
@@ -427,10 +436,10 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
         tree=read.tree,
         streams=read.streams,
         domains=domains,
-        leaving=read.leaving,
+        within=read.within,
         settings=settings,
     )
-    if (problem := read.leaving.rewrites.why_without_effect(in_operators=True)) is not None:
+    if (problem := read.rewrites.why_without_effect(flow.names, in_operators=True)) is not None:
         raise problem
     if not flow.is_stateless:
         read.check_names()

@@ -24,11 +24,11 @@ from ..plan.upserts import result_operator, state_root
 from ..sql.nodes import copied
 from . import results
 from .context import Planner, PlannerSettings
-from .leaving_queries import LeavingQueries
 from .selects import plan_select
 from .set_operations import plan_set_operation
 from .sources import plan_source
 from .windows import plan_window_results, plan_window_rows
+from .within_windows import WithinWindows
 
 NO_STREAM = (
     "The query reads no stream; wrap a relation of its FROM in a windowing table function or in stream(): FROM {{ "
@@ -40,7 +40,7 @@ def dataflow(
     tree: exp.Query,
     streams: Streams,
     domains: Collection[str],
-    leaving: LeavingQueries,
+    within: WithinWindows,
     settings: PlannerSettings,
 ) -> tuple[Dataflow, Streams, tuple[str, ...], tuple[untimed_rows.DroppedRows, ...]]:
     """Returns the operators of a tree in which streams and static tables are marked. Changes the tree.
@@ -49,7 +49,7 @@ def dataflow(
         tree: a query.
         streams: its streams.
         domains: columns whose sets of values don't grow.
-        leaving: queries that are known to leave their windows, and the rewrites that the text requests.
+        within: the queries that stay within windows.
         settings: settings of the model's configs.
 
     Returns:
@@ -61,7 +61,7 @@ def dataflow(
     """
     ranked = results.ranks_or_groups(tree) is not None
 
-    planner_of = partial(TreePlanner, streams=streams, domains=domains, leaving=leaving, settings=settings)
+    planner_of = partial(TreePlanner, streams=streams, domains=domains, within=within, settings=settings)
     planner = planner_of(copied(tree) if ranked else tree)
     flow = planner.plan(marks_result=ranked)
     alone = [

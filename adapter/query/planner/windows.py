@@ -1,5 +1,4 @@
-"""Plans windows: those that a query stays within, by `WindowPlanner`, and those over joined, grouped or
-ranked rows."""
+"""Plans windows: those that a query stays within (`within_windows`), and those over joined, grouped or ranked rows."""
 
 from __future__ import annotations
 
@@ -28,7 +27,6 @@ from ..windows.windows import Window
 from .closing import with_late_rows_counted, without_open_windows
 from .context import Planner
 from .sources import plan_source
-from .window_planner import WindowPlanner
 
 _OF_MACRO = exp.Select()
 """Stands for the SELECT that a window macro prints. It isn't in the author's text, and leaves out rows without an event
@@ -36,34 +34,23 @@ time itself, so batch needs no filter for these."""
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
-    """Plans windows and everything that stays within one, by `WindowPlanner`. None if the query leaves its windows: then
-    they are planned one by one, and operators above them compute the rest."""
+    """Plans windows and everything that stays within one. None if the query leaves its windows: then they are planned one by
+    one, and operators above them compute the rest."""
     changes = planner.emission.changes
-    if _is_left(planner, node) or (changes and len(set(map(shape, hints.windows_under(node)))) > 1):
+    if _is_read_otherwise(planner, node):
         return None
-    windows = WindowPlanner(
-        node,
-        planner.streams,
-        planner.leaving,
-        planner.windows_planned,
-        keeps_rows=changes,
-        at_once=changes and planner.under_windows > 0,
-    )
-    found = windows.plan()
+    if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
+        return None
+    found = planner.within.plan(node, planner.streams, keeps_rows=changes)
     if isinstance(found, QueryError):
         return None
-    made = _plan_changing_results(planner, node, found) if changes else _plan_results(planner, node, found)
-    if made is not None:
-        planner.rewrites.adopt(windows.rewrites)
-        planner.windows_planned = windows.names
-    return made
+    return _plan_changing_results(planner, node, found) if changes else _plan_results(planner, node, found)
 
 
-def _is_left(planner: Planner, node: exp.Query) -> bool:
-    """Whether a query leaves its windows, whatever is done with their rows."""
+def _is_read_otherwise(planner: Planner, node: exp.Query) -> bool:
+    """Whether a query reads an updating stream, or a non-deterministic CTE that others read, too."""
     return (
-        planner.leaving.reason_of(node) is not None
-        or any(
+        any(
             hints.is_stream(table) and planner.streams.known(table.name).replaces
             for table in every(node, exp.Table)
         )
@@ -74,9 +61,8 @@ def _is_left(planner: Planner, node: exp.Query) -> bool:
 
 def _plan_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator:
     """Plans the results of windows that fire once; without windows, a query that works row by row."""
-    planner.ranks |= dict.fromkeys(found.ranks)
     label = ", ".join(dict.fromkeys(str(spec.window) for spec in found.specs)) or "windows"
-    made = replace(found, label=label, is_result=False, is_repeatable=conditions.is_repeatable(node))
+    made = replace(found, label=label, is_repeatable=conditions.is_repeatable(node))
     if found.specs:
         return _add_results(planner, replace(made, name=f"windows_{digest(canonical(node))}"))
     holder = hints.windows_under(node)
@@ -85,14 +71,15 @@ def _plan_results(planner: Planner, node: exp.Query, found: WindowResults) -> Op
         plan_source(planner, next(t for t in every(node, exp.Table) if t.name == name))
         for name in sorted(names)
     )
-    return planner.add(replace(made, name=f"rows_{digest(canonical(node))}", inputs=inputs))
+    return _add_results(planner, replace(made, name=f"rows_{digest(canonical(node))}", inputs=inputs))
 
 
 def _add_results(planner: Planner, results: WindowResults) -> Operator:
-    """Adds windows and the query over them."""
+    """Adds the inputs of a query over windows, and the query with the rewrites that it requests."""
     for each in results.inputs:
         planner.add(each)
-    return planner.add(results)
+    planner.ranks |= dict.fromkeys(results.ranks)
+    return planner.add(replace(results, query=planner.rewrites.output(results.query), is_result=False))
 
 
 def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator | None:
@@ -118,9 +105,8 @@ def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResul
     seen = tuple((column, name) for column, name in by if column is not None)
     if len(seen) < len(by):
         return None
-    planner.ranks |= dict.fromkeys(found.ranks)
     identity = digest(canonical(node), *(["as it comes"] if found.at_once else []))
-    results = replace(found, name=f"windows_{identity}", label=str(window), is_result=False, closed=False)
+    results = replace(found, name=f"windows_{identity}", label=str(window), closed=False)
     return planner.add(
         WindowChanges(
             name=f"changes_{identity}",

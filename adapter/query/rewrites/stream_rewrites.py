@@ -22,8 +22,7 @@ WHERE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -97,8 +96,8 @@ class Rewrites:
         """
         self.asked: dict[str, int | None] = {}
         """Rewrite → number of buckets."""
-        self.done: list[tuple[str, str]] = []
-        """Rewrite, and a description of its effect."""
+        self._done: dict[tuple[str, str], str | None] = {}
+        """Rewrite and a description of its effect → the operator that has it; None for the query over the windows."""
         self._problems: dict[str, QueryError] = {}
         self._fitting: set[str] = set()
         """Rewrites whose hint is in a SELECT that they fit."""
@@ -114,15 +113,15 @@ class Rewrites:
             hint = sql(_hint(name, _BUCKETS.get(name)))
             hints.check_places(name.upper(), hint, found.count(name), text)
 
-    def branch(self) -> Rewrites:
-        """Returns the same rewrites with outcomes of their own, for a plan that may not be made."""
-        made = copy(self)
-        made.done, made._problems = [*self.done], {**self._problems}
-        return made
+    def done(self, operators: Collection[str]) -> tuple[tuple[str, str], ...]:
+        """Returns each rewrite that has an effect, with its description.
 
-    def adopt(self, branch: Rewrites) -> None:
-        """Takes over the outcomes of a plan that is made."""
-        self.done, self._problems = branch.done, branch._problems
+        Args:
+            operators: names of the operators of the plan, and of their groups: others were planned and aren't in it.
+        """
+        return tuple(
+            each for each, operator in self._done.items() if operator is None or operator in operators
+        )
 
     def enumerated_keys(
         self, select: exp.Select, operator: str, builder: AggregateBuilder, ttl: int | None = None
@@ -138,11 +137,14 @@ class Rewrites:
             return None
         values = ", ".join(name for members in builder.distinct_sets for name in members.columns)
         if found is None:
-            self._add(ENUM_DISTINCT, f"{operator} keeps each {values} once, with a column for each FILTER")
+            self._add(
+                ENUM_DISTINCT, operator, f"{operator} keeps each {values} once, with a column for each FILTER"
+            )
         else:
             keys = ", ".join(found.keys)
             self._add(
                 ENUM_DISTINCT,
+                operator,
                 f"{operator} keeps each {values} once for all {len(found.values)} values of {keys}, with a column for each",
             )
         return found
@@ -154,6 +156,7 @@ class Rewrites:
         if builder.distinct_sets:
             self._add(
                 SPLIT_DISTINCT,
+                operator,
                 f"{operator} keeps each distinct value in its own row and counts it there, so no key's values meet in one "
                 "place; the number of buckets changes nothing in a stream",
             )
@@ -172,12 +175,14 @@ class Rewrites:
         """Returns the number of buckets for rankings; None if they aren't split."""
         return self.asked.get(SPLIT_TOPN)
 
-    def split_ranking(self, operator: str) -> None:
-        """Records that a ranking is split into buckets."""
+    def split_ranking(self, operator: str | None) -> None:
+        """Records that a ranking is split into buckets. `operator`: None for the query over the windows."""
         if self.topn_buckets is not None:
+            who = operator or "the query over the windows"
             self._add(
                 SPLIT_TOPN,
-                f"{operator} ranks the rows of {self.topn_buckets} buckets, and the first of these",
+                operator,
+                f"{who} ranks the rows of {self.topn_buckets} buckets, and the first of these",
             )
 
     def output(self, query: exp.Query) -> exp.Query:
@@ -189,17 +194,18 @@ class Rewrites:
         except QueryError as problem:
             self._problems[SPLIT_TOPN] = problem
             return query
-        self.split_ranking("the query over the windows")
+        self.split_ranking(None)
         # Its text begins with WITH, and other text is put before it.
         return exp.select("*").from_(exp.Subquery(this=made))
 
-    def why_without_effect(self, in_operators: bool = False) -> QueryError | None:
+    def why_without_effect(self, operators: Collection[str], in_operators: bool = False) -> QueryError | None:
         """Returns the error about the first requested rewrite that had no effect; None if all had one.
 
         Args:
+            operators: see `done`.
             in_operators: whether the query is planned as operators.
         """
-        done = {name for name, _ in self.done}
+        done = {name for name, _ in self.done(operators)}
         for name in self.asked:
             if name not in done:
                 problem = self._problems.get(name)
@@ -210,9 +216,8 @@ class Rewrites:
                 return QueryError(f"{name}: {problem or _FITS[name][1]}")
         return None
 
-    def _add(self, name: str, what: str) -> None:
-        if (name, what) not in self.done:
-            self.done.append((name, what))
+    def _add(self, name: str, operator: str | None, what: str) -> None:
+        self._done.setdefault((name, what), operator)
 
 
 def check_texts(tree: exp.Query, ask: QueryRunner) -> None:

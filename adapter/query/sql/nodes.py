@@ -3,7 +3,7 @@ or print text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -55,13 +55,18 @@ def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     return next(every(tree, *kinds), None) is not None
 
 
-def copied(tree: _T) -> _T:
+def copied(tree: _T, others: Mapping[int, exp.Expr] | None = None) -> _T:
     """Returns a copy of a tree, in half the time of sqlglot's. Values of its metadata are shared, and must not be changed.
+
+    Args:
+        others: id of a node below → the tree that is copied instead of it.
 
     >>> from .dialect import parse
     >>> tree = parse("select a, b + c from t")
     >>> copied(tree) == tree, copied(tree) is tree
     (True, False)
+    >>> copied(tree, {id(tree.expressions[0]): exp.column("d")}).expressions[0].name
+    'd'
     """
     copy = tree.__class__.__new__(tree.__class__)
     args: dict[str, object] = {}
@@ -70,16 +75,25 @@ def copied(tree: _T) -> _T:
     copy.comments = tree.comments and [*tree.comments]
     copy._type = tree._type
     copy._meta = tree._meta and {**tree._meta}
-    copy._hash = tree._hash
+    copy._hash = None if others else tree._hash
+
     for name, value in tree.args.items():
         if type(value) is list:
             args[name] = [
-                _placed(copied(each), copy, name, place) if isinstance(each, _NODE) else each
+                _placed(_copied_below(each, others), copy, name, place) if isinstance(each, _NODE) else each
                 for place, each in enumerate(value)
             ]
         else:
-            args[name] = _placed(copied(value), copy, name) if isinstance(value, _NODE) else value
+            args[name] = (
+                _placed(_copied_below(value, others), copy, name) if isinstance(value, _NODE) else value
+            )
     return copy
+
+
+def _copied_below(node: exp.Expr, others: Mapping[int, exp.Expr] | None) -> exp.Expr:
+    """Returns a copy of a node, or of the tree that is copied instead of it."""
+    other = others.get(id(node)) if others else None
+    return copied(node, others) if other is None else copied(other)
 
 
 def _placed(node: exp.Expr, parent: exp.Expr, name: str, place: int | None = None) -> exp.Expr:

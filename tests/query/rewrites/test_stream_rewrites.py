@@ -291,12 +291,20 @@ def test_a_hint_that_would_be_taken_for_a_comment_is_refused() -> None:
         plan_of("/*+ SPLIT_TOPN(16) */ " + grouped(), KNOWN)
 
 
-def test_outcomes_are_those_of_the_plan_that_is_made() -> None:
+def test_outcomes_are_those_of_the_operators_of_the_plan() -> None:
     text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
     rewrites = Rewrites(parse(text), text)
-    not_made, made = rewrites.branch(), rewrites.branch()
-    not_made.split_ranking("one")
-    made.split_ranking("other")
-    assert not rewrites.done
-    rewrites.adopt(made)
-    assert [what.partition(" ")[0] for _, what in rewrites.done] == ["other"]
+    for operator in ("one", "other", None):
+        rewrites.split_ranking(operator)
+    assert [what.partition(" ranks")[0] for _, what in rewrites.done({"other"})] == [
+        "other",
+        "the query over the windows",
+    ]
+    assert rewrites.why_without_effect({"other"}) is None
+
+
+def test_a_rewrite_of_an_operator_that_is_not_in_the_plan_has_no_effect() -> None:
+    text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
+    rewrites = Rewrites(parse(text), text)
+    rewrites.split_ranking("one")
+    assert rewrites.done({"other"}) == () and rewrites.why_without_effect({"other"}) is not None

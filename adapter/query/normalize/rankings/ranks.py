@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -191,12 +191,15 @@ def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
     return ranks(query) if isinstance(query, exp.Select) else {}
 
 
-def top(select: exp.Select, sources: Sequence[FromRelation]) -> Top | None:
+def top(select: exp.Select, sources: Sequence[FromRelation], last: Mapping[str, int]) -> Top | None:
     """Returns the rows that a ranking directly over a windowing TVF needs. None for all.
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
+
+    Args:
+        sources: the relations of the SELECT.
+        last: the result of `bounds_in_outer_select`.
     """
-    last = bounds_in_outer_select(select)
     if len(sources) != 1:
         return None
     others = [select.args.get(clause) for clause in ("where", "group", "distinct", "laterals", "having")]

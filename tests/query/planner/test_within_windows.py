@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.batch import unplanned_text
@@ -15,7 +16,9 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
-from dbt.adapters.spark_streaming.query.sql.dialect import sql
+from dbt.adapters.spark_streaming.query.planner.within_windows import RESULT, Within, WithinWindows
+from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
+from dbt.adapters.spark_streaming.query.sql.nodes import every
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, queries_of, windows_of
 
@@ -49,16 +52,6 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         ("sum_price", "SUM(price)"),
     ]
     assert plan.dataflow.windows is not None and plan.dataflow.windows.sql == f"SELECT * FROM {spec.name}"
-
-
-def test_equal_windows_are_kept_once() -> None:
-    each = f"(select window_start, window_end, auction, count(*) as n from {HOP} group by all)"
-    most = f"(select window_start, window_end, max(n) as m from {each} group by window_start, window_end)"
-    plan = plan_of(
-        f"select a.window_end, a.auction from {each} a join {most} m "
-        "on a.window_start = m.window_start and a.window_end = m.window_end and a.n >= m.m"
-    )
-    assert len(plan.dataflow.windowed) == 1
 
 
 def test_filters_over_one_argument_share_a_distinct_set() -> None:
@@ -174,17 +167,6 @@ def test_ties_are_broken_by_all_output_columns() -> None:
         from {TUMBLE}"""
     )
     assert "ORDER BY x DESC, STRUCT(window_end, x, y)" in plan.sql
-
-
-def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> None:
-    text = f"""with t as (select window_time as rt, count(*) as n from {TUMBLE}
-        group by window_start, window_end, window_time)
-        select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
-    plan = plan_of(text)
-    lower, upper = plan.dataflow.windowed
-    assert (lower.reads, upper.reads) == ((), (lower.name,))
-    fed = [type(item).__name__ for item in generate.program(plan).cascade]
-    assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 
 
 def test_a_window_function_alone_keeps_nothing() -> None:
@@ -396,3 +378,67 @@ def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
         unplanned_text.text_in_batch(f"with w as (select * from {changes}) select * from w")
     text = f"with w as (select * from {changes}) select k, median(v) as m from w group by window_start, window_end, k"
     assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in unplanned_text.text_in_batch(text)
+
+
+def found_in(text: str) -> tuple[WithinWindows, exp.Query]:
+    """The queries of a text that stay within windows, and its tree."""
+    read = plan_query.read_text(text, parse(text), {}, None)
+    return read.within, read.tree
+
+
+OF_ROWS = f"select x, count(*) as n from {TUMBLE} group by x"
+OF_WINDOWS = f"select window_start, window_end, x, count(*) as n from {TUMBLE} group by 1, 2, 3"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "select n, count(*) as times from {} as g group by n",
+        "select * from (select * from {} as a) as b",
+    ],
+)
+def test_a_query_around_one_that_leaves_its_windows_leaves_them_for_the_same_reason(around: str) -> None:
+    within, tree = found_in(around.format(f"({OF_ROWS})"))
+    found = within.visit(tree)
+    assert isinstance(found, QueryError) and "needs window_start and window_end" in str(found)
+
+
+def test_a_query_below_one_that_leaves_its_windows_stays() -> None:
+    within, tree = found_in(f"select n, count(*) as times from ({OF_WINDOWS}) as g group by n")
+    assert isinstance(within.visit(tree), QueryError)
+    (below,) = (each for each in every(tree, exp.Select) if each.args.get("group") and each is not tree)
+    found = within.visit(below)
+    assert isinstance(found, Within) and found.kind == RESULT
+
+
+def test_a_query_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[str] = []
+    visit = WithinWindows._visit_select
+
+    def noting(self: WithinWindows, select: exp.Select, asked: Mapping[str, int]) -> Within | QueryError:
+        visited.append(sql(select))
+        return visit(self, select, asked)
+
+    monkeypatch.setattr(WithinWindows, "_visit_select", noting)
+    plan_of(f"select n, count(*) as times from ({OF_WINDOWS}) as g join raw.d on d.x = g.x group by n")
+    assert visited and len({*visited}) == len(visited)
+
+
+def test_a_visit_changes_no_tree() -> None:
+    within, tree = found_in(f"select * from ({OF_WINDOWS}) as a order by n")
+    before = sql(tree)
+    within.visit(tree)
+    assert sql(tree) == before
+
+
+def test_which_rows_of_a_ranking_are_asked_for_is_part_of_the_query() -> None:
+    """Both rankings have the same text, and other rows are stored for them."""
+    ranked = (
+        "select *, row_number() over (partition by window_start, window_end order by x) as r "
+        f"from {window('tumble', '{0}', '10 minutes')}"
+    )
+    one, other = (f"select r, x from ({ranked.format('raw.bid')}) as a where r <= {last}" for last in (1, 5))
+    plan = plan_of(f"{one} union all {other}")
+    tops = [each.top for each in plan.dataflow.windowed if isinstance(each, WindowBufferSpec)]
+    assert [top and top.rows for top in tops] == [1, 5]
