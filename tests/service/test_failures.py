@@ -139,7 +139,7 @@ SENTENCES = (
     StorageError,
 )
 # Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
-HANDLED = "UnknownLineage ProjectError ValueError TwoTypesError RuntimeError AttributeError AssertionError"
+HANDLED = "ProjectError ValueError TwoTypesError RuntimeError AttributeError AssertionError"
 HANDLED += " Widened SharedFolder NotReady Moved FailPointError Untranslatable"
 TRANSIENT = "SchemaChanged TransientError _ChangedDuringLoad DbtDatabaseError"
 

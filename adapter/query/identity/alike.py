@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..plan.dataflow import Dataflow
-from ..plan.lineage import Lineage, UnknownLineage, opaque
+from ..plan.lineage import Lineage, opaque
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
@@ -116,8 +116,6 @@ def lineage_of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
     Args:
         known: lineages of the operators below, by name.
     """
-    try:
-        return operator.lineage([known[each.name] for each in operator.inputs])
-    except UnknownLineage:
-        # The name is a digest of the operator's text and everything below it.
-        return opaque("as written", operator.name)
+    found = operator.lineage([known[each.name] for each in operator.inputs])
+    # The name is a digest of the operator's text and everything below it.
+    return opaque("as written", operator.name) if found is None else found

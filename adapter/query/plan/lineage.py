@@ -23,10 +23,6 @@ STAR = "*"
 """Represents all columns that aren't known by name; it has a place since set operations match columns by position."""
 
 
-class UnknownLineage(Exception):
-    """Raised for a text whose meaning lineage can't determine."""
-
-
 @dataclass(frozen=True)
 class Lineage:
     """Rows and columns of an operator, or of a query in one.
@@ -53,18 +49,27 @@ class Lineage:
         columns = [(name.lower(), origin) for name, origin in self.columns]
         return digest(self.rows, columns, self.star, sorted(self.hidden))
 
-    def column(self, name: str) -> str:
-        """Returns the origin of a column."""
+    def column(self, name: str) -> str | None:
+        """Returns the origin of a column; None if it is unknown."""
         found = [origin for each, origin in self.columns if each.lower() == name.lower()]
         if len(found) == 1:
             return found[0]
         if found or not self.star or name.lower() in self.hidden:
-            raise UnknownLineage(name)
+            return None
         return digest(self.star, name.lower())
 
     def names(self, name: str) -> bool:
         """Whether a column is known by name."""
         return any(each.lower() == name.lower() for each, _ in self.columns)
+
+    def with_rows(self, kind: str, *parts: object) -> Lineage | None:
+        """Returns the lineage of these columns in rows that are made from its rows; None if a part is None.
+
+        Args:
+            parts: what determines the new rows, besides the old ones.
+        """
+        rows = digest_of_known(kind, self.rows, *parts)
+        return None if rows is None else replace(self, rows=rows)
 
     def without(self, *names: str) -> Lineage:
         """Returns the lineage without some columns."""
@@ -85,6 +90,12 @@ def opaque(*texts: object) -> Lineage:
     """Returns a lineage whose rows and columns depend on these texts as a whole."""
     rows = digest(*texts)
     return Lineage(rows, ((STAR, rows),), star=rows)
+
+
+def digest_of_known(*parts: object) -> str | None:
+    """Returns a digest; None if a part, or one in a list of parts, is None because it isn't understood."""
+    is_known = all(None not in part if isinstance(part, list | tuple) else part is not None for part in parts)
+    return digest(*parts) if is_known else None
 
 
 def lineage_by_position(*texts: object, like: Lineage) -> Lineage:

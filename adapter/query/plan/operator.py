@@ -150,12 +150,8 @@ class Operator(ABC):
         return None if never_expires(self) else ttl
 
     @abstractmethod
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its rows.
-
-        Raises:
-            UnknownLineage: its SQL isn't understood.
-        """
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
+        """Returns the lineage of its rows; None if its SQL isn't understood."""
 
     @abstractmethod
     def generate(self, wiring: Wiring) -> None:

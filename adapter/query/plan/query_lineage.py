@@ -28,7 +28,7 @@ from ..sql.dialect import canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
-from .lineage import UNKNOWN, Lineage, UnknownLineage, text_lineage
+from .lineage import UNKNOWN, Lineage, digest_of_known, text_lineage
 from .operator import input_name
 from .relation import GIVEN_BY, WEIGHT
 
@@ -39,20 +39,17 @@ _CLAUSES = {"expressions", "from_", "from", "where", "joins", "laterals"}
 """Clauses of a SELECT that lineage understands."""
 
 
-def lineage_of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
-    """Returns the lineage of a SELECT that works row by row on its input.
+def lineage_of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage | None:
+    """Returns the lineage of a SELECT that works row by row on its input; None if the query does anything else.
 
     Args:
         known: lineages of the tables in it, by name.
-
-    Raises:
-        UnknownLineage: the query does anything else.
     """
-    if not isinstance(query, exp.Select):
-        raise UnknownLineage(query)
-    if first_aggregate(query) is not None:
-        raise UnknownLineage(query)
+    if not isinstance(query, exp.Select) or first_aggregate(query) is not None:
+        return None
     read = read_input(query, known)
+    if read is None:
+        return None
     columns: list[tuple[str, str]] = []
     star, hidden, starred = "", frozenset[str](), False
     defined: dict[str, str] = {}
@@ -60,40 +57,41 @@ def lineage_of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage:
         if item.alias_or_name in _HIDDEN or item.alias_or_name.startswith(WEIGHT):
             continue
         if item.is_star:
-            if starred or not (isinstance(item, exp.Star) or isinstance(item, exp.Column)):
-                raise UnknownLineage(item)
-            passed = read.star(item)
+            passed = read.star(item) if isinstance(item, exp.Star | exp.Column) else None
+            if starred or passed is None:
+                return None
             columns += passed.columns
             star, hidden = passed.star, passed.hidden
             starred = True
             continue
         name = item.alias_or_name
-        if not name or isinstance(item, exp.Aliases):
-            raise UnknownLineage(item)
-        columns.append((name, read.expression_digest(item.unalias(), defined)))
+        origin = read.expression_digest(item.unalias(), defined)
+        if not name or isinstance(item, exp.Aliases) or origin is None:
+            return None
+        columns.append((name, origin))
         if isinstance(item, exp.Alias):
-            defined[name.lower()] = columns[-1][1]
+            defined[name.lower()] = origin
     return Lineage(read.rows, tuple(columns), star, hidden)
 
 
-def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
-    """Returns the input of a SELECT: its relations, joins and WHERE."""
-    if more := {name for name, value in select.args.items() if value} - _CLAUSES:
-        raise UnknownLineage(more)
+def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input | None:
+    """Returns the input of a SELECT: its relations, joins and WHERE; None if it isn't understood."""
+    if {name for name, value in select.args.items() if value} - _CLAUSES:
+        return None
     scope: dict[str, Lineage] = {}
     joins: list[exp.Join] = []
     for node, join in joined(select):
-        each, alias = _relation(node, known)
-        if alias.lower() in scope:
-            raise UnknownLineage(alias)
-        scope[alias.lower()] = each
+        each, alias = _relation(node, known), node.alias_or_name.lower()
+        if each is None or alias in scope:
+            return None
+        scope[alias] = each
         if join is None:
             continue
         if {name for name, value in join.args.items() if value} - {"this", "on", "side", "kind"}:
-            raise UnknownLineage(join)
+            return None
         joins.append(join)
     if not scope:
-        raise UnknownLineage(select)
+        return None
     tests = filters(select)
     is_inner = not any(join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") for join in joins)
     rows = [each.rows for each in scope.values()]
@@ -106,7 +104,7 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
     else:
         sides = {alias: f"{place} {each.rows}" for place, (alias, each) in enumerate(scope.items())}
     read = Input("", scope, sides, known.keys())
-    join_kinds: list[object] = []
+    join_kinds: list[tuple[object, ...]] = []
     if is_inner:
         tests += [test for join in joins for test in conjuncts(join.args.get("on"))]
     else:
@@ -118,32 +116,42 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input:
             )
             for join in joins
         ]
-    found = digest("join", rows, join_kinds) if joins else rows[0]
+    if any(None in kind for kind in join_kinds):
+        return None
+    read = replace(read, rows=digest("join", rows, join_kinds) if joins else rows[0])
     for lateral in select.args.get("laterals") or ():
-        read, found = _with_lateral(read, lateral, found)
+        extended = _with_lateral(read, lateral)
+        if extended is None:
+            return None
+        read = extended
     conditions = read.all_of(tests)
-    return replace(read, rows=digest("where", found, conditions) if conditions else found)
+    if conditions is None:
+        return None
+    return replace(read, rows=digest("where", read.rows, conditions)) if conditions else read
 
 
-def _with_lateral(read: Input, lateral: exp.Lateral, rows: str) -> tuple[Input, str]:
-    """Returns the input extended by a LATERAL VIEW, and the digest of its rows, which is `rows` without it."""
+def _with_lateral(read: Input, lateral: exp.Lateral) -> Input | None:
+    """Returns the input extended by a LATERAL VIEW; None if that isn't understood."""
     alias = lateral.args.get("alias")
     if not lateral.args.get("view") or alias is None or not alias.name or alias.name.lower() in read.scope:
-        raise UnknownLineage(lateral)
+        return None
     value = read.expression_digest(lateral.this, makes_several=True)
+    if value is None or not alias.columns:
+        return None
     # Two LATERAL VIEWs of one expression extend different rows.
-    generated = digest("lateral", rows, value, bool(lateral.args.get("outer")))
+    generated = digest("lateral", read.rows, value, bool(lateral.args.get("outer")))
     columns = tuple((each.name, digest(generated, place)) for place, each in enumerate(alias.columns))
-    if not columns:
-        raise UnknownLineage(lateral)
-    scope = {**read.scope, alias.name.lower(): Lineage(generated, columns)}
-    return replace(read, scope=scope, sides={**read.sides, alias.name.lower(): ""}), digest(
-        "beside", rows, generated
+    name = alias.name.lower()
+    return replace(
+        read,
+        rows=digest("beside", read.rows, generated),
+        scope={**read.scope, name: Lineage(generated, columns)},
+        sides={**read.sides, name: ""},
     )
 
 
-def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, str]:
-    """Returns the lineage and the alias of a relation in FROM."""
+def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> Lineage | None:
+    """Returns the lineage of a relation in FROM; None if it isn't understood."""
     alias = node.args.get("alias")
     clauses = {name for name, value in node.args.items() if value} - {"this", "alias"}
     is_static = isinstance(node, exp.Table | exp.Subquery) and not any(
@@ -152,26 +160,25 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> tuple[Lineage, st
     if is_static and isinstance(node, exp.Table):
         clauses -= {"db", "catalog"}
     if clauses or (alias is not None and alias.args.get("columns")):
-        raise UnknownLineage(node)
+        return None
     if is_static:
         # A static table, or a query over static tables, as it is in each micro-batch.
         text = node.copy()
         text.set("alias", None)
         if not is_repeatable(text):
-            raise UnknownLineage(node)
+            return None
         body = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
         rows = digest("table", body)
-        return Lineage(rows, star=rows), node.alias_or_name
+        return Lineage(rows, star=rows)
     if isinstance(node, exp.Subquery):
-        return lineage_of_query(node.this, known), node.alias
-    if isinstance(node, exp.Table) and node.name in known and known[node.name] is not UNKNOWN:
-        return known[node.name], node.alias_or_name
-    raise UnknownLineage(node)
+        return lineage_of_query(node.this, known)
+    found = known.get(node.name) if isinstance(node, exp.Table) else None
+    return None if found is UNKNOWN else found
 
 
 @dataclass(frozen=True)
 class Input:
-    """The relations that a SELECT reads, with their lineages."""
+    """The relations that a SELECT reads, with their lineages. A digest of what isn't understood is None."""
 
     rows: str
     scope: Mapping[str, Lineage]
@@ -181,14 +188,19 @@ class Input:
     operators: Collection[str]
     """Names of the tables that are operators' rows."""
 
-    def all_of(self, tests: Sequence[exp.Expr]) -> list[str]:
+    def all_of(self, tests: Sequence[exp.Expr]) -> list[str] | None:
         """Returns digests of conditions that are combined by AND."""
-        return sorted(map(self._condition, tests))
+        found = [*map(self._condition, tests)]
+        known = [each for each in found if each is not None]
+        return sorted(known) if len(known) == len(found) else None
 
-    def _condition(self, test: exp.Expr) -> str:
+    def _condition(self, test: exp.Expr) -> str | None:
         """Returns a digest of a condition, independent of the order of the sides of a comparison."""
         if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
-            sides = [self.expression_digest(test.this), self.expression_digest(test.expression)]
+            one, other = self.expression_digest(test.this), self.expression_digest(test.expression)
+            if one is None or other is None:
+                return None
+            sides = [one, other]
             if isinstance(test, exp.EQ | exp.NullSafeEQ):
                 sides.sort()
             if isinstance(test, exp.GT | exp.GTE):
@@ -198,7 +210,7 @@ class Input:
 
     def expression_digest(
         self, node: exp.Expr, defined: Mapping[str, str] | None = None, makes_several: bool = False
-    ) -> str:
+    ) -> str | None:
         """Returns a digest of an expression over the rows.
 
         Args:
@@ -209,25 +221,31 @@ class Input:
         if isinstance(node, exp.Column):
             return self._column(node, defined)
         if not is_repeatable(node):
-            raise UnknownLineage(node)
+            return None
         holder = exp.Paren(this=node.copy())
         for query in [each for each in every(holder, exp.Query) if each.find_ancestor(exp.Query) is None]:
-            query.replace(exp.Var(this=f"q{self._subquery_digest(query)}"))
+            subquery = self._subquery_digest(query)
+            if subquery is None:
+                return None
+            query.replace(exp.Var(this=f"q{subquery}"))
         for each in list(holder.walk()):
             if isinstance(each, exp.Query | exp.Window | exp.Lambda | exp.Star) or makes_rows(each):
                 if makes_several and each is holder.this:
                     continue
                 if not (isinstance(each, exp.Star) and isinstance(each.parent, exp.Count)):
-                    raise UnknownLineage(each)
+                    return None
             elif isinstance(each, exp.Column) and not isinstance(each.parent, exp.Column):
-                each.replace(exp.column(f"c{self._column(each, defined)}"))
+                column = self._column(each, defined)
+                if column is None:
+                    return None
+                each.replace(exp.column(f"c{column}"))
         return digest(canonical(holder.this))
 
-    def _subquery_digest(self, query: exp.Query) -> str:
+    def _subquery_digest(self, query: exp.Query) -> str | None:
         """Returns a digest of a subquery over static tables: its text, and the outer columns that it may read."""
         if any(each.name in self.operators for each in every(query, exp.Table)):
-            raise UnknownLineage(query)
-        outer: list[str] = []
+            return None
+        outer: list[str | None] = []
         for column in every(query, exp.Column):
             if isinstance(column.this, exp.Star) or _is_of_query(column, query):
                 continue
@@ -235,24 +253,23 @@ class Input:
             candidates = [each for each in self.scope.values() if each.star or each.names(column.name)]
             if column.table or candidates:
                 outer.append(self._column(column, None))
-        return digest("asked", canonical(query), outer)
+        return digest_of_known("asked", canonical(query), outer)
 
-    def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str:
+    def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str | None:
         if column.args.get("db") or isinstance(column.this, exp.Star):
-            raise UnknownLineage(column)
+            return None
         name, table = column.name, column.table.lower()
         if table in self.scope and table:
             return self._lineage_of_column(table, name)
         if table:
             # A field of a struct column.
-            return digest(
-                "field", self._column(exp.column(column.args["table"].copy()), defined), name.lower()
-            )
+            holder = self._column(exp.column(column.args["table"].copy()), defined)
+            return digest_of_known("field", holder, name.lower())
         listed = [alias for alias, each in self.scope.items() if each.names(name)]
         # If another relation also had such a column, Spark would reject the name.
         candidates = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
         if len(candidates) > 1:
-            raise UnknownLineage(column)
+            return None
         (alias,) = candidates
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
@@ -260,20 +277,18 @@ class Input:
         if not self.scope[alias].star:
             return earlier
         # Either that item or a column of the rows: the digest is of both.
-        return digest("either", earlier, self._lineage_of_column(alias, name))
+        return digest_of_known("either", earlier, self._lineage_of_column(alias, name))
 
-    def _lineage_of_column(self, alias: str, name: str) -> str:
+    def _lineage_of_column(self, alias: str, name: str) -> str | None:
         found, side = self.scope[alias].column(name), self.sides[alias]
-        return digest(side, found) if side else found
+        return digest_of_known(side, found) if side else found
 
-    def star(self, item: exp.Expr) -> Lineage:
-        """Returns the columns that a star expands to."""
+    def star(self, item: exp.Star | exp.Column) -> Lineage | None:
+        """Returns the columns that a star expands to; None if it changes them, or there are several relations."""
         star = item if isinstance(item, exp.Star) else item.this
-        if not passes_columns(star):
-            raise UnknownLineage(item)
         table = item.table.lower() if isinstance(item, exp.Column) else ""
-        if len(self.scope) != 1 or (table and table not in self.scope):
-            raise UnknownLineage(item)
+        if not passes_columns(star) or len(self.scope) != 1 or (table and table not in self.scope):
+            return None
         left_out = star.args.get("except_") or ()
         (read,) = self.scope.values()
         return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
@@ -322,7 +337,5 @@ def lineage_over(kind: str, query: exp.Select, below: Sequence[Lineage]) -> Line
         kind: name of the operator's class.
         query: reads the inputs as ``__input_0`` …
     """
-    try:
-        return lineage_of_query(query, {input_name(number): each for number, each in enumerate(below)})
-    except UnknownLineage:
-        return text_lineage(kind, query, below)
+    found = lineage_of_query(query, {input_name(number): each for number, each in enumerate(below)})
+    return text_lineage(kind, query, below) if found is None else found

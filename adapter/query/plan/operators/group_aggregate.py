@@ -15,7 +15,7 @@ from ...sql import intervals
 from ...sql.names import digest
 from ..author_text import Expressions, expressions_of, grouping_of, written_spec
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
-from ..lineage import Lineage, UnknownLineage
+from ..lineage import Lineage
 from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, with_inputs
 from ..query_lineage import read_input
 from ..query_summary import rows_suffix, tables
@@ -70,19 +70,26 @@ class GroupAggregate(ExpiringOperator):
         """Returns how many microseconds after the end of their window groups expire; without windows, the TTL."""
         return self.open_for if self.ends else super().expires_after(ttl)
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of its groups. Each aggregate has its own origin, so that others can be added and
         removed."""
         (rows_below,) = below
         spec = self.spec
         if not isinstance(spec.written, exp.Select):
-            raise UnknownLineage(self.name)
+            return None
         read = read_input(spec.written, {input_name(0): rows_below})
+        if read is None:
+            return None
+        keys = [(key.name, read.expression_digest(key.expression)) for key in spec.keys]
+        ends = [rows_below.column(name) for name in self.ends]
+        calls = {each.name: read.expression_digest(each.call) for each in spec.metrics}
+        if None in (*(key for _, key in keys), *ends, *calls.values()):
+            return None
         definition = [
-            sorted((key.name, read.expression_digest(key.expression)) for key in spec.keys),
+            sorted(keys),
             spec.grouping_sets,
             spec.signed,
-            [rows_below.column(name) for name in self.ends],
+            ends,
             sorted(self.relation.in_time),
             self.relation.open_until,
         ]
@@ -90,9 +97,7 @@ class GroupAggregate(ExpiringOperator):
         columns = {key.name: digest(rows, "key", key.name) for key in spec.keys}
         if spec.grouping_sets is not None:
             columns["grouping_id"] = digest(rows, "grouping_id", [key.name for key in spec.keys])
-        columns |= {
-            each.name: digest(rows, "aggregate", read.expression_digest(each.call)) for each in spec.metrics
-        }
+        columns |= {name: digest(rows, "aggregate", call) for name, call in calls.items()}
         return Lineage(rows, tuple(columns.items()))
 
     def generate(self, wiring: Wiring) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....util.quoting import quote
 from ...program import Rows
-from ...sql.names import digest
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
@@ -39,10 +38,10 @@ class LateRows(Operator):
         """Returns its input."""
         return self.inputs
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows with a time."""
         (rows,) = below
-        return replace(rows, rows=digest("late", rows.rows, rows.column(self.time)))
+        return rows.with_rows("late", rows.column(self.time))
 
     def generate(self, wiring: Wiring) -> None:
         """Compares the rows with the watermark and passes them on."""

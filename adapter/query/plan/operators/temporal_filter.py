@@ -17,7 +17,6 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql import intervals
 from ...sql.intervals import MINUTE
-from ...sql.names import digest
 from ..author_text import shown
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
@@ -55,11 +54,10 @@ class TemporalFilter(Operator):
         """Returns its input."""
         return self.inputs
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows while they meet the predicate."""
         (every,) = below
-        rows = digest("recent", every.rows, every.column(ROW_TIME), self.lasts)
-        return replace(every.without(ROW_TIME), rows=rows)
+        return every.without(ROW_TIME).with_rows("recent", every.column(ROW_TIME), self.lasts)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark passes their bound, and retracts them then."""

@@ -57,7 +57,7 @@ class TopN(TopNFields):
         """Whether rows are emitted when they are final."""
         return self.final
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of its first rows, with their rank."""
         select = copied(self.tree)
         # A name in ORDER BY is the row's column, even if a select item has it as an alias.
@@ -66,10 +66,12 @@ class TopN(TopNFields):
             "expressions", sorted(items, key=lambda each: not each.alias_or_name.startswith((BY, ORDER, ID)))
         )
         made = lineage_of_query(select, {input_name(0): below[0]})
+        if made is None:
+            return None
         generated = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
         listed = made.without(*generated)
         by, order = (
-            [made.column(name) for name in generated if name.startswith(each)] for each in (BY, ORDER)
+            [origin for name, origin in made.columns if name.startswith(each)] for each in (BY, ORDER)
         )
         tied = [origin for _, origin in listed.columns] if self.top.order.endswith(ROW) else []
         top = (self.top.function, self.top.order, self.top.rows, self.top.buckets, self.final)

@@ -13,7 +13,6 @@ from functools import partial
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, StatePart, now
 from ...sql import intervals
-from ...sql.names import digest
 from ...windows.emission import Emission
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
@@ -52,10 +51,10 @@ class WindowClose(Operator):
         together = {rows.open_until: delayed_origin(WINDOW_END, rows.open_for)}
         return replace(found, changes=False, ends=None, together=together)
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows, emitted when windows close."""
         (rows,) = below
-        return replace(rows, rows=digest("closed", rows.rows, rows.column(self.window_end)))
+        return rows.with_rows("closed", rows.column(self.window_end))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores changes of open windows, and emits those of windows that close."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -15,7 +14,7 @@ from ...sql.names import digest
 from ...windows.windows import Window
 from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
-from ..lineage import UNKNOWN, Lineage, UnknownLineage, opaque
+from ..lineage import UNKNOWN, Lineage, opaque
 from ..operator import Operator, PrintedOperator, Wiring, in_order, ttl_over
 from ..query_lineage import lineage_of_query
 from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
@@ -126,17 +125,15 @@ class WindowResults(PrintedOperator):
         aggregated = [each.spec.window for each in in_order(self) if isinstance(each, WindowAggregate)]
         return [*aggregated, *self.grouped_rows]
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of windows over streams. The aggregates of a window have separate origins, so that others
         can be added and removed."""
         windows = self.windows
         if not windows:
             return opaque("rows", without_names(self.query), *(each.means for each in below))
-        try:
-            return lineage_of_query(self.query, of_windows(windows)[1])
-        except UnknownLineage:
-            if any(each.inputs for each in windows):
-                raise
+        found = lineage_of_query(self.query, of_windows(windows)[1])
+        if found is not None or any(each.inputs for each in windows):
+            return found
         definitions = {each.name: digest(json.dumps(each.definition({}), sort_keys=True)) for each in windows}
         return opaque("windows", self.at_once, compared_text(without_names(self.query), definitions))
 
@@ -185,10 +182,8 @@ def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[
         rows[spec.name] = digest("windows", each.at_once, json.dumps(without_aggregates, sort_keys=True))
         if isinstance(each, WindowAggregate):
             closed = each.closed_windows(rows[spec.name], means)
-            with suppress(UnknownLineage):
-                found[spec.name] = lineage_of_query(
-                    each.spec.output, {**unknown, f"{spec.name}_windows": closed}
-                )
+            results = lineage_of_query(each.spec.output, {**unknown, f"{spec.name}_windows": closed})
+            found[spec.name] = results or UNKNOWN
         is_known = found[spec.name] is not UNKNOWN
         whole = json.dumps(definition, sort_keys=True)
         means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)

@@ -32,16 +32,17 @@ class WindowRows(Operator):
         """Returns the rows with their windows, which may be open."""
         return RowsInWindows(self.window, below[0], self.fires_again).relation
 
-    def lineage(self, below: Sequence[Lineage]) -> Lineage:
+    def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows, each repeated for each window that it is in."""
         (every,) = below
         window = self.window
         time = path_of(window.time)
         by = [every.column(name) for name in (time[0], *window.partition_by)]
-        rows = digest("in windows", every.rows, self.sql, *by, *time[1:])
-        rest = every.without(*WINDOW_COLUMNS)
-        added = ((name, digest(rows, name)) for name in WINDOW_COLUMNS)
-        return replace(rest, rows=rows, columns=(*rest.columns, *added))
+        made = every.without(*WINDOW_COLUMNS).with_rows("in windows", self.sql, *by, *time[1:])
+        if made is None:
+            return None
+        added = ((name, digest(made.rows, name)) for name in WINDOW_COLUMNS)
+        return replace(made, columns=(*made.columns, *added))
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs, without rows of windows whose state has expired."""
