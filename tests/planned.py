@@ -14,6 +14,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.window_results import Win
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.planner.context import PlannerSettings
+from dbt.adapters.spark_streaming.query.planner.read_text import read_text
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
@@ -58,7 +59,7 @@ def tree_of(
         domains: Collection[str],
         ask: QueryRunner | None,
     ) -> Plan:
-        read = plan_query.read_text(text, tree, known, ask)
+        read = read_text(text, tree, known, ask)
         return plan_query.plan_as_operators(read, domains, settings)
 
     made = plan_query.plan_with_separate_names(text, known or {}, domains, ask, plan)

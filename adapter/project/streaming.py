@@ -25,10 +25,11 @@ from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.normalize import model_text
 from ..query.normalize.names import own_names
+from ..query.plan import upsert_keys
 from ..query.plan.explanation import Context, Explanation
 from ..query.plan.operators.recompute import Recompute
 from ..query.plan.plan import Plan
-from ..query.planner import plan_query, upsert_keys
+from ..query.planner import plan_query
 from ..query.program import NEW_STATE, OperatorNames, Program, StateNames, StreamInput, with_texts
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals

@@ -23,8 +23,8 @@ from ..plan.operators.union_all import UnionAll
 from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
 from ..plan.state.window_steps import WindowSpec, WindowSteps
+from ..plan.upsert_keys import upsert_of_windows
 from ..plan.window_operator import WindowOperator
-from ..planner.upsert_keys import upsert_of_windows
 from ..program import NEW_STATE, Item, Program, Rows, StateNames, Step, StreamInput, reading
 from ..sql import instants
 from ..sql.dialect import parse, sql

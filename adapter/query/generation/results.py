@@ -12,8 +12,8 @@ from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
 from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed_change, packed_rows, repeated_rows
+from ..plan.upsert_keys import upsert_of_windows
 from ..plan.upserts import ResultOperator, result_operator
-from ..planner.upsert_keys import upsert_of_windows
 from ..program import (
     EVERYTHING,
     STEP,

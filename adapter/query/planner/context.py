@@ -107,7 +107,7 @@ class Planner(ABC):
 
     def add(self, operator: Operator) -> Operator:
         """Returns an operator, or the equal one that was added before. Two operators of one name are different if other
-        columns identify their rows, as for two rankings of which different numbers of rows are used."""
+        columns identify their rows, as for two rankings that differ only in how many of their rows are used."""
         there = self.operators.get(operator.name)
         if there is not None and there.relation.keys != operator.relation.keys:
             keys = sorted(map(sorted, operator.relation.keys))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from ...sources.messages import without_internal_names
 from ...util.quoting import is_path
 from ..aggregates.grouping import grouping
-from ..diagnostics import bounded_queries, column_names, flinks_words, left_over_commas
+from ..diagnostics import bounded_queries, column_names
 from ..errors import (
     EVENT_TIME_IN_YAML,
     NotWithinWindows,
@@ -21,34 +21,28 @@ from ..errors import (
     UnboundedStateError,
     UnintendedQueryError,
 )
-from ..frontend import hints, mini_batch, select_numbers
-from ..frontend.streams import Known, Stream, Streams
-from ..frontend.written_clauses import written_clauses
+from ..frontend import hints
+from ..frontend.streams import Known, Streams
 from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
-from ..normalize.rules import NormalizedQuery, normalize
-from ..plan import untimed_rows
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_keys import LookupTable
 from ..plan.operator import in_order
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_close import WindowClose
 from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
-from ..program import MiniBatch
-from ..rewrites.stream_rewrites import Rewrites, check_texts
+from ..plan.upsert_keys import why_rows_not_found
 from ..sql import functions
 from ..sql.clauses import over_clauses
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
-from ..sql.nodes import copied, every
+from ..sql.nodes import every
 from ..windows.emission import FINAL, PASSED_ON, Emission
 from ..windows.sparks_windows import is_window, macro_for
 from . import lookups
 from .context import PlannerSettings
 from .planner import dataflow
-from .upsert_keys import why_rows_not_found
-from .within_windows import WithinWindows
+from .read_text import ReadText, parse_text, read_text
 
 _UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLSTATE: \w+", re.DOTALL)
 
@@ -190,7 +184,7 @@ def plan_with_separate_names(
         QueryError: see `plan`.
     """
     try:
-        tree = _parse(text)
+        tree = parse_text(text)
         known = _without_names_in_other_case(known, tree)
         taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
         if not taken:
@@ -302,127 +296,6 @@ def _refuse_random_rankings(tree: exp.Query) -> None:
                 raise UnintendedQueryError(
                     f"'{sql(over)}' ranks by a non-deterministic function; compute it in a query below."
                 )
-
-
-@dataclass(frozen=True)
-class ReadText:
-    """A model's text: the normalized query, and what it says of how it is planned."""
-
-    query: NormalizedQuery
-    clauses: Callable[[], list[tuple[str, str]]]
-    """Returns the clauses that the author wrote."""
-    hint: MiniBatch | None
-    lookup_tables: tuple[LookupTable, ...]
-    streams: Streams
-    rewrites: Rewrites
-    """The rewrites that it requests."""
-    within: WithinWindows
-    """Its queries that stay within windows."""
-
-    @property
-    def tree(self) -> exp.Query:
-        """Returns the tree of the query."""
-        return self.query.tree
-
-    def plan(
-        self,
-        streams: tuple[Stream, ...],
-        flow: Dataflow,
-        ranks: tuple[str, ...],
-        dropped: tuple[untimed_rows.DroppedRows, ...] = (),
-    ) -> Plan:
-        """Returns the plan of the text.
-
-        Args:
-            streams: the streams, with the columns to read.
-            flow: the operators.
-            ranks: the rankings that filters limit, as written.
-            dropped: the places where rows without an event time are dropped.
-        """
-        views = {table.view for table in self.lookup_tables}
-        return Plan(
-            streams=streams,
-            dataflow=flow,
-            static=tuple(relation for relation in self.streams.static if relation not in views),
-            ranks=ranks,
-            rewrites=self.rewrites.done(flow.names),
-            lookups=self.lookup_tables,
-            mini_batch=self.hint,
-            unknown_functions=self.query.unknown_functions,
-            unclear_columns=self.query.unclear_columns,
-            clauses=self.clauses,
-            dropped=dropped,
-        )
-
-    def check_names(self) -> None:
-        """Raises unless all columns have names. Required if columns aren't computed as they are written.
-
-        Raises:
-            QueryError: a column has no name.
-        """
-        if self.query.nameless is not None:
-            raise QueryError(f"'{self.query.nameless}' has no name; give it one: AS …")
-
-    def check_stars(self) -> None:
-        """Raises unless generated columns can be added to a query's rows.
-
-        Raises:
-            QueryError: a call with '*' would include them.
-        """
-        if self.query.star is not None:
-            raise QueryError(
-                f"'{sql(self.query.star)}' would include generated columns: name its columns instead of the '*'."
-            )
-
-
-def _parse(text: str) -> exp.Query:
-    try:
-        tree = parse(text)
-    except QueryError:
-        flinks_words.check(text, None)
-        raise
-    left_over_commas.check(text)
-    select_numbers.number_selects(tree)
-    hints.freeze_printed_columns(tree)
-    return tree
-
-
-def read_text(
-    text: str,
-    tree: exp.Query,
-    known: Mapping[str, Known],
-    ask: QueryRunner | None,
-    watermark: bool = True,
-) -> ReadText:
-    """Takes the settings out of a text, normalizes it, and gives its streams and lookup tables the names of their views.
-    Changes the tree. `watermark`: whether the current time is the watermark, and not the machine's."""
-    # Several rules ask which relation has a column.
-    ask = None if ask is None else cache(ask)
-    flinks_words.check(text, tree)
-    as_parsed = copied(tree)
-    hint = mini_batch.take_hint(tree, text)
-    rewrites = Rewrites(tree, text)
-    query = normalize(tree, ask)
-    if ask is not None:
-        check_texts(query.tree, ask)
-    lookup_tables = lookups.replace_by_views(
-        query.tree, [relation for relation, what in known.items() if what.lookup]
-    )
-    if watermark:
-        event_clock.mark_watermarks(query.tree, known)
-    streams = Streams(query.tree, known)
-    if next(hints.windows_under(query.tree), None) is not None:
-        event_clock.replace_clocks(query.tree)
-    return ReadText(
-        query=query,
-        # Computed only if it is stored.
-        clauses=cache(lambda: written_clauses(as_parsed)),
-        hint=hint,
-        lookup_tables=lookup_tables,
-        streams=streams,
-        rewrites=rewrites,
-        within=WithinWindows(query.tree, streams, rewrites, batch=not watermark),
-    )
 
 
 def plan_as_operators(read: ReadText, domains: Collection[str], settings: PlannerSettings) -> Plan:

@@ -29,7 +29,7 @@ from .context import Planner
 from .sources import plan_source
 
 _OF_MACRO = exp.Select()
-"""Stands for the SELECT that a window macro prints. It isn't in the author's text, and leaves out rows without an event
+"""Used as the SELECT that a window macro prints. It isn't in the author's text, and leaves out rows without an event
 time itself, so batch needs no filter for these."""
 
 

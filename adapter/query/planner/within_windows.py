@@ -578,8 +578,8 @@ def _why_closed(select: exp.Select) -> str | None:
 
 
 def _why_unmeasured(windows: Sequence[WindowOperator], streams: Streams) -> QueryError | None:
-    """Returns the error about the first window over a union of streams, one of which has no watermark; None if there is
-    none."""
+    """Returns the error about the first window over a union of streams if one of these has no watermark; None if there
+    is none."""
     unmeasured = {each.view: each.relation for each in streams.read(True) if each.event_time is None}
     below = (each for top in windows for each in in_order(top) if isinstance(each, WindowOperator))
     for spec in (each.spec for each in below):

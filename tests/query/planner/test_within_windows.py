@@ -16,6 +16,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.planner.read_text import read_text
 from dbt.adapters.spark_streaming.query.planner.within_windows import RESULT, Within, WithinWindows
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.sql.nodes import every
@@ -382,7 +383,7 @@ def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
 
 def found_in(text: str) -> tuple[WithinWindows, exp.Query]:
     """The queries of a text that stay within windows, and its tree."""
-    read = plan_query.read_text(text, parse(text), {}, None)
+    read = read_text(text, parse(text), {}, None)
     return read.within, read.tree
 
 

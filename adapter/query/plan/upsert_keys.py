@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ...util.quoting import quote
 from ..aggregates.aggregate_builder import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
-from ..plan import identity
-from ..plan.operators.window_results import WindowResults
-from ..plan.state.sessions import SessionWindows
-from ..plan.state.window_steps import WindowSteps
 from ..program import ScopeCondition, Upsert
 from ..windows.emission import Emission
+from . import identity
+from .operators.window_results import WindowResults
+from .state.sessions import SessionWindows
+from .state.window_steps import WindowSteps
 
 
 def why_rows_not_found(
