@@ -220,8 +220,8 @@ class AggregateBuilder:
         query = query.from_(relation)
         return query if self.having is None else query.where(self.having)
 
-    def rows(self, also: Sequence[str] = ()) -> str:
-        """SQL of the input rows, with the hidden columns `also`."""
+    def rows(self, also: Sequence[str] = ()) -> exp.Select:
+        """Query for the input rows, with the hidden columns `also`."""
         query = copied(self.select)
         if self.window:
             query, also = _with_slices(query, self.window), slice_names(self.window)
@@ -233,7 +233,7 @@ class AggregateBuilder:
         if not items:
             # A SELECT needs a column even if COUNT(*) reads none.
             query.set("expressions", [exp.alias_(exp.true(), "anything")])
-        return sql(query)
+        return query
 
     # -- GROUP BY ----------------------------------------------------------------------------------
 

@@ -122,6 +122,8 @@ class WindowedRows:
     streams: tuple[str, ...]
     rows: str
     """SQL of the rows: time, slice, and the columns that the operator aggregates or stores."""
+    read: exp.Query
+    """The query that `rows` is the text of, or wraps. Callers must not change it."""
     source: str
     """The author's text of the input, without slices, to compare an edited query."""
     time_carries: str | None = None

@@ -16,7 +16,7 @@ from ...util.quoting import quote, shown_time
 from ..identity.alike import fingerprints
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.operator import with_inputs
+from ..plan.operator import in_order, with_inputs
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
@@ -136,7 +136,7 @@ def _stateful_program(
 def _stateless_program(plan: Plan, signed: Signature) -> Program:
     """Returns the program of a stateless query: one query and one commit."""
     texts: dict[str, str] = {}
-    queries: list[tuple[str, str]] = []
+    queries: list[lookup_keys.KeyQuery] = []
     for each in plan.dataflow.operators:
         inputs = [texts[below.name] for below in each.inputs]
         if isinstance(each, Source):
@@ -145,13 +145,13 @@ def _stateless_program(plan: Plan, signed: Signature) -> Program:
             texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
         elif isinstance(each, Project):
             texts[each.name] = with_inputs(each.sql, inputs)
+            read = {name for below in in_order(each) if below is not each for name in below.tables_read}
             queries += [
-                (view, f"select * from (\n{with_inputs(query, inputs)}\n)")
-                for view, query in lookup_keys.key_queries(each.sql, plan.lookups)
+                query.over(inputs, read) for query in lookup_keys.key_queries(each.query, plan.lookups)
             ]
         elif isinstance(each, WindowResults):
             texts[each.name] = each.sql
-            queries += lookup_keys.key_queries(each.sql, plan.lookups)
+            queries += lookup_keys.key_queries(each.query, plan.lookups)
     output = texts[plan.dataflow.root.name]
     return Program(
         **_common_fields(plan),
@@ -192,7 +192,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     items: list[Item] = []
     for listed in _inputs_first(made.window_steps):
         windows = [(each, each.parts()) for each in listed]
-        lookups = lookup_keys.required_lookups([each.spec.rows for each, _ in windows], made.tables)
+        lookups = lookup_keys.required_lookups([each.spec.read for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.spec.streams)
         items += [step for each, parts in windows for step in reading(each.open_sessions(), parts)]
         items += lookups

@@ -158,10 +158,10 @@ class Generator(Wiring):
     # -- what operators ask ------------------------------------------------------------------------
 
     def lookups(self, operator: Operator, inputs: Sequence[str] = ()) -> tuple[Lookup, ...]:
-        text = operator.lookup_sql
-        if not self.tables or text is None:
+        query = operator.lookup_query
+        if not self.tables or query is None:
             return ()
-        found = lookup_keys.required_lookups([text], self.tables)
+        found = lookup_keys.required_lookups([query], self.tables)
         return (
             tuple(replace(each, keys=with_inputs(each.keys, inputs)) for each in found) if inputs else found
         )

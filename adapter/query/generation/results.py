@@ -131,7 +131,7 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
         upsert=upsert,
         # Materialized, since the plan for the output depends on how many windows close.
         output_steps=tuple(replace(step, sees_changes=False, materialize=step.persist) for step in emitted),
-        lookups=lookup_keys.required_lookups([root.sql], made.tables),
+        lookups=lookup_keys.required_lookups([root.query], made.tables),
     )
 
 

@@ -25,7 +25,7 @@ from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.upserts import needs_retractions, result_operator, state_root
 from ..plan.window_operator import WindowOperator
 from ..program import NEW_STATE, StateNames, with_texts
-from ..sql.dialect import DIALECT, parse, sql
+from ..sql.dialect import DIALECT, sql
 from ..sql.names import digest
 from ..sql.nodes import copied, every
 from ..state_signature import (
@@ -210,7 +210,7 @@ def _outputs_below(
 
 def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     """Whether a column that is added to the window operator's input may change its rows, or its other columns."""
-    for star in every(parse(spec.rows), exp.Star):
+    for star in every(spec.read, exp.Star):
         over = star.parent.parent if isinstance(star.parent, exp.Column) else star.parent
         if not isinstance(over, exp.Select | exp.Count):
             return True

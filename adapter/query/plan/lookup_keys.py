@@ -4,25 +4,26 @@ The keys come from the relations before the table in FROM: a stream, or the resu
 stream's columns alone exclude from the result aren't looked up.
 
 >>> table = LookupTable("crm.customers", "lookup_customers_by_id", ("id",), None)
+>>> from ..sql.dialect import parse
 >>> text = "select o.id, c.name from o left join lookup_customers_by_id as c on c.id = o.customer and o.id > 7"
->>> required_lookups([text], [table])[0].keys
+>>> required_lookups([parse(text)], [table])[0].keys
 'SELECT DISTINCT o.customer AS key_1 FROM o WHERE NOT o.customer IS NULL AND o.id > 7'
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from ..errors import QueryError
 from ..program import Lookup
 from ..sql.clauses import conjuncts, filters
-from ..sql.dialect import DIALECT, from_clause, parse, sql
+from ..sql.dialect import DIALECT, from_clause, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
+from .operator import with_inputs
 
 
 @dataclass(frozen=True)
@@ -47,36 +48,62 @@ class LookupKey:
     value: exp.Expr
 
 
-def required_lookups(texts: Sequence[str], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """Returns the look-ups that texts need, which are run one after the other, in the order of `ordered_lookups`."""
-    return ordered_lookups((each for text in texts for each in key_queries(text, tables)), tables)
+@dataclass(frozen=True)
+class KeyQuery:
+    """A query for the keys that are looked up."""
+
+    view: str
+    """View of the lookup table."""
+    sql: str
+    reads: frozenset[str]
+    """Names of the tables and views that it reads."""
+
+    def over(self, inputs: Sequence[str], reads: Collection[str] = ()) -> KeyQuery:
+        """Returns the query of an operator with its inputs, which are queries.
+
+        Args:
+            reads: names of the tables and views that the inputs read.
+        """
+        text = f"select * from (\n{with_inputs(self.sql, inputs)}\n)"
+        return replace(self, sql=text, reads=self.reads.union(reads))
 
 
-def key_queries(text: str, tables: Sequence[LookupTable]) -> Iterator[tuple[str, str]]:
-    """Yields the views of lookup tables that a text joins, each with the query for its keys."""
+def required_lookups(queries: Iterable[exp.Query], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+    """Returns the look-ups that queries need, which are run one after the other, in the order of `ordered_lookups`."""
+    return ordered_lookups((each for query in queries for each in key_queries(query, tables)), tables)
+
+
+def key_queries(query: exp.Query, tables: Sequence[LookupTable]) -> Iterator[KeyQuery]:
+    """Yields a query for the keys of each lookup table that a query joins."""
     views = {table.view for table in tables}
-    if not any(view in text for view in views):
-        return
-    for select in every(parse(text), exp.Select):
+    for select in every(query, exp.Select) if views else ():
         for join in select.args.get("joins") or ():
             if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
-                yield join.this.name, sql(_keys_query(select, join, views))
+                keys = _keys_query(select, join, views)
+                yield KeyQuery(join.this.name, sql(keys), tables_in(keys))
 
 
-def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
-    """Returns the look-ups for views and queries of keys, in an order in which they can run: keys may be
-    computed from another look-up.
+def tables_in(query: exp.Expr) -> frozenset[str]:
+    """Returns the names of the tables and views that a query reads."""
+    return frozenset(table.name for table in every(query, exp.Table))
+
+
+def ordered_lookups(found: Iterable[KeyQuery], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
+    """Returns the look-ups of queries for keys, in an order in which they can run: keys may be computed from
+    another look-up.
 
     Raises:
         QueryError: two tables depend on each other.
     """
     by_view = {table.view: table for table in tables}
-    keys: dict[str, dict[str, None]] = {}
-    for view, query in found:
-        keys.setdefault(view, {}).setdefault(query)
+    keys: dict[str, dict[str, KeyQuery]] = {}
+    for query in found:
+        keys.setdefault(query.view, {}).setdefault(query.sql, query)
     lookups: list[Lookup] = []
     while keys:
-        ready = [view for view in keys if not any(_reads(query, keys) for query in keys[view])]
+        ready = [
+            view for view, queries in keys.items() if all(q.reads.isdisjoint(keys) for q in queries.values())
+        ]
         if not ready:
             listed = " and ".join(dict.fromkeys(by_view[view].relation for view in keys))
             raise QueryError(
@@ -85,13 +112,9 @@ def ordered_lookups(found: Iterable[tuple[str, str]], tables: Sequence[LookupTab
             )
         for view in ready:
             table = by_view[view]
-            query = "\nUNION\n".join(keys.pop(view))
-            lookups.append(Lookup(view, table.relation, table.key, table.columns, query))
+            text = "\nUNION\n".join(keys.pop(view))
+            lookups.append(Lookup(view, table.relation, table.key, table.columns, text))
     return tuple(lookups)
-
-
-def _reads(query: str, views: Collection[str]) -> bool:
-    return any(re.search(rf"\b{view}\b", query) for view in views)
 
 
 def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> exp.Select:

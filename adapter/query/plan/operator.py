@@ -124,8 +124,8 @@ class Operator(ABC):
         return False
 
     @property
-    def lookup_sql(self) -> str | None:
-        """SQL of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
+    def lookup_query(self) -> exp.Query | None:
+        """Query of the operator that may join external tables, whose rows are looked up by key; None if it has none."""
         return None
 
     @property

@@ -18,7 +18,7 @@ from ..sql.nodes import every
 from .column_origins import outputs
 from .dataflow import Dataflow
 from .identity import multiplies_rows
-from .lookup_keys import LookupTable, key_queries, ordered_lookups
+from .lookup_keys import KeyQuery, LookupTable, key_queries, ordered_lookups
 from .operator import Operator, input_name, with_inputs
 from .operators.group_aggregate import GroupAggregate
 from .operators.materialized_project import MaterializedProject
@@ -73,11 +73,11 @@ class ResultOperator:
 
     def lookups(self, rows: str, tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:
         """Returns the look-ups in external tables that the result needs."""
-        queries = [
-            (view, f"select * from (\n{with_inputs(query, [below])}\n)")
-            for each, below in self.operators_over(rows)
-            for view, query in key_queries(each.sql, tables)
-        ]
+        queries: list[KeyQuery] = []
+        read = frozenset[str]()
+        for each, below in self.operators_over(rows):
+            queries += [query.over([below], read) for query in key_queries(each.query, tables)]
+            read |= each.tables_read
         return ordered_lookups(queries, tables)
 
     def upsert(self, touched: str, columns: tuple[str, ...]) -> Upsert | None:

@@ -217,10 +217,10 @@ def _aggregate(
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
     enumerated = planner.rewrites.enumerated_keys(select, groups, builder, ttl_over(below, planner.ttl))
     planner.rewrites.split(select, groups, builder)
-    rows = builder.rows([*(["row_time"] if is_timed else []), *(["sign"] if signed else [])])
+    hidden = [*(["row_time"] if is_timed else []), *(["sign"] if signed else [])]
     spec = GroupAggregateSpec(
         name=name,
-        rows=rows,
+        rows=sql(builder.rows(hidden)),
         keys=keys,
         grouping_sets=builder.grouping_sets,
         metrics=tuple(builder.metrics.values()),

@@ -22,7 +22,7 @@ from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
-from ..sql.nodes import every
+from ..sql.nodes import copied, every
 from ..windows import expansion
 from ..windows.windows import Window
 
@@ -68,6 +68,7 @@ class WindowOperators:
         name = self._new_name(identity, text)
         enumerated = self._rewrites.enumerated_keys(select, name, builder)
         self._rewrites.split(select, name, builder)
+        rows = builder.rows()
         spec = WindowAggregateSpec(
             name=name,
             identity=identity,
@@ -75,7 +76,8 @@ class WindowOperators:
             reads=tuple(each.name for each in below),
             streams=_streams_under(select),
             filters_on_arrival=event_clock.filters_on_arrival(select),
-            rows=builder.rows(),
+            rows=sql(rows),
+            read=rows,
             source=builder.source,
             keys=tuple(builder.keys),
             grouping_sets=builder.grouping_sets,
@@ -131,6 +133,7 @@ class WindowOperators:
             streams=_streams_under(select),
             filters_on_arrival=event_clock.filters_on_arrival(read),
             rows=f"select {items}, struct(input.* {expansion.LEAVING_OUT}) as `row` from {rows} as input",
+            read=copied(read),
             source=canonical(text.written),
             plain=plain,
             reason=reason,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
 from ..explanation import WINDOW_END, Context, Explanation
@@ -35,9 +37,9 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
         return replace(passed_relation(self.query, rows), repeatable=rows.repeatable)
 
     @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
+    def lookup_query(self) -> exp.Select:
+        """Returns the query."""
+        return self.query
 
     def generate(self, wiring: Wiring) -> None:
         """Computes the projection of rows that aren't stored, and retracts stored output unchanged."""

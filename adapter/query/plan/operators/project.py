@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, QueryOperator, Wiring, with_inputs
@@ -27,9 +29,9 @@ class Project(QueryOperator):
         return passed_relation(self.query, below[0])
 
     @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
+    def lookup_query(self) -> exp.Select:
+        """Returns the query."""
+        return self.query
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its query, or of its text if that isn't understood."""

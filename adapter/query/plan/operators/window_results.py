@@ -62,9 +62,9 @@ class WindowResults(PrintedOperator):
         return self.query
 
     @property
-    def lookup_sql(self) -> str:
-        """Returns `sql`."""
-        return self.sql
+    def lookup_query(self) -> exp.Query:
+        """Returns the query."""
+        return self.query
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties of rows of closed windows, which arrive together. Without window operators below, windows

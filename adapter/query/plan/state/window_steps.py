@@ -75,7 +75,8 @@ class WindowSteps(ABC):
 
         >>> from ...windows.emission import FINAL
         >>> from ..operators.window_buffer import BufferedWindows, WindowBufferSpec
-        >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": "", "written": None}
+        >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": ""}
+        >>> read |= {"read": None, "written": None}
         >>> spec = WindowBufferSpec(name="window_1a2b", identity="1a2b", **read, reason="")
         >>> print(BufferedWindows(spec, "window_1a2b", FINAL).open_windows().sql)
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
