@@ -239,7 +239,9 @@ class Laboratory:
         for name, rows in self.rows_of.items():
             self.base.execute(f"update {name}__pieces set {_PIECE} = rowid * {pieces} // {rows}")
 
-    def stream(self, batch: str, program: Program, pieces: int, delay: timedelta) -> Outcome:
+    def stream(
+        self, batch: str, program: Program, pieces: int, delay: timedelta, fold: bool = True
+    ) -> Outcome:
         """Runs a program over the streams that were put here.
 
         Args:
@@ -247,6 +249,7 @@ class Laboratory:
             program: the program.
             pieces: in how many cuts.
             delay: of the watermark.
+            fold: whether the state is folded after each micro-batch.
         """
         database = self.base.cursor()
         try:
@@ -257,7 +260,7 @@ class Laboratory:
                 Model(Written(batch, columns)),
                 program,
                 database,
-                fold=True,
+                fold=fold,
                 delay=delay // timedelta(microseconds=1),
             )
             for cut in cuts(pieces):

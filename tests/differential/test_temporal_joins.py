@@ -94,6 +94,33 @@ def test_versions_of_a_table_whose_rows_change(name: str, cuts: int) -> None:
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_late_version_of_a_deleted_row_ends_where_the_row_was_deleted(fold: bool) -> None:
+    """However long ago that was: compacted state remembers it, as Flink's does."""
+    made = duck.Laboratory()
+    begin = datetime(2024, 3, 4, 8)
+    bids = [(10, "b")], [(70, "b")], [(150, "b")], [(160, "a"), (220, "b")]
+    changes: list[list[tuple[int, str, int, str, int]]] = [
+        [(0, "a", 1, "insert", 0), (0, "b", 2, "insert", 0)],
+        [(0, "a", 1, "delete", 1), (60, "b", 3, "update_after", 1)],
+        [(140, "b", 4, "update_after", 2)],
+        [(-10, "a", 5, "insert", 3), (210, "b", 6, "update_after", 3)],
+    ]
+    made.put(
+        "bids",
+        BIDS_COLUMNS,
+        [[(begin + timedelta(minutes=at), 1, of, 1) for at, of in each] for each in bids],
+    )
+    columns = (*ASKS_COLUMNS, Column(CHANGE_TYPE, "string"), Column(BATCH_ID, "bigint"))
+    made.put(
+        "asks", columns, [[(begin + timedelta(minutes=at), *rest) for at, *rest in each] for each in changes]
+    )
+    made.base.execute("create view asks__changes as select * from asks")
+    plan = planned("left", {**KNOWN, "asks": Known("ts", ("item",), changes=True)})
+    outcome = made.stream(generate.batch_sql(plan), generate.program(plan), 4, timedelta(0), fold=fold)
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
 def test_the_key_of_a_table_whose_rows_change() -> None:
     for key, said in (((), "nothing identifies them"), (("item", "price"), "write key=['item', 'price']")):
         with pytest.raises(QueryError, match=re.escape(said)):

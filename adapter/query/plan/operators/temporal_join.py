@@ -167,13 +167,11 @@ class _RowsAndVersions:
         )
 
     def state_of_versions(self) -> StatePart:
-        """Returns the state table of the versions that are valid at the watermark or later."""
+        """Returns the state table of the versions that are valid at the watermark or later. The last delete of a key stays:
+        a late version from before it ends there."""
         versions = self._with_end(self._stored_rows(self.versions_part, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
         valid = f"({VALID_UNTIL} is null or not {has_passed(ends)})"
-        if self.operator.reads_changelog:
-            begins = f"cast({ROW}.{quote(self.operator.version_time)} as timestamp)"
-            valid += f" and ({ROW}.{CHANGE_TYPE} <> 'delete' or not {has_passed(begins)})"
         item = f"{ROW} as {self._column(self.versions_part)}"
         new = self._with_time(self.versions, self.operator.version_time)
         return StatePart(
