@@ -124,7 +124,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         # `dbt debug` passes no project; it runs in the project's folder.
         root = getattr(config, "project_root", None) or os.getcwd()
         config.credentials.start_at(root)
-        profile_connections.use(config.credentials.connections)
+        profile_connections.use_connections(config.credentials.connections)
         declared_sources.start_at(root)
 
     @property
@@ -250,7 +250,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             kind in ("incremental", "seed") and self._is_full_refresh(node)
         )
         with streaming.dbt_errors():
-            place = stream_node.place(node.to_dict(), self.environment)
+            place = stream_node.model_without_configs(node.to_dict(), self.environment)
             return batch_tables.existing_table(self.environment.session(), place, replaces)
 
     def _is_full_refresh(self, node: Any) -> bool:
@@ -303,7 +303,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         table, name = None, ""
         if relation.is_table and relation.is_iceberg and not self.environment.is_remote:
             name = stream_node.name_with_catalog(relation.render(), self.environment)
-            table = iceberg.find(self.environment.session(), name)
+            table = iceberg.find_table(self.environment.session(), name)
         may_delete = (
             table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
         )
@@ -495,7 +495,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _progress_of(self, relation: BaseRelation) -> Mapping[str, Any] | None:
         """Returns the last progress of the streaming model that has a table; None for another relation."""
         node = {"name": relation.identifier, "relation_name": relation.render()}
-        model = stream_node.place(node, self.environment)
+        model = stream_node.model_without_configs(node, self.environment)
         return None if owner.problem(model) else report.read_progress(model)
 
     def _describe(self, relation: BaseRelation) -> catalog.Description | None:
@@ -621,7 +621,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _seed_table(self, relation: BaseRelation) -> IcebergTable | None:
         if self.environment.is_remote:
             return None
-        return iceberg.find(
+        return iceberg.find_table(
             self.environment.session(), stream_node.name_with_catalog(relation.render(), self.environment)
         )
 

@@ -74,7 +74,7 @@ class Rewrites(Bench):
 
     def compare(self, case: dict[str, Any], text: str, name: str, **options: Any) -> dict[str, Any]:
         """Without and with a rewrite, in turn."""
-        texts = (text, rewriting.rewritten(name, text, **options))
+        texts = (text, rewriting.rewrite(name, text, **options))
         costs: tuple[list[Cost], list[Cost]] = ([], [])
         for _ in range(self.options.times):
             for each, found in zip(texts, costs, strict=True):

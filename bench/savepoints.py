@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.lifecycle.cloning import clone
-from dbt.adapters.spark_streaming.stream.lifecycle.promoting import promote, roll_back, stage
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import promote, roll_back, stage_deployment
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.runner import run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
@@ -68,7 +68,7 @@ def main() -> None:
             run_stream(spark, model, program)
 
         feed(f"range({rows})")
-        new = version(model, stage(spark, model, again=False).new)
+        new = version(model, stage_deployment(spark, model, again=False).new)
         spark.sql(f"create table {new.target} (k bigint, n bigint) using iceberg")
         run_stream(spark, new, program)
         seconds: dict[str, list[float]] = {each: [] for each in named}

@@ -62,7 +62,7 @@ def test_the_guide_shows_what_the_rewrites_print() -> None:
     for name, (block, printed) in shown.items():
 
         def macro(caller: Any, name: str = name, **options: Any) -> str:
-            return rewriting.rewritten(name, caller(), **options)
+            return rewriting.rewrite(name, caller(), **options)
 
         text = Environment().from_string(block).render(**{name: macro}, ref=lambda table: f"shop.{table}")
         assert text.strip() == printed.strip()

@@ -14,7 +14,7 @@ from ..stream.common.model import StreamModel
 from ..stream.lifecycle import promoting
 from ..stream.lifecycle.promoting import SwapProgress, SwapResult, swap_progress
 from ..stream.progress.report import read_progress
-from ..stream.run.evolve import verdict
+from ..stream.run.evolve import effect_of_edit
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
 from ..stream.storage import deployments
@@ -27,7 +27,7 @@ from .project import DbtProject, ProjectError, owned_model, project_errors
 def init(project: DbtProject, name: str, restart: bool) -> str:
     """Builds the new version of a model, or continues building it. Returns its status."""
     model, environment = owned_model(project, name)
-    deployment = promoting.stage(environment.session(), model, restart)
+    deployment = promoting.stage_deployment(environment.session(), model, restart)
     project.run([name], tables={name: deployment.new})
     return progress_sentences(status(project, name))
 
@@ -67,17 +67,17 @@ def status(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
     progress = swap_progress(environment.session(), model)
-    return {**_progress_json(name, progress), "refused": _refused(project, name, progress)}
+    return {**_progress_json(name, progress), "refused": _lag_problem(project, name, progress)}
 
 
-def _refused(project: DbtProject, name: str, progress: SwapProgress) -> str | None:
+def _lag_problem(project: DbtProject, name: str, progress: SwapProgress) -> str | None:
     """Returns why the new version can't ingest its lag with the current query; None if it can, or has no lag."""
     if progress.deployment.phase == PROMOTED or not progress.begun or not progress.lags:
         return None
     try:
         with project_errors():
             session, model, program = planned(project, name)
-            return verdict(session, version(model, progress.new.target), program).refused
+            return effect_of_edit(session, version(model, progress.new.target), program).refused
     except ProjectError as problem:
         return str(problem)
 
@@ -144,7 +144,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
             done = promoting.promote(environment.session(), model, force)
     except ProjectError as problem:
         progress = None if force else swap_progress(environment.session(), model)
-        refused = None if progress is None else _refused(project, name, progress)
+        refused = None if progress is None else _lag_problem(project, name, progress)
         if progress is None or refused is None:
             raise
         lags = ", ".join(map(str, progress.lags or ()))

@@ -109,7 +109,7 @@ def print_plan(model: Explained, sql: bool) -> None:
     if sql:
         for title, text in _statements(model.program):
             console.print(
-                Panel(Syntax(_pretty(text), "sql", word_wrap=True), title=title, title_align="left")
+                Panel(Syntax(_formatted_sql(text), "sql", word_wrap=True), title=title, title_align="left")
             )
 
 
@@ -341,8 +341,8 @@ def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
         yield f"{lookup.view}: keys to look up in {with_declared_names(lookup.relation)}", lookup.keys
 
 
-def _pretty(text: str) -> str:
+def _formatted_sql(text: str) -> str:
     try:
-        return generate.pretty(text)
+        return generate.formatted(text)
     except QueryError:
         return text

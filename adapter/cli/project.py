@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..project import model_names
-from ..stream.common.identifiers import last, with_last
+from ..stream.common.identifiers import last_part, with_last
 from ..util.redaction import cause_of
 
 # Slow imports are local to functions, so that `--help` is fast.
@@ -125,7 +125,7 @@ class DbtProject:
         for name, found in zip(names, chosen, strict=True):
             if tables and (table := tables.get(name)) is not None:
                 node = manifest.nodes[found["unique_id"]]
-                node.alias = last(table)
+                node.alias = last_part(table)
                 node.relation_name = with_last(node.relation_name, node.alias)
         if tables:
             # target/ keeps the files of the last dbt command, in which the models have their own tables.
@@ -146,7 +146,7 @@ class DbtProject:
         Args:
             name: its name, with its version or its package if the name is ambiguous: `m.v2`, `package.m`.
         """
-        if (found := _named(name, self.streaming_models())) is None:
+        if (found := _node_named(name, self.streaming_models())) is None:
             raise ProjectError(
                 f"There is no streaming model '{name}'; `dbt-stream status` lists those there are."
             )
@@ -374,12 +374,12 @@ def _models(manifest: Any) -> list[dict[str, Any]]:
 
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
     """Returns the node of a model."""
-    if (found := _named(name, _models(manifest))) is None:
+    if (found := _node_named(name, _models(manifest))) is None:
         raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
     return found
 
 
-def _named(name: str, nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _node_named(name: str, nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     found = model_names.matching(name, nodes)
     if len(found) > 1:
         raise ProjectError(model_names.ambiguous(name, found))

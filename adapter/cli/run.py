@@ -69,12 +69,12 @@ def run_models(
     interval = intervals.parse(every, "--every:")
     if interval <= 0:
         raise ProjectError(f"--every: '{every}' must be longer than zero; write '1 second'.")
-    loaded = unless_stopped(partial(_loaded, project, selection), signals, project.logs_json, project.quiet)
+    loaded = unless_stopped(partial(_load, project, selection), signals, project.logs_json, project.quiet)
     service = Service(project, *loaded, intervals.format(interval), policy or RestartPolicy(), fail_fast)
     return service.run(signals)
 
 
-def _loaded(project: DbtProject, selection: Selection) -> tuple[Any, list[Node], Environment]:
+def _load(project: DbtProject, selection: Selection) -> tuple[Any, list[Node], Environment]:
     """Returns dbt's manifest, the selected models, and the environment that they run in."""
     manifest = project.parsed()
     nodes = project.streaming_models(selection, manifest)
@@ -101,7 +101,9 @@ class Service:
         self._project, self._manifest, self._environment = project, manifest, environment
         known = project.names(manifest)
         self._nodes = {known[node["unique_id"]]: node for node in nodes}
-        self._models = {name: stream_node.place(node, environment) for name, node in self._nodes.items()}
+        self._models = {
+            name: stream_node.model_without_configs(node, environment) for name, node in self._nodes.items()
+        }
         names = list(self._nodes)
         self._streams = {name: RunningModel(name, *self._reads(name)) for name in names}
         self._preparer = Preparer(self._prepare, names)

@@ -17,7 +17,7 @@ from ..sources.stream_source import with_declared_names
 from ..stream.lifecycle import editing
 from ..stream.progress.state_metrics import Size
 from ..stream.progress.watermark import to_text
-from ..stream.run.evolve import Verdict, verdict
+from ..stream.run.evolve import Verdict, effect_of_edit
 from ..stream.run.lock import check_free
 from ..stream.state.inspect import Inspected, inspect
 from ..util.text import counted
@@ -63,7 +63,7 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
 
 def diff(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns how the next run of a model would migrate its state and its table, as a JSON object."""
-    return _diff_as_json(name, verdict(*planned(project, name)))
+    return _diff_as_json(name, effect_of_edit(*planned(project, name)))
 
 
 def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:

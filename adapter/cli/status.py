@@ -32,7 +32,7 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     nodes, names = project.streaming_models(selection, manifest), project.names(manifest)
     environment = project.environment()
     for node in nodes:
-        model = stream_node.place(node, environment)
+        model = stream_node.model_without_configs(node, environment)
         note, is_foreign = _problem(model)
         progress, health = (None, None) if is_foreign else (read_progress(model), read_health(model))
         if progress is not None:

@@ -41,7 +41,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
 
     def text(views: Mapping[str, str]) -> str:
         try:
-            return comparing.reading(streaming.batch_text(query.sql, query.ask, query.known), views)
+            return comparing.reading_views(streaming.batch_text(query.sql, query.ask, query.known), views)
         except QueryError as problem:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 

@@ -22,7 +22,7 @@ from ..sources.file_options import (
     twice_text,
     with_checked_header,
 )
-from ..sources.messages import advice, options_in_batch
+from ..sources.messages import connector_advice, options_in_batch
 from ..sources.stream_source import KAFKA, DeclaredSource, all_sources, sources_in
 from ..sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from ..util.quoting import literal, quote
@@ -147,7 +147,7 @@ class DeclaredSources:
                     ) from cause_of(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: "
-                    f"{advice(source.format, readable(problem))}"
+                    f"{connector_advice(source.format, readable(problem))}"
                 ) from cause_of(problem)
             self._made[source.relation] = source
             return True

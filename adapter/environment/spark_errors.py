@@ -14,7 +14,7 @@ from ..sources.messages import (
     without_internal_names,
 )
 from ..sources.stream_source import with_declared_names
-from ..sources.unreadable import refused
+from ..sources.unreadable import refusal_text
 from ..util.redaction import without_secrets
 from .memory import out_of_memory
 
@@ -86,7 +86,7 @@ def _readable_message(problem: BaseException) -> str:
         return _NOT_UNIQUE
     if other := explain_type(both):
         return f"{other[0].upper()}{other[1:]}"
-    if unread := refused(both):
+    if unread := refusal_text(both):
         return unread
     if why := out_of_memory(both):
         return why

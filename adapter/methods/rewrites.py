@@ -34,7 +34,7 @@ class RewriteMethods(metaclass=AdapterMeta):
         make = (
             stream_rewrites.with_hints
             if materialized in model_configs.MATERIALIZATIONS
-            else rewriting.rewritten
+            else rewriting.rewrite
         )
         with streaming.dbt_errors():
             return make(name, sql, **options)

@@ -141,7 +141,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.dbt_errors():
             # The graph of a unit test lacks what the project declares of its sources.
             project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
-            declared = as_of.declared(str(relation), project_graph)
+            declared = as_of.declared_relation(str(relation), project_graph)
             known = streaming.known_relations(
                 graph if declared == str(relation) else project_graph, node=model
             )
@@ -152,15 +152,15 @@ class StreamingMethods(metaclass=AdapterMeta):
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns a model's text for batch, with windows computed from slices. Its columns keep the
         types of `sql`."""
-        return self._planned(streaming.batch_text, sql, graph, model)
+        return self._planned_text(streaming.batch_text, sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
     def whole_input_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the text of a view or a test, which runs over whole inputs. It omits the steps that `emit='on_change'`
         omits, and the rows that a stream drops because of their event time."""
-        return self._planned(streaming.whole_input_text, sql, graph, model)
+        return self._planned_text(streaming.whole_input_text, sql, graph, model)
 
-    def _planned(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
+    def _planned_text(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
         with streaming.dbt_errors():
             known = streaming.known_in_batch(sql, graph, model, self.environment)
@@ -326,7 +326,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns whether the table of a streaming model exists now, without dbt's cache."""
         with streaming.dbt_errors():
             described = stream_node.model(model, self.environment)
-            return iceberg.find(self.environment.session(), described.target) is not None
+            return iceberg.find_table(self.environment.session(), described.target) is not None
 
     @available.parse(lambda *arguments, **named: "")
     def stream_tblproperties(
@@ -428,7 +428,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns a context that publishes a failure of the model; none in the service, which does so itself."""
         if preparation.is_preparing():
             return nullcontext()
-        return health.publishing_failure(stream_node.place(model, self.environment))
+        return health.publishing_failure(stream_node.model_without_configs(model, self.environment))
 
     @available.parse(lambda *arguments, **named: False)
     def flag_variable(self, name: str, value: object) -> bool:

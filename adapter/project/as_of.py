@@ -52,11 +52,11 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
     )
 
 
-def declared(relation: str, graph: Any) -> str:
+def declared_relation(relation: str, graph: Any) -> str:
     """Returns the relation that a unit test replaces by its rows; another relation unchanged.
 
     >>> rates = {"source_name": "raw", "name": "rates", "relation_name": "`db`.`rates`"}
-    >>> declared("__dbt__cte__raw__rates", {"sources": {"source.shop.raw.rates": rates}})
+    >>> declared_relation("__dbt__cte__raw__rates", {"sources": {"source.shop.raw.rates": rates}})
     '`db`.`rates`'
     """
     name = relation.strip("`")

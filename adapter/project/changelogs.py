@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..query.errors import QueryError
 from ..query.frontend.streams import Known
 from ..query.normalize.names import own_names
-from ..stream.common.identifiers import last
+from ..stream.common.identifiers import last_part
 from ..stream.common.model import feed_of
 from ..stream.iceberg.table import IcebergTable, load
 from ..stream.sink.changelog import KEY_PROPERTY, REPLACED_PROPERTY
@@ -52,7 +52,7 @@ def with_changelogs(
                 # The table has no key: each change has the complete row that is inserted or retracted.
                 found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
                 continue
-            name = last(table)
+            name = last_part(table)
             raise QueryError(
                 f"Rows of {relation} change, and it doesn't keep its changes yet. Run it again: it will, now that a "
                 f"streaming model reads it (`dbt run --select {name}`). If only batch models do, set its "
@@ -67,7 +67,7 @@ def _check_complete(table: IcebergTable | None, relation: str) -> None:
         raise QueryError(
             f"{relation} was a streaming model, and an incremental run has since added rows that aren't in its "
             "changelog. Rebuild it with its present materialization, then this model: `dbt run --full-refresh --select "
-            f"{last(table.name)}+`."
+            f"{last_part(table.name)}+`."
         )
 
 

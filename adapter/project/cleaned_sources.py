@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..sources.file_options import is_pattern, pattern_prefix
 from ..sources.stream_source import sources_in, stream_source
 from ..stream.common.model import StreamModel, StreamSource, plain_path
-from ..stream.sources.cleaned_files import cleaned_by_others, cleaned_folders, cleaning
+from ..stream.sources.cleaned_files import cleaned_by_others, cleaned_folders, cleaning_mode
 from ..stream.storage.checkpoint import read_checkpoint
 
 
@@ -21,7 +21,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
         is_new: whether its stream begins with this run.
     """
     for source in model.sources:
-        if (action := cleaning(source)) is None:
+        if (action := cleaning_mode(source)) is None:
             _check_not_cleaned(model, source, node, graph)
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
@@ -31,7 +31,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             for each in model.sources
             if each is not source and each.is_files and may_share_files(source, each)
         ]
-        if others := own + _readers(_shared(source, graph), node, graph):
+        if others := own + _readers(_sources_sharing_files(source, graph), node, graph):
             raise DbtRuntimeError(
                 f"{begins} files are removed once this model has read them, and {', '.join(others)} "
                 f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read "
@@ -61,8 +61,8 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
 
 def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
     """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
-    for unique_id, each in _shared(source, graph).items():
-        action = cleaning(each)
+    for unique_id, each in _sources_sharing_files(source, graph).items():
+        action = cleaning_mode(each)
         if action is not None and (others := _readers([unique_id], node, graph)):
             raise DbtRuntimeError(
                 f"Model {model.name}: files of its source {source.name or source.relation} are removed once "
@@ -71,7 +71,7 @@ def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[s
             )
 
 
-def _shared(source: StreamSource, graph: Any) -> dict[str, StreamSource]:
+def _sources_sharing_files(source: StreamSource, graph: Any) -> dict[str, StreamSource]:
     """Returns the sources in dbt's graph that may have a file in common with a folder, by unique id."""
     return {
         unique_id: found

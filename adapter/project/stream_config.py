@@ -75,7 +75,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
             "output_mode out, or write 'upsert'."
         )
-    watermark, trigger = _watermark(config), _trigger(config)
+    watermark, trigger = _watermark_delay(config), _trigger(config)
     unique = config.get("unique_key")
     return StreamConfig(
         watermark,
@@ -84,13 +84,13 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         upsert=results.changes or config.get("output_mode") == "upsert",
         changelog=_value(config, "changelog"),
         changelog_retention=_changelog_retention(_value(config, "changelog_retention")),
-        idle_timeout=_positive(
+        idle_timeout=_positive_interval(
             config,
             "idle_timeout",
             "longer than zero; write how long a stream may be idle before the others continue without it, as in "
             "'10 minutes'",
         ),
-        state_ttl=_positive(
+        state_ttl=_positive_interval(
             config,
             "state_ttl",
             "longer than zero; write after how long without rows a key expires, as in '7 days'",
@@ -132,7 +132,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
             )
 
 
-def _watermark(config: Mapping[str, Any]) -> int:
+def _watermark_delay(config: Mapping[str, Any]) -> int:
     """Returns the delay of the watermark, in microseconds."""
     found = intervals.parse(_value(config, "watermark"), "config 'watermark':")
     if found < 0:
@@ -152,7 +152,7 @@ def _trigger(config: Mapping[str, Any]) -> str | None:
     return str(found)
 
 
-def _positive(config: Mapping[str, Any], key: str, wanted: str) -> Any:
+def _positive_interval(config: Mapping[str, Any], key: str, wanted: str) -> Any:
     """Returns the microseconds of an interval that must be positive; None if there is none.
 
     Args:
@@ -169,7 +169,7 @@ def _positive(config: Mapping[str, Any], key: str, wanted: str) -> Any:
 
 def _retention(config: Mapping[str, Any]) -> Retention:
     return Retention(
-        max_snapshot_age=_positive(
+        max_snapshot_age=_positive_interval(
             config,
             "max_snapshot_age",
             "longer than zero; write how long readers of the table may take, as in '1 hour'",

@@ -55,7 +55,7 @@ def model(
     """
     settings = config(node)
     return replace(
-        place(node, environment),
+        model_without_configs(node, environment),
         sources=_sources(program, environment) if program else (),
         lookups=_lookups(program) if program else (),
         watermark_delay=settings.watermark,
@@ -76,7 +76,7 @@ def model(
     )
 
 
-def place(node: Mapping[str, Any], environment: Environment) -> StreamModel:
+def model_without_configs(node: Mapping[str, Any], environment: Environment) -> StreamModel:
     """Returns names and locations of a streaming model without reading its configs. It can be inspected, not run."""
     # The full name, because a declared source with the same schema and name is in another catalog.
     target, settings = name_with_catalog(node["relation_name"], environment), environment.settings

@@ -321,12 +321,14 @@ def interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> s
 
 def _check_recompute(planned: Plan) -> None:
     """Raises if the query recomputes results from stored rows."""
-    recomputed = [_recomputed(each) for each in planned.dataflow.operators if isinstance(each, Recompute)]
+    recomputed = [
+        _recomputed_phrase(each) for each in planned.dataflow.operators if isinstance(each, Recompute)
+    ]
     if recomputed:
         _refuse_recompute(recomputed)
 
 
-def _recomputed(operator: Recompute) -> str:
+def _recomputed_phrase(operator: Recompute) -> str:
     """Returns what is recomputed, as `explain` shows it, and why."""
     shown = operator.explain(Context())
     by = ", ".join(shown.computing.by)

@@ -231,7 +231,7 @@ class Lookup:
 _Reader = TypeVar("_Reader", Step, StatePart, Step | Lookup)
 
 
-def reading(made: Iterable[_Reader], parts: Iterable[StatePart]) -> tuple[_Reader, ...]:
+def limit_reads(made: Iterable[_Reader], parts: Iterable[StatePart]) -> tuple[_Reader, ...]:
     """Returns the steps or state tables with `reads` limited to these state tables."""
     names = tuple(sorted({part.name for part in parts}))
     return tuple(each if isinstance(each, Lookup) else replace(each, reads=names) for each in made)

@@ -317,7 +317,7 @@ def _default_of(of: Field[Any]) -> Any:
 
 
 @cache
-def _kinds(of: type) -> dict[str, Any]:
+def _types_of_fields(of: type) -> dict[str, Any]:
     return get_type_hints(of)
 
 
@@ -327,7 +327,7 @@ def _read(kind: Any, value: Any) -> Any:
         (kind,) = (each for each in arguments if each is not types.NoneType)
         return None if value is None else _read(kind, value)
     if is_dataclass(kind):
-        kinds = _kinds(kind)  # type: ignore[arg-type]
+        kinds = _types_of_fields(kind)  # type: ignore[arg-type]
         if not isinstance(value, Mapping) or not value.keys() <= kinds.keys():
             raise ValueError(f"{value} is no {kind.__name__}")  # type: ignore[union-attr]
         return kind(**{name: _read(kinds[name], each) for name, each in value.items()})  # type: ignore[operator]

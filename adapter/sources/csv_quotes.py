@@ -32,14 +32,14 @@ def may_run_on(options: Mapping[str, str]) -> bool:
     return is_true(options, "multiLine") and by_lower_name(options).get("quote", '"') not in _UNQUOTED
 
 
-def doubled(options: Mapping[str, str]) -> str | None:
+def doubled_quotes(options: Mapping[str, str]) -> str | None:
     r"""Returns a regular expression for a value with doubled quotes, as most programs write quotes, that Spark has read as
     it is written, as its own escape is a backslash; None if the options name an escape.
 
-    >>> found = re.compile(doubled({}))
+    >>> found = re.compile(doubled_quotes({}))
     >>> [found.search(text) is not None for text in ('"a ""b"" c"', '\"\"\"\"', '"a"', 'a ""b""', '"a "b" c"')]
     [True, True, False, False, False]
-    >>> doubled({"Escape": '"'}), doubled({"quote": ""}), doubled({"quote": "'"})
+    >>> doubled_quotes({"Escape": '"'}), doubled_quotes({"quote": ""}), doubled_quotes({"quote": "'"})
     (None, None, "(?s)^'.*''.*'$")
     """
     values = by_lower_name(options)

@@ -203,11 +203,13 @@ class ExactValues:
         for name, part in parts.items():
             field = f"{value}.{quoted(name)}"
             if name in checked:
-                field = self._corrected(part, checked[name], field, f"{text}.{quoted(name)}", depth)
+                field = self._corrected_value(part, checked[name], field, f"{text}.{quoted(name)}", depth)
             fields.append(f"{literal(name)}, {field}")
         return ", ".join(fields)
 
-    def _corrected(self, kind: ColumnType, checked: ColumnType, value: str, text: str, depth: int) -> str:
+    def _corrected_value(
+        self, kind: ColumnType, checked: ColumnType, value: str, text: str, depth: int
+    ) -> str:
         """Returns SQL for a value with its parts corrected.
 
         Args:
@@ -221,7 +223,7 @@ class ExactValues:
 
             def inner(checked: ColumnType, value: str, text: str, depth: int) -> str:
                 (part,) = kind.parts.values()
-                return self._corrected(part, checked, value, text, depth)
+                return self._corrected_value(part, checked, value, text, depth)
 
             replaced = _replace_elements(kind, checked, value=value, text=text, depth=depth, of_one=inner)
             return f"coalesce({replaced}, {value})"

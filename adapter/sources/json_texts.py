@@ -82,7 +82,7 @@ def decoded_text(value: str, encoding: str | None, separator: str | None, is_fil
     if not is_file and name.startswith("UTF-16") and separator is None:
         return None  # Spark's reader of JSON says that it needs lineSep.
     if name in ("", "UTF-8", "US-ASCII"):
-        text = _detected(value) if is_file and not name else value
+        text = _text_by_encoding(value) if is_file and not name else value
     elif name in ("ISO-8859-1", "UTF-16BE", "UTF-16LE") or (is_file and name in ("UTF-16", "UTF-32")):
         text = f"decode(cast({value} as binary), {literal(name)})"
     else:
@@ -90,7 +90,7 @@ def decoded_text(value: str, encoding: str | None, separator: str | None, is_fil
     return text if text == value and not is_file else f"trim(LEADING '\ufeff' FROM {text})"
 
 
-def _detected(value: str) -> str:
+def _text_by_encoding(value: str) -> str:
     """Returns SQL for the text of a file whose encoding shows in its first bytes, as JSON's parser detects it."""
     first = f"hex(substr(cast({value} as binary), 1, 4))"
     encodings = {

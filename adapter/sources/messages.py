@@ -37,12 +37,12 @@ def options_in_batch(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def advice(format: str, problem: str) -> str:
+def connector_advice(format: str, problem: str) -> str:
     """Returns the advice for a missing connector or schema; any other error of Spark is returned unchanged.
 
-    >>> advice("avro", "Failed to find data source: avro. Please deploy the application.")
+    >>> connector_advice("avro", "Failed to find data source: avro. Please deploy the application.")
     "Spark's connector for Avro is missing. Name it in the profile: packages: [avro]"
-    >>> advice("json", "Failed to find data source: json."), advice("avro", "No files.")
+    >>> connector_advice("json", "Failed to find data source: json."), connector_advice("avro", "No files.")
     ('Failed to find data source: json.', 'No files.')
     """
     if _NO_COLUMNS.search(problem):

@@ -40,7 +40,7 @@ def check_connections(value: Any) -> dict[str, dict[str, str]]:
     return found
 
 
-def use(connections: Mapping[str, Mapping[str, str]]) -> None:
+def use_connections(connections: Mapping[str, Mapping[str, str]]) -> None:
     """Sets the connections of a target, which sources name from now on."""
     global _connections
     remember(connections)

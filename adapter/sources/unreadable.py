@@ -78,7 +78,7 @@ _ADVICE = (
 )
 
 
-def refused(text: str) -> str | None:
+def refusal_text(text: str) -> str | None:
     """Returns the message of ``on_error: fail`` from Spark's error; None if the error is another one."""
     found = _REFUSED.search(text)
     return found[1] if found else None
@@ -160,7 +160,7 @@ class Records:
     @property
     def schema(self) -> str:
         """The columns to read with, as DDL. Spark adds the columns of folder names at the end."""
-        return _ddl(self._read | dict.fromkeys(self._probes, csv_quotes.PROBE))
+        return _ddl(self._read | dict.fromkeys(self._probe_columns, csv_quotes.PROBE))
 
     @property
     def _read(self) -> dict[str, str]:
@@ -168,7 +168,7 @@ class Records:
         return {**self._types, **dict.fromkeys(self._cast, "string"), self.raw: "string"}
 
     @property
-    def _probes(self) -> list[str]:
+    def _probe_columns(self) -> list[str]:
         """The columns that are read only to get the text of each record: the first and the last one of CSV whose quotes may
         extend over lines. A record in which both are NULL has no text."""
         if self.format != "csv" or not csv_quotes.may_run_on(self.options):
@@ -208,7 +208,7 @@ class Records:
         return json_texts.decoded_text(LINE, encoding, values.get("linesep"), is_file)
 
     @property
-    def _unread(self) -> str:
+    def _raw_text(self) -> str:
         """The column with the text of a record that has unreadable values; NULL for others."""
         return _RECORD if self.are_texts else quoted(self.raw)
 
@@ -227,7 +227,7 @@ class Records:
             return {**found, "wholetext": by_lower_name(found).get("multiline", "false")}
         # With column pruning, Spark doesn't report a record with too many or too few fields.
         pruning = {"columnPruning": "false"} if self.format == "csv" else {}
-        if self._probes:
+        if self._probe_columns:
             others = {name: value for name, value in found.items() if name.lower() not in _PROBING}
             found = {**others, **csv_quotes.PROBING}
         return {**found, **pruning, "columnNameOfCorruptRecord": self.raw}
@@ -235,7 +235,7 @@ class Records:
     @property
     def differs(self) -> bool:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
-        values_differ = self.are_texts or self._probes or self._compared
+        values_differ = self.are_texts or self._probe_columns or self._columns_to_compare
         return bool(values_differ) or self.on_error != WARN or self._is_own
 
     # -- what a query over the records selects -------------------------------------------------------
@@ -256,11 +256,11 @@ class Records:
         some = " or ".join(f"__b.{quoted(name)} is not null" for name in checked) or "false"
         values = ", ".join(f"{literal(name)}, __b.{quoted(name)}" for name in checked)
         # Spark parses only the columns that a query names, so errors in others go unnoticed.
-        record = f"coalesce({self._unread}, to_json(struct({', '.join(map(quoted, types))})))"
+        record = f"coalesce({self._raw_text}, to_json(struct({', '.join(map(quoted, types))})))"
         # Lambda parameters name expressions that would otherwise be repeated in the SQL.
         if not checked and self.are_texts:
             only = f"named_struct({literal(WHOLE)}, {record})"
-            return f"case when {self._unread} is not null then {only} end"
+            return f"case when {self._raw_text} is not null then {only} end"
         first = f"transform(array(try_element_at({self._as_texts(types)}, 1)), __e -> named_struct({bad}))"
         whole = (
             f"named_struct({', '.join(filter(None, [values, literal(WHOLE)]))}, if({some}, null, {record}))"
@@ -272,7 +272,7 @@ class Records:
             nothing = "".join(f"{literal(name)}, cast(null as string), " for name in checked)
             only = f"named_struct({nothing}{literal(WHOLE)}, {record})"
             found = f"if({_IS_UNPARSED}, {only}, {found})"
-        return f"case when {self._unread} is not null then {found} end"
+        return f"case when {self._raw_text} is not null then {found} end"
 
     def select(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
         """The columns of a row, each as SQL."""
@@ -336,7 +336,7 @@ class Records:
     def _other_reasons(self) -> list[str]:
         """Why a record may be unreadable though it has the right number of fields."""
         return [
-            *(["a quote in it is never closed"] if self._probes else []),
+            *(["a quote in it is never closed"] if self._probe_columns else []),
             *(
                 ["quotes in it are doubled, and the source's options lack escape: '\"'"]
                 if self._doubled
@@ -349,7 +349,7 @@ class Records:
 
     def _as_texts(self, types: Mapping[str, str]) -> str:
         """SQL for an array of structs of texts: of the record, or of the elements of a JSON array that may be this row."""
-        raw = self._unread
+        raw = self._raw_text
         # CSV fields are matched by position.
         columns = dict.fromkeys(self._types if self.format == "csv" else types, "string")
         texts = f"from_{self.format}({raw}, {literal(_ddl(columns))}, {self._map()})"
@@ -422,23 +422,23 @@ class Records:
         `unreadable_values` needs."""
         if self.are_texts:
             return self._parsing_json()
-        return [*self._probed_select_lists(), *self._casting()]
+        return [*self._probed_select_lists(), *self._casting_select_lists()]
 
     # -- CSV, parsed again if a quote may extend over lines; casts of values of CSV and XML ------------
 
     def _probed_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists for CSV that is read with probes."""
-        if not self._probes:
+        if not self._probe_columns:
             return []
         raw, folders = quoted(self.raw), [*map(quoted, self.folders)]
         parsed = f"from_csv({raw}, {literal(_ddl(self._read))}, {self._map(self.raw)})"
-        probes = " and ".join(f"{quoted(name)} is null" for name in self._probes)
+        probes = " and ".join(f"{quoted(name)} is null" for name in self._probe_columns)
         # The probes are named so that Spark reads them whatever the query reads.
         text = f"case when {probes} then {raw} end"
         values = [
             (
                 f"__parsed.{quoted(name)}"
-                if name in self._probes
+                if name in self._probe_columns
                 else f"if({raw} is null, {quoted(name)}, __parsed.{quoted(name)})"
             )
             for name in self._types
@@ -455,7 +455,7 @@ class Records:
         ]
 
     @cached_property
-    def _compared(self) -> dict[str, str]:
+    def _columns_to_compare(self) -> dict[str, str]:
         """The columns of CSV and XML whose values are compared with their texts."""
         if self.are_texts:
             return {}
@@ -469,10 +469,10 @@ class Records:
     def _doubled(self) -> str | None:
         """A regular expression for a text with doubled quotes that Spark has read with all of its quotes; None if there are
         none."""
-        return csv_quotes.doubled(self.options) if self.format == "csv" else None
+        return csv_quotes.doubled_quotes(self.options) if self.format == "csv" else None
 
     @property
-    def _damaged(self) -> list[str]:
+    def _damage_conditions(self) -> list[str]:
         """SQL conditions for texts of CSV and XML that aren't those of the record. Their values stay as Spark reads them."""
         texts = [quoted(name) for name, kind in self._types.items() if kind == "string"]
         found = [f"contains({text}, {_REPLACEMENT})" for text in texts]
@@ -480,10 +480,10 @@ class Records:
             found += [f"{text} rlike {literal(doubled)}" for text in texts]
         return found
 
-    def _casting(self) -> list[list[str]]:
+    def _casting_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists that cast values. A record with a misread value or a damaged text is unreadable, as one
         that Spark can't read."""
-        compared, damaged = self._compared, self._damaged
+        compared, damaged = self._columns_to_compare, self._damage_conditions
         if self.are_texts or not (compared or damaged):
             return []
         raw, others = quoted(self.raw), [*map(quoted, (name for name in self._types if name not in compared))]
@@ -541,7 +541,7 @@ class Records:
         assert self._text is not None
         unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
         row = f"array({self._row('__c.record', '__c.text', '__c.text', '__c.own')})"
-        checked = f"transform(array({self._checked('__message', '__value')}), __c -> {row})[0]"
+        checked = f"transform(array({self._checked_record('__message', '__value')}), __c -> {row})[0]"
         message, more = self._parsed_record("__value"), json_texts.is_not_one_value("__value", self._map())
         if self.are_messages:
             # The JSON parser returns NULL for an empty text.
@@ -608,7 +608,7 @@ class Records:
     def _exact_values(self) -> ExactValues:
         return ExactValues(self._types, self._map(), self._map(_RAW), guessed_types(self.options))
 
-    def _checked(self, record: str, text: str) -> str:
+    def _checked_record(self, record: str, text: str) -> str:
         """SQL for a parsed record with corrected values. `text` is its text if a value is unreadable, `own` its text if
         `with_nested_text` needs it; else NULL."""
         exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
@@ -633,7 +633,7 @@ class Records:
         parsed = (
             f"transform({texts}, __t -> named_struct('record', {self._parsed_record('__t')}, 'text', __t))"
         )
-        checked = f"transform({parsed}, __p -> {self._checked('__p.record', '__p.text')})"
+        checked = f"transform({parsed}, __p -> {self._checked_record('__p.record', '__p.text')})"
         row = self._row("__c.record", "__c.text", "if(__some, __value, null)", "__c.own")
         some = "exists(__cs, __c -> __c.text is not null)"
         rows = f"transform(array({some}), __some -> transform(__cs, __c -> {row}))[0]"

@@ -49,7 +49,7 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
         None,
         "its query has changed. To rebuild it: `dbt-stream deploy init --full-refresh m`.",
     ):
-        monkeypatch.setattr(deploy, "_refused", lambda project, name, standing, edited=edited: edited)
+        monkeypatch.setattr(deploy, "_lag_problem", lambda project, name, standing, edited=edited: edited)
         with pytest.raises(ProjectError) as raised:
             deploy.promote(DbtProject(Path(), Path(), None, None, None), "m", force=False)
         told = deploy.progress_sentences(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
@@ -68,7 +68,7 @@ def test_the_model_that_is_named_is_built(
     ran: list[Any] = []
     environment = SimpleNamespace(session=lambda: None)
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
-    monkeypatch.setattr(deploy.promoting, "stage", lambda *_: staged)
+    monkeypatch.setattr(deploy.promoting, "stage_deployment", lambda *_: staged)
     standing = SwapProgress(staged, version(model, staged.new), model, True, (), None)
     monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
     monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))

@@ -35,7 +35,7 @@ from dbt.adapters.spark_streaming.query.program import (
 from dbt.adapters.spark_streaming.query.program import Rows as InputRows
 from dbt.adapters.spark_streaming.query.sql.dialect import from_clause
 from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
-from dbt.adapters.spark_streaming.stream.common.time_zones import instant as utc
+from dbt.adapters.spark_streaming.stream.common.time_zones import instant_of_local_time as utc
 from dbt.adapters.spark_streaming.stream.common.time_zones import latest_local_time
 from dbt.adapters.spark_streaming.util.quoting import path_of, quote_time
 from tests.differential import planning

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage, StorageError
-from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, readable_errors
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 
 
@@ -195,7 +195,7 @@ def test_a_root_whose_file_system_is_missing_is_told_when_it_is_needed() -> None
 def test_a_stream_says_the_same_of_such_a_root() -> None:
     root = missing("s3a://AKIA:swordfish@b/x")
     model = StreamModel("m", "c.s.m", "c.s.m__state", root, ())
-    with pytest.raises(StreamError) as raised, sentences(model):
+    with pytest.raises(StreamError) as raised, readable_errors(model):
         root.exists(model.checkpoint)
     assert raised.value.msg == UNREACHABLE
 

@@ -40,6 +40,6 @@ def test_rows_are_those_of_flink(spark: Any, tables: None, case: str, name: str,
     lines = (ORACLE / "cases" / f"{case}.sql").read_text().splitlines()
     statements = "\n".join(line for line in lines if not line.startswith("--")).split(";")
     (text,) = [each for each in statements if "SELECT" in each]
-    table = spark.sql(rewriting.rewritten(name, text, **options))
+    table = spark.sql(rewriting.rewrite(name, text, **options))
     header, expected = read_expected(ORACLE / "expected" / case / "small.csv")
     assert difference(table.columns, [tuple(row) for row in table.collect()], header, expected) is None

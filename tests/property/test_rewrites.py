@@ -181,7 +181,7 @@ def split(draw: st.DrawFn) -> str:
 
 def _has_no_set_twice(text: str) -> bool:
     try:
-        rewriting.rewritten("split_distinct", text)
+        rewriting.rewrite("split_distinct", text)
     except QueryError as problem:
         assert "is listed twice" in str(problem)
         return False
@@ -260,7 +260,7 @@ def _rounded(value: Any) -> Any:
 
 def compare(spark: Any, name: str, text: str, **options: Any) -> None:
     """Fails unless the rewritten text gives what the text gives."""
-    made = rewriting.rewritten(name, text, **options)
+    made = rewriting.rewrite(name, text, **options)
     tree = parse(text)
     for select in tree.find_all(exp.Select) if name == "split_topn" else ():
         break_ties(select)  # Spark leaves them to chance
@@ -312,5 +312,5 @@ def test_numbers_are_not_compared_with_strings(quick: Any) -> None:
     )
     text = "select c, count(distinct u) as n from codes where {} in (1, 2) group by {}"
     with pytest.raises(Exception, match="c is a string, so write its values as strings"):
-        quick.sql(rewriting.rewritten("enum_distinct", text.format("c", "c"))).collect()
+        quick.sql(rewriting.rewrite("enum_distinct", text.format("c", "c"))).collect()
     compare(quick, "enum_distinct", text.format("int(c)", "int(c)").replace("select c", "select int(c) as c"))

@@ -30,9 +30,9 @@ CONNECTIONS: dict[str, dict[str, Any]] = {
 def used() -> Iterator[None]:
     profile: dict[str, Any] = {"schema": "shop", "connections": CONNECTIONS}
     SparkStreamingCredentials.validate(profile)
-    profile_connections.use(SparkStreamingCredentials.from_dict(profile).connections)
+    profile_connections.use_connections(SparkStreamingCredentials.from_dict(profile).connections)
     yield
-    profile_connections.use({})
+    profile_connections.use_connections({})
 
 
 def topic(**more: Any) -> DeclaredSource:

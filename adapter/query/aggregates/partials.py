@@ -196,7 +196,7 @@ class Partials:
             return []
         return [Step(self._batch_view(members), values, persist=True, initial="select 1 as nothing")]
 
-    def _flagged(self, members: DistinctSet, relation: str, columns: Sequence[str]) -> str:
+    def _rows_with_flag(self, members: DistinctSet, relation: str, columns: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
         found = self._rows_by_value(members, relation, columns, self._flags(members))
         if self.spec.enumerated is None:
@@ -227,7 +227,7 @@ class Partials:
         """State columns of a slice, or a group. Metrics that are computed from stored values have none."""
         return [name for metric in self.stored_metrics for name in metric.columns()]
 
-    def _lifted(
+    def _with_lifted_columns(
         self, relation: str, keys: Sequence[str], metrics: Sequence[MetricColumns], order: str = ""
     ) -> str:
         """Returns `relation` with its lifted columns, which SQL aggregates can merge."""
@@ -243,7 +243,7 @@ class Partials:
         centered = f"(select *, {', '.join(centers)} from {relation})" if centers else relation
         return f"(select *, {', '.join(lifts)} from {centered})"
 
-    def _merged(
+    def _merged_rows(
         self,
         relation: str,
         keys: Sequence[str],
@@ -255,7 +255,7 @@ class Partials:
         if metrics is None:
             metrics = self.stored_metrics
         also = also or {}
-        lifted = self._lifted(relation, keys, metrics)
+        lifted = self._with_lifted_columns(relation, keys, metrics)
         made = [f"{text} as {name}" for name, text in also.items()]
         made += [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.merge().items()]
         grouped = f"group by {', '.join(keys)}" if keys else ""
@@ -274,5 +274,5 @@ class Partials:
         return f"select {', '.join([*keys, *columns])} from {relation}"
 
     @staticmethod
-    def _unioned(branches: Sequence[str]) -> str:
+    def _union_all(branches: Sequence[str]) -> str:
         return "\nunion all\n".join(branches)

@@ -79,7 +79,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         if tie_breaking.reads_terms(select) and not is_printed(select):
             terms = [
                 each if each.is_star else exp.alias_(each, f"__{number}")
-                for number, each in enumerate(tie_breaking.terms(select))
+                for number, each in enumerate(tie_breaking.tie_breaking_values(select))
             ]
             tie_breaking.note_term_types(select, _row_type(select, terms, ask))
         split = hints.reads_stream(select) and _is_split(select)

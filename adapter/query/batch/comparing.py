@@ -57,7 +57,7 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
         )
 
 
-def reading(text: str, instead: Mapping[str, str]) -> str:
+def reading_views(text: str, instead: Mapping[str, str]) -> str:
     """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:

@@ -63,11 +63,11 @@ def input_as_written(query: exp.Query) -> exp.Query:
     return read
 
 
-def quoted(node: exp.Expr, length: int = 80) -> str:
+def excerpt(node: exp.Expr, length: int = 80) -> str:
     """Returns the beginning of a query's text for a message, with macro calls instead of their expansion.
 
     >>> from ..sql.dialect import parse
-    >>> quoted(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
+    >>> excerpt(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
     'SELECT k FROM stream(clicks) AS c WHERE …'
     """
     return shortened(unmarked(sql(with_macro_calls(node))).strip(), length)
@@ -250,7 +250,7 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
-            if len({sql(_alone(table)).lower() for table in tables}) != 1:
+            if len({sql(_table_alone(table)).lower() for table in tables}) != 1:
                 raise QueryError(
                     f"{window.kind}() has {_listing(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
@@ -259,7 +259,7 @@ def mark_streams(tree: exp.Query) -> None:
                 mark_stream(table)
 
 
-def _alone(table: exp.Table) -> exp.Table:
+def _table_alone(table: exp.Table) -> exp.Table:
     """Returns a copy of a table without its alias, comments, and what is joined with it in the same brackets."""
     copy = copied(table)
     copy.set("alias", None)
@@ -270,7 +270,7 @@ def _alone(table: exp.Table) -> exp.Table:
 
 
 def _listing(tables: list[exp.Table]) -> str:
-    return ", ".join(dict.fromkeys(sql(_alone(table)) for table in tables))
+    return ", ".join(dict.fromkeys(sql(_table_alone(table)) for table in tables))
 
 
 def mark_stream(table: exp.Expr) -> None:
@@ -311,7 +311,7 @@ def selects_over_streams(tree: exp.Expr) -> set[int]:
 
 def relation_name(table: exp.Table) -> str:
     """Returns the name of a table in the compiled text."""
-    return sql(_alone(table))
+    return sql(_table_alone(table))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..plan.plan import Plan
 from ..plan.state.window_steps import WindowSpec, WindowSteps
 from ..plan.upsert_keys import upsert_of_windows
 from ..plan.window_operator import WindowOperator
-from ..program import NEW_STATE, Item, Program, Rows, StateNames, Step, StreamInput, reading
+from ..program import NEW_STATE, Item, Program, Rows, StateNames, Step, StreamInput, limit_reads
 from ..sql import instants
 from ..sql.dialect import parse, sql
 from ..state_signature import Signature
@@ -194,7 +194,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
         windows = [(each, each.parts()) for each in listed]
         lookups = lookup_keys.required_lookups([each.spec.read for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.spec.streams)
-        items += [step for each, parts in windows for step in reading(each.open_sessions(), parts)]
+        items += [step for each, parts in windows for step in limit_reads(each.open_sessions(), parts)]
         items += lookups
         items += [
             Rows(
@@ -208,14 +208,14 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
             )
             for each, _ in windows
         ]
-        items += [step for each, parts in windows for step in reading(each.ingest(), parts)]
-        items += [part for _, parts in windows for part in reading(parts, parts)]
+        items += [step for each, parts in windows for step in limit_reads(each.ingest(), parts)]
+        items += [part for _, parts in windows for part in limit_reads(parts, parts)]
         items += [
             replace(
                 step, sees_changes=True, persist=step.persist or (replaces and step.name == each.windows_step)
             )
             for each, parts in windows
-            for step in reading(each.emit(), parts)
+            for step in limit_reads(each.emit(), parts)
         ]
     return items
 
@@ -306,7 +306,7 @@ def _with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
     return own_names.separate_names(f"with {names}\n{text}", plan.taken)
 
 
-def pretty(text: str) -> str:
+def formatted(text: str) -> str:
     """Returns a generated text, formatted for reading."""
     return sql(parse(text), pretty=True)
 

@@ -21,7 +21,7 @@ from ..plan.state.group_state import Groups
 from ..plan.state.ranking import members_part
 from ..plan.state.window_steps import WindowSteps
 from ..plan.upserts import needs_retractions, result_operator
-from ..program import NEW_STATE, Lookup, Rows, StateNames, StatePart, Step, reading
+from ..program import NEW_STATE, Lookup, Rows, StateNames, StatePart, Step, limit_reads
 from ..windows.emission import FINAL, Emission
 
 
@@ -94,10 +94,10 @@ class Generator(Wiring):
                 self.steps[first:] = [_step_for_empty_state(step) for step in self.steps[first:]]
                 parts = [replace(part, rewrite=None) for part in parts]
             parts_read = [self.parts[part] for part in self.looks_into.get(operator.name, ())]
-            self.steps[first:] = reading(self.steps[first:], [*parts, *parts_read])
+            self.steps[first:] = limit_reads(self.steps[first:], [*parts, *parts_read])
             self.parts |= {
                 part.name: part
-                for part in reading(parts, [*parts, *parts_read])
+                for part in limit_reads(parts, [*parts, *parts_read])
                 if part.name not in known_parts
             }
             if operator.name in compared:

@@ -23,8 +23,8 @@ from ..program import (
     StatePart,
     Step,
     Upsert,
+    limit_reads,
     now,
-    reading,
 )
 from .generator import Generator
 
@@ -109,7 +109,9 @@ def result_of_operator(made: Generator) -> Program:
         root.output(steps.rows),
         None,
         upsert=root.upsert(steps.touched, steps.columns),
-        output_steps=reading(steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]),
+        output_steps=limit_reads(
+            steps.steps, [made.parts[part] for part in made.parts_of[root.operator.name]]
+        ),
         lookups=root.lookups(steps.rows, made.tables),
         skip_if_empty=steps.steps[-1].name,
     )

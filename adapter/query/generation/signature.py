@@ -12,7 +12,7 @@ from ..aggregates.metric_columns import MetricColumns
 from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..aggregates.partials import Partials
 from ..frontend.source_text import compared_text, with_sorted_conjuncts
-from ..normalize.conditions import explodes
+from ..normalize.conditions import has_generator
 from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
 from ..plan.operators.group_aggregate import GroupAggregate
@@ -234,7 +234,7 @@ def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
     for column in every(rows, exp.Column):
         if column.name in meanings:
             column.set("this", exp.to_identifier(meanings[column.name], quoted=True))
-    if rows.args.get("distinct") or explodes(rows):
+    if rows.args.get("distinct") or has_generator(rows):
         return WindowOutput(sql(rows))
     columns = {}
     if by_name:

@@ -69,7 +69,7 @@ class _Lifting:
             name = item.output_name
             if not name:
                 raise QueryError(
-                    f"'{hints.quoted(item)}' is next to OVER or a subquery over a stream, and has no name; write … AS "
+                    f"'{hints.excerpt(item)}' is next to OVER or a subquery over a stream, and has no name; write … AS "
                     "name."
                 )
             if not (isinstance(above, exp.Column) and above.name == name):
@@ -107,7 +107,7 @@ class _Lifting:
             return self._over_keys(node, {id(column) for column in correlated_columns(node)})
         if isinstance(call_of(node).function, exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
-                raise QueryError(f"A subquery is inside '{hints.quoted(node)}'; join it in a query below.")
+                raise QueryError(f"A subquery is inside '{hints.excerpt(node)}'; join it in a query below.")
             return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
             return exp.paren(self._over_groups(self.aliases[node.name.lower()]))

@@ -73,7 +73,7 @@ def count_rows(query: exp.Query) -> None:
         return
     count = exp.alias_(exp.Count(this=exp.Star()), f"{_COLUMN}0", quoted=True)
     is_plain = isinstance(query, exp.Select) and not (
-        is_grouped(query) or query.args.get("distinct") or conditions.explodes(query)
+        is_grouped(query) or query.args.get("distinct") or conditions.has_generator(query)
     )
     if is_plain:
         counted = query.copy()

@@ -74,8 +74,8 @@ def check(tree: exp.Expr) -> None:
         if not hints.reads_stream(inner):
             continue
         if not inner.args.get("joins"):
-            raise QueryError(f"'{hints.quoted(brackets)}' is a stream in brackets; leave the brackets out.")
+            raise QueryError(f"'{hints.excerpt(brackets)}' is a stream in brackets; leave the brackets out.")
         raise QueryError(
-            f"'{hints.quoted(brackets)}' joins a stream in brackets; write the joins one after another, or those in "
+            f"'{hints.excerpt(brackets)}' joins a stream in brackets; write the joins one after another, or those in "
             "brackets as a query: (SELECT … FROM … JOIN … ON …) AS name."
         )

@@ -39,10 +39,10 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
         if session is None:
             is_one = first_aggregate(select) is not None or select.args.get("limit")
             if is_one and select_around(select) is not None:
-                nodes = (node for node, _ in _compared(select))
+                nodes = (node for node, _ in _compared_expressions(select))
                 unknown |= dict.fromkeys(each.name for node in nodes for each in every(node, exp.Column))
             continue
-        for node, scope in _compared(select):
+        for node, scope in _compared_expressions(select):
             note_type(node, session.type_of(node, scope))
         for asked in every(select, exp.In):
             _note_set_operation(asked)
@@ -173,7 +173,7 @@ class _Session:
                 found = types_of(relation, self._ask) or {}
             except QueryError:
                 found = {}  # planning reports what is wrong with it
-            self._columns[id(relation)] = {name.lower(): _noted(kind) for name, kind in found.items()}
+            self._columns[id(relation)] = {name.lower(): _type_to_note(kind) for name, kind in found.items()}
         return self._columns[id(relation)].get(column.lower())
 
     def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
@@ -186,15 +186,15 @@ class _Session:
             (kind,) = self._ask(types_query(rows, [f"any_value({sql(node)})"]))
         except QueryError:
             return None
-        return _noted(str(kind))
+        return _type_to_note(str(kind))
 
 
-def _noted(kind: str) -> str | None:
+def _type_to_note(kind: str) -> str | None:
     """Returns a type as it is noted. None for those whose equal values may differ: of NULL, and of collated texts."""
     return None if kind == "void" or " collate " in kind else kind.upper()
 
 
-def _compared(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
+def _compared_expressions(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Select]]:
     """Yields the expressions of different relations that a SELECT equates, each with the SELECT it is in."""
     tests = filters(select)
     for join in select.args.get("joins") or ():

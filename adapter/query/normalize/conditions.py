@@ -32,7 +32,7 @@ from ..sql.dialect import (
     outermost_queries,
     sql,
 )
-from ..sql.functions import builtin, is_random, makes_rows
+from ..sql.functions import builtin_kind, is_random, makes_rows
 from ..sql.nodes import copied, every, quoted_column, star_without
 from ..sql.tie_breaking import (
     add_tie_breaker,
@@ -143,7 +143,7 @@ def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None
         return (
             f"{name}() may return another value for the same rows each time; compute it in a separate model"
         )
-    if isinstance(node, exp.AnonymousAggFunc) and builtin(name) is None:
+    if isinstance(node, exp.AnonymousAggFunc) and builtin_kind(name) is None:
         return (
             f"whether {name}(), which isn't Spark's own, returns the same value for the same rows isn't known; "
             "compute it in a separate model"
@@ -218,7 +218,7 @@ def check_limits(query: exp.Expr) -> None:
     for select in every(query, exp.Select):
         if any(select.args.get(clause) for clause in CUTS) and not select.args.get("order"):
             raise QueryError(
-                f"'{hints.quoted(select)}': without ORDER BY any rows could be the first; say which."
+                f"'{hints.excerpt(select)}': without ORDER BY any rows could be the first; say which."
             )
 
 
@@ -283,14 +283,14 @@ def order_all(select: exp.Select, *aliases: str) -> None:
             add_tie_breaker(order, exp.Anonymous(this="STRUCT", expressions=[star]))
 
 
-def explodes(select: exp.Select) -> bool:
+def has_generator(select: exp.Select) -> bool:
     """Whether the select list has a generator such as EXPLODE."""
     return any(makes_rows(node) for item in select.expressions for node in every(item, exp.Expr))
 
 
-def multiplies(select: exp.Select) -> bool:
+def may_multiply_rows(select: exp.Select) -> bool:
     """Whether one input row of a SELECT may become several."""
-    return bool(select.args.get("laterals")) or explodes(select)
+    return bool(select.args.get("laterals")) or has_generator(select)
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
@@ -386,7 +386,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
         for test in conjuncts(condition):
             if not isinstance(test, exp.EQ | exp.NullSafeEQ):
                 continue
-            sides = [(_side(node, names), node.unnest()) for node in (test.this, test.expression)]
+            sides = [(_only_alias(node, names), node.unnest()) for node in (test.this, test.expression)]
             (left, one), (right, other) = sides
             if left is None or right is None or left == right or is_mixed(one, other):
                 continue
@@ -439,7 +439,7 @@ def _is_column(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column)
 
 
-def _side(node: exp.Expr, names: Sequence[str]) -> str | None:
+def _only_alias(node: exp.Expr, names: Sequence[str]) -> str | None:
     """Returns the only alias whose columns an expression refers to. None if there are several, or none."""
     if node.find(exp.Query):
         return None
@@ -465,7 +465,7 @@ def partitions(
         return (
             tuple(tuple(each[alias].copy() for each in classes) for alias in aliases) if classes else nothing
         )
-    inner = [found for query in asked if (found := _correlation(query, aliases)) is not None]
+    inner = [found for query in asked if (found := _equated_by_correlation(query, aliases)) is not None]
     if len(inner) < len(asked) or len(inner) + len(aliases) != inputs:
         return nothing
     if len(aliases) == 1:
@@ -486,7 +486,7 @@ _Equated: TypeAlias = dict[str, tuple[exp.Expr, exp.Expr]]
 """Text of an outer expression → that expression, and the inner one that a correlated query equates it with."""
 
 
-def _correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
+def _equated_by_correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
     """Returns the outer expressions that a correlated query equates with inner ones. None if the query's value may
     depend on any of its rows."""
     over = query.parent
@@ -508,7 +508,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
     wanted = filters(query)
     if any(node.find(exp.Query) for node in wanted):
         return None
-    found = _equated(wanted, alias, names)
+    found = _equated_with_inner(wanted, alias, names)
     if not isinstance(over, exp.In):
         return found or None
     clause = over.find_ancestor(exp.Where, exp.Having, exp.Join, exp.Select)
@@ -523,7 +523,7 @@ def _correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
     return found or None
 
 
-def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> _Equated:
+def _equated_with_inner(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> _Equated:
     """Returns the outer expressions that conditions equate with inner ones.
 
     Args:
@@ -535,7 +535,11 @@ def _equated(tests: Sequence[exp.Expr], alias: str, names: Sequence[str]) -> _Eq
         if isinstance(test, exp.EQ):
             for mine, others in ((test.this, test.expression), (test.expression, test.this)):
                 # An unqualified name is the inner query's own column, if it has such a column.
-                if _side(mine, [alias.lower()]) and _side(others, names) and not is_mixed(mine, others):
+                if (
+                    _only_alias(mine, [alias.lower()])
+                    and _only_alias(others, names)
+                    and not is_mixed(mine, others)
+                ):
                     found[sql(others)] = (others.copy(), mine.copy())
     return found
 
@@ -546,7 +550,7 @@ def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence
     # Of a single outer relation, a column needs no qualifier.
     outer = [*names, ""] if len(names) == 1 else names
     if (
-        _side(over.this, outer) is None
+        _only_alias(over.this, outer) is None
         or item is None
         or item.find(exp.Star, exp.AggFunc)
         or is_mixed(over.this, item)

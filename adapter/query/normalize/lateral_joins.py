@@ -161,7 +161,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], oute
         for column in every(test, exp.Column):
             if id(column) in outer and relation_of(column) in later:
                 raise QueryError(
-                    f"'{hints.quoted(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
+                    f"'{hints.excerpt(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
                     "first."
                 )
 

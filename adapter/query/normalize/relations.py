@@ -51,7 +51,7 @@ def check(tree: exp.Expr) -> None:
                 "Leave it out, or read the table without stream()."
             )
     for pivot in every(tree, exp.Pivot):
-        if not pivot.args.get("unpivot") and _reads_stream(_pivoted(pivot)):
+        if not pivot.args.get("unpivot") and _reads_stream(_relation_of_pivot(pivot)):
             raise QueryError(
                 f"'{sql(pivot).strip()[:80]}' over a stream; write its columns as aggregates with FILTER: "
                 "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
@@ -59,7 +59,7 @@ def check(tree: exp.Expr) -> None:
     for join in every(tree, exp.Join):
         if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
             raise QueryError(
-                f"'{hints.quoted(join)}' over a stream: a stream reads only the columns that a query names, so the columns "
+                f"'{hints.excerpt(join)}' over a stream: a stream reads only the columns that a query names, so the columns "
                 "that both sides have aren't known; name them, with USING."
             )
     for call in every(tree, exp.Func):
@@ -82,7 +82,7 @@ def check(tree: exp.Expr) -> None:
             )
 
 
-def _pivoted(pivot: exp.Pivot) -> exp.Expr | None:
+def _relation_of_pivot(pivot: exp.Pivot) -> exp.Expr | None:
     """Returns the relation of a PIVOT. After a join it is the joined relation."""
     node = pivot.parent
     return node.parent if isinstance(node, exp.Join) else node

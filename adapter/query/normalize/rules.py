@@ -65,7 +65,7 @@ def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuer
 def inline_ctes(query: NormalizedQuery) -> None:
     """Replaces each use of a CTE by its query.
 
-    >>> applied(inline_ctes, "with a as (select 1 as x) select x from a")
+    >>> after_rule(inline_ctes, "with a as (select 1 as x) select x from a")
     'SELECT x FROM (SELECT 1 AS x) AS a'
     """
     query.tree = ctes.inline(query.tree)
@@ -74,7 +74,7 @@ def inline_ctes(query: NormalizedQuery) -> None:
 def remove_brackets(query: NormalizedQuery) -> None:
     """Removes brackets around relations in FROM.
 
-    >>> applied(remove_brackets, "select a.k from (t as a join u as b on a.k = b.k)")
+    >>> after_rule(remove_brackets, "select a.k from (t as a join u as b on a.k = b.k)")
     'SELECT a.k FROM t AS a JOIN u AS b ON a.k = b.k'
     """
     brackets.remove(query.tree)
@@ -83,7 +83,7 @@ def remove_brackets(query: NormalizedQuery) -> None:
 def inline_named_windows(query: NormalizedQuery) -> None:
     """Replaces each use of a named window by its definition.
 
-    >>> applied(inline_named_windows, "select lag(a) over w as b from t window w as (order by c)")
+    >>> after_rule(inline_named_windows, "select lag(a) over w as b from t window w as (order by c)")
     'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
     """
     query.tree = ranks.without_names(query.tree)
@@ -92,7 +92,7 @@ def inline_named_windows(query: NormalizedQuery) -> None:
 def rewrite_qualify(query: NormalizedQuery) -> None:
     """Rewrites QUALIFY as WHERE over a subquery.
 
-    >>> applied(rewrite_qualify, "select a, rank() over (order by a) as r from t qualify r < 3")
+    >>> after_rule(rewrite_qualify, "select a, rank() over (order by a) as r from t qualify r < 3")
     'SELECT a, r FROM (SELECT a, RANK() OVER (ORDER BY a) AS r FROM t) AS _t WHERE r < 3'
     """
     query.tree = qualify.without_qualify(query.tree)
@@ -111,14 +111,14 @@ def note_rankings(query: NormalizedQuery) -> None:
 def mark_functions(query: NormalizedQuery) -> None:
     """Marks calls of aggregates and of non-deterministic functions that aren't built into Spark."""
     asked = None if query.ask is None else functions.session_functions(query.ask)
-    query.unknown_functions = functions.mark(query.tree, asked)
+    query.unknown_functions = functions.mark_functions(query.tree, asked)
 
 
 def push_down_rank_filters(query: NormalizedQuery) -> None:
     """Adds an upper bound of a rank to the query directly above the ranking.
 
     >>> ranked = "select a, row_number() over (order by a) as r from (select /*+ STREAM */ * from t)"
-    >>> applied(push_down_rank_filters, f"select a from (select * from ({ranked})) where r < 3").partition(" AS r ")[2]
+    >>> after_rule(push_down_rank_filters, f"select a from (select * from ({ranked})) where r < 3").partition(" AS r ")[2]
     'FROM (SELECT /*+ STREAM */ * FROM t)) WHERE `r` <= 2)) WHERE r < 3'
     """
     query.tree = rank_filters.push_down_bounds(query.tree)
@@ -151,17 +151,17 @@ def check_group_items(query: NormalizedQuery) -> None:
 def name_results(query: NormalizedQuery) -> None:
     """Names the unnamed columns of the result as Spark does.
 
-    >>> applied(name_results, "select upper(a) from t")
+    >>> after_rule(name_results, "select upper(a) from t")
     'SELECT UPPER(a) AS `upper(a)` FROM t'
     """
     nameless = result_names.name_columns(query.tree)
-    query.nameless = None if nameless is None else hints.quoted(nameless)
+    query.nameless = None if nameless is None else hints.excerpt(nameless)
 
 
 def inline_plain_values(query: NormalizedQuery) -> None:
     """Replaces each scalar subquery without FROM by its value.
 
-    >>> applied(inline_plain_values, "select (select a + 1) as b from (select /*+ STREAM */ * from t)")
+    >>> after_rule(inline_plain_values, "select (select a + 1) as b from (select /*+ STREAM */ * from t)")
     'SELECT (a + 1) AS b FROM (SELECT /*+ STREAM */ * FROM t)'
     """
     plain_values.inline_values(query.selects)
@@ -204,7 +204,7 @@ def break_ties_of_tables(query: NormalizedQuery) -> None:
     """Breaks ties of rankings and of MIN_BY and MAX_BY over tables, as in batch. Those over streams are planned first.
 
     >>> ranked = "select k, row_number() over (order by v) as r from d"
-    >>> applied(break_ties_of_tables, f"select r from (select /*+ STREAM */ * from t) join ({ranked}) using (k)")[51:]
+    >>> after_rule(break_ties_of_tables, f"select r from (select /*+ STREAM */ * from t) join ({ranked}) using (k)")[51:]
     '(SELECT k, ROW_NUMBER() OVER (ORDER BY v, STRUCT(k)) AS r FROM d) USING (k)'
     """
     for select in every(query.tree, exp.Select):
@@ -238,7 +238,7 @@ RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
 """All rules, in the order in which they are applied."""
 
 
-def applied(rule: Callable[[NormalizedQuery], None], text: str) -> str:
+def after_rule(rule: Callable[[NormalizedQuery], None], text: str) -> str:
     """Returns a query after one rule."""
     query = NormalizedQuery(parse(text))
     hints.mark_streams(query.tree)

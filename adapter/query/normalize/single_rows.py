@@ -50,7 +50,7 @@ def join(select: exp.Select) -> None:
     for query in queries:
         if len(query.selects) > 1:
             raise QueryError(
-                f"'{hints.quoted(query)}' gives {len(query.selects)} columns where one value is needed."
+                f"'{hints.excerpt(query)}' gives {len(query.selects)} columns where one value is needed."
             )
     if len(beside := relations(select)) == 1:
         # A name that isn't the table's may be an alias of an item before it.

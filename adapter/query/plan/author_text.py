@@ -49,7 +49,7 @@ def outermost_select(query: exp.Query) -> exp.Select:
     return select
 
 
-def shown(node: exp.Expr) -> str:
+def text_of(node: exp.Expr) -> str:
     """Returns the text of an expression or query as its author would write it."""
     return sql(as_author_writes(node))
 
@@ -92,7 +92,7 @@ def relation(name: str) -> str:
         table = parse(f"select 1 from {name}").find(exp.Table)
     except QueryError:
         return name
-    return name if table is None else shown(table)
+    return name if table is None else text_of(table)
 
 
 def until_text(until: Sequence[tuple[str, int]]) -> str:
@@ -155,20 +155,20 @@ def _is_plain(item: exp.Expr) -> bool:
 def clauses(select: exp.Select) -> str:
     """Returns the select list, if it has more than plain columns, with LATERAL VIEW, WHERE and HAVING."""
     listed = items(select)
-    words = [] if all(map(_is_plain, listed)) else [", ".join(map(shown, listed))]
+    words = [] if all(map(_is_plain, listed)) else [", ".join(map(text_of, listed))]
     if on_change.only_adds_flag(select):
         words = ["emit on_change: which rows are new at a step"]
-    words += [shown(each).strip() for each in select.args.get("laterals") or ()]
+    words += [text_of(each).strip() for each in select.args.get("laterals") or ()]
     if tests := filters(select):
         # Planning turns a HAVING into the WHERE of a query above.
         of_groups = any(isinstance(each, exp.AggFunc) for test in tests for each in walk_same_query(test))
-        words.append(f"{'HAVING' if of_groups else 'WHERE'} {' AND '.join(map(shown, tests))}")
+        words.append(f"{'HAVING' if of_groups else 'WHERE'} {' AND '.join(map(text_of, tests))}")
     if having := select.args.get("having"):
-        words.append(f"HAVING {shown(having.this)}")
+        words.append(f"HAVING {text_of(having.this)}")
     return " ".join(words)
 
 
-def joins(select: exp.Select) -> str:
+def joins_text(select: exp.Select) -> str:
     """Returns the joins of a SELECT, without the text of joined subqueries."""
     found = []
     for join in select.args.get("joins") or ():
@@ -178,14 +178,14 @@ def joins(select: exp.Select) -> str:
         if join.args.get("using"):
             text += f" USING ({', '.join(each.name for each in join.args['using'])})"
         elif (on := join.args.get("on")) is not None:
-            text += f" ON {shown(on)}"
+            text += f" ON {text_of(on)}"
         found.append(text)
     return "; ".join(found)
 
 
 def keys(select: exp.Select) -> list[str]:
     """Returns the GROUP BY keys of a SELECT."""
-    return [shown(key) for key in grouping(select).keys] if select.args.get("group") else []
+    return [text_of(key) for key in grouping(select).keys] if select.args.get("group") else []
 
 
 def grouped_by(select: exp.Select) -> str:
@@ -194,8 +194,8 @@ def grouped_by(select: exp.Select) -> str:
     if found is None:
         return "all rows"
     if found.sets is not None:
-        return shown(select.args["group"]).strip().removeprefix("GROUP BY ")
-    return f"by {', '.join(map(shown, found.keys))}"
+        return text_of(select.args["group"]).strip().removeprefix("GROUP BY ")
+    return f"by {', '.join(map(text_of, found.keys))}"
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -212,7 +212,7 @@ def aggregates(select: exp.Select) -> list[tuple[str, str]]:
             outer = node
             while isinstance(outer.parent, AROUND):
                 outer = outer.parent
-            found.setdefault(shown(outer), function_name(node))
+            found.setdefault(text_of(outer), function_name(node))
     return list(found.items())
 
 
@@ -224,7 +224,9 @@ def over_clauses_text(select: exp.Select) -> str:
     found = []
     for window in over_clauses(select):
         order = order_text(window)
-        found.append(f"{shown(window.this)}{f' by {order}' if order else ''}{per_suffix(partition(window))}")
+        found.append(
+            f"{text_of(window.this)}{f' by {order}' if order else ''}{per_suffix(partition(window))}"
+        )
     return ", ".join(found)
 
 
@@ -233,13 +235,13 @@ def order_text(window: exp.Expr) -> str:
     order = window.args.get("order")
     found = list(order.expressions) if order else []
     found = [each for each in found if not breaks_ties(each)] or found
-    return ", ".join(shown(each) for each in found)
+    return ", ".join(text_of(each) for each in found)
 
 
 def partition(window: exp.Expr) -> list[str]:
     """Returns the author's PARTITION BY of an OVER."""
     by = window.args.get("partition_by") or ()
-    return [shown(each) for each in by if not (isinstance(each, exp.Column) and is_generated(each.name))]
+    return [text_of(each) for each in by if not (isinstance(each, exp.Column) and is_generated(each.name))]
 
 
 def per_suffix(within: Sequence[str]) -> str:
@@ -282,7 +284,7 @@ def with_author_expressions(select: _Query, written: Expressions) -> _Query:
         select: the query; it isn't changed.
         written: the author's expression for each column.
 
-    >>> shown(with_author_expressions(parse("select n + 1 as m from groups"), {"n": exp.Count(this=exp.Star())}))
+    >>> text_of(with_author_expressions(parse("select n + 1 as m from groups"), {"n": exp.Count(this=exp.Star())}))
     'SELECT COUNT(*) + 1 AS m FROM groups'
     """
     if not written:

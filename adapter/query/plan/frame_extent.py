@@ -113,17 +113,21 @@ def _extent_of_frame(spec: exp.Expr) -> FrameExtent | None:
     start, end = spec.args.get("start"), spec.args.get("end")
     if spec.args.get("exclude"):
         return None
-    ends_before = str(spec.args.get("end_side")).upper() == "PRECEDING" and _distance(kind, end) is not None
+    ends_before = (
+        str(spec.args.get("end_side")).upper() == "PRECEDING" and _extent_before_row(kind, end) is not None
+    )
     if not (end is None or _is_keyword(end, "CURRENT ROW") or ends_before):
         return None
     if _is_keyword(start, "UNBOUNDED"):
         return FrameExtent(everything=True)
     if _is_keyword(start, "CURRENT ROW"):
         return FrameExtent()
-    return _distance(kind, start) if str(spec.args.get("start_side")).upper() == "PRECEDING" else None
+    return (
+        _extent_before_row(kind, start) if str(spec.args.get("start_side")).upper() == "PRECEDING" else None
+    )
 
 
-def _distance(kind: str, bound: object) -> FrameExtent | None:
+def _extent_before_row(kind: str, bound: object) -> FrameExtent | None:
     """Returns the distance of a frame's bound before the row; None if it is unknown or after the row."""
     if kind == "ROWS":
         counted = isinstance(bound, exp.Literal) and bound.name.isdigit()

@@ -49,17 +49,17 @@ def plain_batch_text(
     select_numbers.number_selects(tree)
     taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
-        rewritten = _rewritten(tree, ask, known, dropped)
+        rewritten = _rewrite_for_batch(tree, ask, known, dropped)
         return text if rewritten == tree else sql(rewritten)
     own_names.mark_names(tree)
     with own_names.unmark_errors():
         marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
         asked = own_names.asked_as_written(ask, taken)
-        rewritten = _rewritten(tree, asked, own_names.marked(known), marked)
+        rewritten = _rewrite_for_batch(tree, asked, own_names.with_marked_columns(known), marked)
     return text if rewritten == tree else own_names.separate_names(sql(rewritten), taken)
 
 
-def _rewritten(
+def _rewrite_for_batch(
     tree: exp.Query,
     ask: QueryRunner | None,
     known: Mapping[str, Known],

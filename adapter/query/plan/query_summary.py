@@ -20,12 +20,12 @@ from .author_text import (
     is_generated,
     is_grouped,
     items,
-    joins,
+    joins_text,
     order_text,
     over_clauses_text,
     partition,
     per_suffix,
-    shown,
+    text_of,
     with_author_expressions,
 )
 
@@ -90,7 +90,7 @@ class Summary:
             sides = [side.unnest() for side in (node.this, node.expression)]
             texts = [
                 "; ".join(text for _, text in self._levels(side) if text)
-                or ", ".join(map(shown, items(side)))
+                or ", ".join(map(text_of, items(side)))
                 for side in sides
             ]
             words = f"{node.key.upper()}{' ALL' if is_all else ''}"
@@ -110,7 +110,7 @@ class Summary:
         """Returns the name and description of a single SELECT."""
         written, name, words = with_author_expressions(select, self.written), "Project", []
         if select.args.get("joins"):
-            name, words = "Join" if of_streams else "LookupJoin", [joins(written)]
+            name, words = "Join" if of_streams else "LookupJoin", [joins_text(written)]
         if is_grouped(select):
             name, words = "Aggregate", [*words, grouped_by(written)]
         if calls := over_clauses(select):
@@ -143,7 +143,7 @@ def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
     read = [table.copy() for table in every(query, exp.Table) if not table.name.startswith(INPUT)]
     for table in read:
         table.set("alias", None)
-    return tuple(dict.fromkeys(shown(table) for table in read if table.name not in inputs))
+    return tuple(dict.fromkeys(text_of(table) for table in read if table.name not in inputs))
 
 
 def rows_suffix(query: exp.Query, inputs: Collection[str] = ()) -> str:

@@ -94,13 +94,13 @@ class Relation:
     @property
     def key(self) -> frozenset[str] | None:
         """Returns the smallest set of columns that identifies a row; None if nothing does."""
-        return smallest(self.keys)
+        return smallest_key(self.keys)
 
 
-def smallest(keys: Sequence[frozenset[str]]) -> frozenset[str] | None:
+def smallest_key(keys: Sequence[frozenset[str]]) -> frozenset[str] | None:
     """Returns the key with the fewest columns; None if there is no key.
 
-    >>> smallest([frozenset({"a", "b"}), frozenset({"c"})]), smallest([])
+    >>> smallest_key([frozenset({"a", "b"}), frozenset({"c"})]), smallest_key([])
     (frozenset({'c'}), None)
     """
     return min(keys, key=lambda each: (len(each), sorted(each)), default=None)

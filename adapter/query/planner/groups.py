@@ -35,7 +35,7 @@ from .projections import plan_local
 from .recomputing import (
     check_repeatable,
     is_repeatable,
-    recomputed,
+    plan_recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
 )
@@ -65,7 +65,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         for index, key in enumerate(found.keys)
         if found.sets is None or all(index in members for members in found.sets)
     ]
-    key_columns = None if conditions.explodes(select) else _key_columns(select, found)
+    key_columns = None if conditions.has_generator(select) else _key_columns(select, found)
     together = any(column_origins.value_of_column(key, source.alias, relation.together) for key in in_all)
     if repeatable and together and not relation.changes:
         if over_clauses(select):
@@ -121,7 +121,7 @@ def _recomputed_groups(
     if relation.changes or not is_replaced:
         # Otherwise a group's row is replaced by its key, whatever it was, and depends on inserted rows only.
         why = partial(conditions.why_nondeterministic, select)
-        listed = ", ".join(map(hints.quoted, in_all))
+        listed = ", ".join(map(hints.excerpt, in_all))
         lacks_keys = is_result(select) and not relation.changes and key_columns is None and listed
         after = f"; or select {listed}, too, to identify a group's row" if lacks_keys else ""
         refuse_nondeterministic(select, key_columns, why, f"{reason}, and ", after)
@@ -130,7 +130,7 @@ def _recomputed_groups(
     growth = None
     if not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
-    groups = recomputed(
+    groups = plan_recomputed(
         planner,
         select,
         Recompute(
@@ -167,10 +167,10 @@ def _has_group_subqueries(select: exp.Select) -> bool:
 def plan_over_groups(planner: Planner, select: exp.Select) -> Operator:
     """Splits a GROUP BY from expressions over its groups, which move into a SELECT above it: OVER, rewritten
     LIMIT and QUALIFY, and subqueries."""
-    gives_result = results.unmark(select)
+    gives_result = results.unmark_result(select)
     above = above_groups.select_over_groups(select)
     if gives_result:
-        results.mark(above)
+        results.mark_result(above)
     if select.parent is not None:
         select.replace(above)
     return planner.select(above)
@@ -248,7 +248,7 @@ def _aggregate(
     group = without_open_windows(planner, group)
     above = builder.finished(planner.placeholder_for(group, "groups"))
     if is_result(select):
-        results.mark(above)
+        results.mark_result(above)
     if select.parent is not None:
         select.replace(above)  # the filter around the group limits its ranking
     return planner.select(above)

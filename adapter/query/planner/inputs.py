@@ -88,11 +88,11 @@ def with_numbered_inputs(
             lateral = table.find_ancestor(exp.Lateral)
             if lateral is not None:
                 raise QueryError(
-                    f"'{hints.quoted(lateral)}' reads a stream for each row; write it as a join with its conditions "
+                    f"'{hints.excerpt(lateral)}' reads a stream for each row; write it as a join with its conditions "
                     "in ON, and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
                 )
             raise QueryError(
-                f"'{hints.quoted(select)}' reads a stream in a place where its rows can't be distinguished from "
+                f"'{hints.excerpt(select)}' reads a stream in a place where its rows can't be distinguished from "
                 "earlier ones; put it into FROM or JOIN."
             )
     return made, tuple(inputs)

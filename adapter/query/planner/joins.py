@@ -19,7 +19,7 @@ from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.operators.recompute import Recompute
-from ..plan.relation import Relation, smallest, weight_of
+from ..plan.relation import Relation, smallest_key, weight_of
 from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, reading_select, walk_same_query
@@ -41,7 +41,7 @@ from .projections import plan_local, short_label
 from .recomputing import (
     check_repeatable,
     ends_among,
-    recomputed,
+    plan_recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
 )
@@ -77,7 +77,7 @@ def plan_join(
     """
     if read and not any(each.operator for each in read):
         raise QueryError(
-            f"'{hints.quoted((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
+            f"'{hints.excerpt((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
             "stream; read that as a stream too."
         )
     if (found := _plan_rewritten(planner, select, read, inner)) is not None:
@@ -142,7 +142,7 @@ def _plan_rewritten(
     is_beside = not all(streaming) and not asks
     if is_beside and inner and (column := unqualified_correlation(select)) is not None:
         raise QueryError(
-            f"'{hints.quoted(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
+            f"'{hints.excerpt(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
             f"whose column it is; write the relation's name before it, as in t.{column.name}."
         )
     if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
@@ -162,11 +162,11 @@ def _refuse_tables_left(select: exp.Select) -> NoReturn:
     query."""
     if names := _unqualified(select):
         raise QueryError(
-            f"'{hints.quoted(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
+            f"'{hints.excerpt(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
             f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
         )
     raise QueryError(
-        f"'{hints.quoted(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
+        f"'{hints.excerpt(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
         "below or above, so that it is clear which rows it belongs to."
     )
 
@@ -285,8 +285,8 @@ def _recomputed_join(
     if not (made.bounded or ends or until or by_end):
         bound = _bound_advice(select, streams, made.inner, made.changes)
         growth = UnboundedState("every row of both sides", None, or_else=bound)
-    _make_subqueries_deterministic(select, template, smallest(keys))
-    return recomputed(
+    _make_subqueries_deterministic(select, template, smallest_key(keys))
+    return plan_recomputed(
         planner,
         select,
         Recompute(
@@ -345,7 +345,7 @@ def _plan_without_from(
     _make_subqueries_deterministic(select, template, frozenset())
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
-    return recomputed(
+    return plan_recomputed(
         planner,
         select,
         Recompute(
@@ -369,7 +369,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     template, inputs = with_numbered_inputs(planner, select, read)
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(
-            f"'{hints.quoted(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "
+            f"'{hints.excerpt(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "
             "join that table in a query below, or in one above."
         )
     check_repeatable(select, template, inputs, "asks streams")
@@ -379,7 +379,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     partitions = conditions.partitions(select, template, aliases, len(inputs))
     bounded = all(each.relation.bounded for each in inputs)
     growth = None if bounded else UnboundedState("every row of both sides", None)
-    return recomputed(
+    return plan_recomputed(
         planner,
         select,
         Recompute(

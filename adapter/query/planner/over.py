@@ -18,7 +18,7 @@ from ..plan.operator import Operator, UnboundedState, ttl_over
 from ..plan.operators.over_aggregate import GENERATION, OverAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
-from ..plan.relation import WEIGHT, arrives_in_order, smallest
+from ..plan.relation import WEIGHT, arrives_in_order, smallest_key
 from ..plan.relations.partitioned import PartitionedRows, rank_keys
 from ..plan.state.buffered_rows import TopRows
 from ..sql.clauses import hide_from_stars, over_clauses, relations
@@ -34,7 +34,7 @@ from .projections import plan_local
 from .rankings import RankedSelect
 from .recomputing import (
     check_repeatable,
-    recomputed,
+    plan_recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
 )
@@ -103,7 +103,9 @@ def _ranked_or_recomputed(
     covered = planner.fixed_keys(common, select)
     unique = partitioned.keys
     # A generator in the select list runs before OVER.
-    is_one = all_are_limited and len(ranked) == 1 and not has_other and not conditions.multiplies(select)
+    is_one = (
+        all_are_limited and len(ranked) == 1 and not has_other and not conditions.may_multiply_rows(select)
+    )
     top = None
     if is_one and not relation.changes:
         (name,) = ranked
@@ -127,12 +129,12 @@ def _ranked_or_recomputed(
     check_repeatable(written, template, inputs, "ranks")
     decide_extremes(template)
     refuse_nondeterministic(
-        select, smallest(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
+        select, smallest_key(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
     )
     if not (is_result(select) and unique):
         # Otherwise a row is replaced by its key, whatever it was.
         refuse_static_tables(select, template)
-    return recomputed(
+    return plan_recomputed(
         planner,
         select,
         Recompute(
@@ -242,7 +244,7 @@ def _over_in_time(
     over = over_clauses(select)
     waits = relation.event_time is not None
     time = ordered_by(over[0], source.alias)
-    if relation.changes or time is None or conditions.multiplies(select):
+    if relation.changes or time is None or conditions.may_multiply_rows(select):
         return None
     in_order = relation.event_time == time if waits else arrives_in_order(relation.together.get(time))
     reached = extent_of(over, time, source.alias) if in_order else None

@@ -194,7 +194,7 @@ def plan_with_separate_names(
             domains = [own_names.marked_column(name) for name in domains]
             with own_names.unmark_errors():
                 asked = own_names.asked_as_written(ask, taken)
-                found = made(text, tree, own_names.marked(known), domains, ask=asked)
+                found = made(text, tree, own_names.with_marked_columns(known), domains, ask=asked)
     except SqlglotError as problem:
         # sqlglot accepts syntax that Spark doesn't, as in min_by(a, b ORDER BY c): what it prints doesn't parse.
         message = str(problem).partition("\n")[0]

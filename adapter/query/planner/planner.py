@@ -93,7 +93,7 @@ class TreePlanner(Planner):
                 are emitted once, and groups may be non-deterministic.
         """
         if marks_result:
-            results.mark(self.tree)
+            results.mark_result(self.tree)
         root = self.visit(self.tree)
         if root is None:
             raise QueryError(NO_STREAM)
@@ -128,7 +128,7 @@ class TreePlanner(Planner):
             return plan_set_operation(self, node)
         if isinstance(node, exp.Select):
             return self.select(node)
-        raise QueryError(f"'{hints.quoted(node)}' can't be kept up to date from a stream.")
+        raise QueryError(f"'{hints.excerpt(node)}' can't be kept up to date from a stream.")
 
     def select(self, select: exp.Select) -> Operator:
         """Returns the operator of a SELECT."""

@@ -125,7 +125,7 @@ def top_n_of_rows(ranked: RankedSelect, is_timed: bool) -> TopN | None:
         rows = made.operator.rows
         hide_from_stars(rows, [(ranked.alias, ROW_TIME)])
         rows.append("expressions", exp.column(ROW_TIME, table=ranked.alias, quoted=True))
-    return replace(made.operator, final=ranked.final, descends=_descends(made))
+    return replace(made.operator, final=ranked.final, descends=_first_order_descends(made))
 
 
 def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
@@ -177,12 +177,12 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
             star_columns=listed_names(selects[-1]) if selects else None,
         ),
         # A row behind the last rank doesn't affect the ranking. This isn't used if members may expire.
-        descends=None if within is None or expires else _descends(made),
+        descends=None if within is None or expires else _first_order_descends(made),
         of_ids=of_ids if expires else (),
     )
 
 
-def _descends(made: _Ranking) -> bool | None:
+def _first_order_descends(made: _Ranking) -> bool | None:
     """Returns `TopN.descends`. DENSE_RANK counts values, which the number of rows before a row doesn't bound."""
     if not made.order or isinstance(made.function, exp.DenseRank):
         return None

@@ -57,7 +57,7 @@ def refuse_nondeterministic(
     """
     is_result = select.parent is None and key is not None
     if chance := why(not is_result):
-        raise QueryError(f"'{hints.quoted(select)}': {before}{chance}{after}.")
+        raise QueryError(f"'{hints.excerpt(select)}': {before}{chance}{after}.")
 
 
 def refuse_static_tables(select: exp.Select, template: exp.Expr) -> None:
@@ -65,13 +65,13 @@ def refuse_static_tables(select: exp.Select, template: exp.Expr) -> None:
     other values than those to retract."""
     if conditions.reads_tables(template):
         raise QueryError(
-            f"'{hints.quoted(select)}' asks a table, and is computed again when its rows change: with the table as it is "
+            f"'{hints.excerpt(select)}' asks a table, and is computed again when its rows change: with the table as it is "
             "then, not as it was. Join the table to the rows in a query below, as in (SELECT s.*, t.x FROM … AS s CROSS "
             "JOIN (SELECT … AS x FROM …) AS t): what a row got of it is kept."
         )
 
 
-def recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Operator:
+def plan_recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Operator:
     """Plans a SELECT that is recomputed for the affected keys.
 
     Args:
@@ -85,7 +85,7 @@ def recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Operato
     """
     inputs, template, growth = made.inputs, made.query, made.growth
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-        raise QueryError(f"'{hints.quoted(select)}' reads non-deterministic values.")
+        raise QueryError(f"'{hints.excerpt(select)}' reads non-deterministic values.")
     ends = ends_among(made.keys, made.aliases, [each.relation for each in inputs])
     if ends or made.until:
         growth = None
@@ -119,6 +119,6 @@ def check_repeatable(select: exp.Select, template: exp.Select, inputs: Sequence[
     """
     if not is_repeatable(template, inputs):
         raise QueryError(
-            f"'{hints.quoted(select)}' {does} and calls a non-deterministic function; compute it in a "
+            f"'{hints.excerpt(select)}' {does} and calls a non-deterministic function; compute it in a "
             "query below."
         )

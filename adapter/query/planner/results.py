@@ -12,13 +12,13 @@ from ..sql.clauses import over_clauses, relations
 _RESULT = "rows_of_result"
 
 
-def mark(query: exp.Query) -> None:
+def mark_result(query: exp.Query) -> None:
     """Marks the SELECT that `ranks_or_groups` finds as the result. Changes the tree."""
     if (select := ranks_or_groups(query)) is not None:
         select.meta[_RESULT] = True
 
 
-def unmark(select: exp.Select) -> bool:
+def unmark_result(select: exp.Select) -> bool:
     """Removes the mark from a SELECT; returns whether it had one. Changes the tree."""
     return bool(select.meta.pop(_RESULT, False))
 

@@ -20,7 +20,7 @@ def why_streams_in_expressions(select: exp.Select) -> QueryError | None:
         for query in every(node, exp.Query):
             if any(hints.is_stream(table) for table in every(query, exp.Table)):
                 return NotWithinWindows(
-                    f"'{hints.quoted(query)}' reads a stream inside an expression; write it as a join "
+                    f"'{hints.excerpt(query)}' reads a stream inside an expression; write it as a join "
                     "(LEFT SEMI, LEFT ANTI) in FROM."
                 )
     return None

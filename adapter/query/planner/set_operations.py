@@ -43,7 +43,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
     node.set("order", None)
     if node.args.get("by_name"):
         raise QueryError(
-            f"'{hints.quoted(node)}': BY NAME over a stream is not supported; name the columns in order."
+            f"'{hints.excerpt(node)}': BY NAME over a stream is not supported; name the columns in order."
         )
     selects = _selects(node.copy())  # planning a side may rewrite it
     every = isinstance(node, exp.Union) and not node.args.get("distinct")
@@ -54,11 +54,11 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         if not any(isinstance(table.this, exp.Identifier) for table in side.find_all(exp.Table)):
             instead = _INSTEAD.get(kind, "Write") if node.args.get("distinct") else "Write"
             raise QueryError(
-                f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', whose rows come from no table. "
+                f"{kind.upper()} puts a stream together with '{hints.excerpt(side, 60)}', whose rows come from no table. "
                 f"{instead} them into a table, such as a seed, and read that as a stream: {{{{ stream(ref('…')) }}}}."
             )
         raise QueryError(
-            f"{kind.upper()} puts a stream together with '{hints.quoted(side, 60)}', which is none; read it as a "
+            f"{kind.upper()} puts a stream together with '{hints.excerpt(side, 60)}', which is none; read it as a "
             "stream too: {{ stream(ref('…')) }}."
         )
     left, right = (without_open_windows(planner, side) for side in sides if side is not None)
@@ -192,7 +192,7 @@ def _as_group_by(rows: exp.Select) -> exp.Select | None:
         len(items) < len(rows.expressions)
         or len(names) < len(items)
         or is_grouped(rows)
-        or conditions.multiplies(rows)
+        or conditions.may_multiply_rows(rows)
         or over_clauses(rows)
         or conditions.inner_queries(rows)
     ):

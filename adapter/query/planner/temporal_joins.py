@@ -73,7 +73,7 @@ def plan_temporal_join(
             select_numbers.copy_number(below.this, select)
             return planner.select(select)
         raise QueryError(
-            f"'{hints.quoted(select)}' has more than a temporal join, and doesn't say which relation each column "
+            f"'{hints.excerpt(select)}' has more than a temporal join, and doesn't say which relation each column "
             "belongs to: write the relation's name before each, as in t.column, or put the join into a separate query."
         )
     found = _AsOf(read[0], read[1], versions)

@@ -225,7 +225,7 @@ class WithinWindows:
             return Within(ROWS if hints.is_stream(node) else STATIC, node)
         if next(hints.windows_under(node), None):
             return QueryError(
-                f"A windowing table function can't be in '{hints.quoted(node)}'; put it into FROM."
+                f"A windowing table function can't be in '{hints.excerpt(node)}'; put it into FROM."
             )
         return Within(STATIC, node)
 
@@ -381,7 +381,7 @@ class WithinWindows:
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
                 return NotWithinWindows(
-                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.quoted(node)}'."
+                    f"{node.key.upper()} over a stream must be UNION ALL of streams; found '{hints.excerpt(node)}'."
                 )
             return Within(ROWS, made, {}, None, *_noted(below))
         if kinds == {WINDOWED} and plain:

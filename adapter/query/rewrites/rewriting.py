@@ -24,7 +24,7 @@ REWRITES: Mapping[str, Callable[..., exp.Query]] = {
 """Name, as macro and config → function from tree to tree."""
 
 
-def rewritten(name: str, text: str, **options: Any) -> str:
+def rewrite(name: str, text: str, **options: Any) -> str:
     """Returns a SELECT with one rewrite applied."""
     try:
         return sql(REWRITES[name](parse(text, f"What {name} rewrites"), **options), pretty=True)
@@ -35,7 +35,7 @@ def rewritten(name: str, text: str, **options: Any) -> str:
 def rewrite_by_config(text: str, config: Mapping[str, Any], streaming: bool = False) -> str:
     """Returns a model's text with the rewrites that its config requests; with `streaming`, with hints that
     request them."""
-    make = stream_rewrites.with_hints if streaming else rewritten
+    make = stream_rewrites.with_hints if streaming else rewrite
     for name, options in requested_rewrites(config).items():
         try:
             text = make(name, text, **options)

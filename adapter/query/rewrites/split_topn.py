@@ -68,13 +68,13 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     _inline_ranking_ctes(tree)
     return rewrite_each(
         tree,
-        lambda select: _ranked(select) is not None,
+        lambda select: _ranking_below(select) is not None,
         lambda select, names: _Rewrite(select, names, buckets).rewritten_query(),
         NOTHING,
     )
 
 
-def _ranked(select: exp.Select) -> exp.Select | None:
+def _ranking_below(select: exp.Select) -> exp.Select | None:
     """Returns the SELECT directly below this one, if it ranks rows and this one filters them; None otherwise."""
     source = from_clause(select)
     below = source.this.this if source and isinstance(source.this, exp.Subquery) else None
@@ -108,7 +108,7 @@ def _is_filtered(table: exp.Table) -> bool:
 
 class _Rewrite:
     def __init__(self, select: exp.Select, names: Names, buckets: int) -> None:
-        below = _ranked(select)
+        below = _ranking_below(select)
         assert below is not None
         refusals.check_repeatable(below)
         refusals.check_steps(refusals.windows_read(below))

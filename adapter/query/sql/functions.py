@@ -41,10 +41,10 @@ _BUILTIN = ("builtin", "system.builtin")
 _SAMPLES = ("null", "'1'", "1", "1D", "true", "timestamp'2000-01-01'", "array(1)", "map('a', 1)", "x''")
 
 
-def builtin(name: str) -> Kind | None:
+def builtin_kind(name: str) -> Kind | None:
     """Returns the kind of a built-in function, by its name in lower case. None if it isn't built in.
 
-    >>> builtin("try_sum"), builtin("my_function")
+    >>> builtin_kind("try_sum"), builtin_kind("my_function")
     (<Kind.AGGREGATE: 'one value of many rows'>, None)
     """
     if name in spark_functions.AGGREGATES:
@@ -60,10 +60,10 @@ def makes_rows(node: exp.Expr) -> bool:
     """Whether a node is a generator, such as EXPLODE or STACK."""
     if isinstance(node, exp.UDTF):
         return not isinstance(node, exp.Values)  # VALUES has rows, but not from a row
-    return isinstance(node, exp.Func) and builtin(function_name(node)) is Kind.GENERATOR
+    return isinstance(node, exp.Func) and builtin_kind(function_name(node)) is Kind.GENERATOR
 
 
-def mark(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
+def mark_functions(tree: exp.Expr, functions: Functions | None) -> tuple[str, ...]:
     """Marks the calls of aggregates that aren't built in. Changes the tree.
 
     Args:
@@ -95,13 +95,13 @@ def missing_functions(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
 def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind | None]]:
     """The calls that sqlglot has no class for: each with its qualified node, its name, and its kind if built in."""
     for call in list(every(tree, exp.Anonymous)):
-        whole = _qualified(call)
+        whole = _with_qualifier(call)
         if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
             continue
         name = _name(whole)
         prefix, _, last = name.rpartition(".")
         own = not prefix or prefix.lower() in _BUILTIN
-        yield call, whole, name, builtin(last.strip("`").lower()) if own else None
+        yield call, whole, name, builtin_kind(last.strip("`").lower()) if own else None
 
 
 def session_functions(ask: QueryRunner) -> Functions:
@@ -142,7 +142,7 @@ def _reason(answer: str) -> str:
     return (found or answer.strip().splitlines() or [""])[0].rstrip(".")[:200]
 
 
-def _qualified(call: exp.Expr) -> exp.Expr:
+def _with_qualifier(call: exp.Expr) -> exp.Expr:
     """Returns a call with the catalog and schema that qualify it."""
     while isinstance(call.parent, exp.Dot) and call.parent.expression is call:
         call = call.parent

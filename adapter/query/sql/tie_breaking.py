@@ -43,7 +43,7 @@ def break_ties(select: exp.Select) -> None:
     tied = [each for each in _windows(select) if depends_on_ties(each)]
     if not tied:
         return
-    row = terms(select) if reads_terms(select) else []
+    row = tie_breaking_values(select) if reads_terms(select) else []
     number = row or list(filter(None, [tie_breaker(select)]))
     for each in tied:
         listed = {canonical(by.this) for by in each.args["order"].expressions}
@@ -194,7 +194,7 @@ def reads_terms(select: exp.Select) -> bool:
     return not only and any(map(depends_on_ties, windows))
 
 
-def terms(select: exp.Select) -> list[exp.Expr]:
+def tie_breaking_values(select: exp.Select) -> list[exp.Expr]:
     """Returns the values that order tied rows of a SELECT with OVER: of its select list, of OVER clauses, and of its groups.
     Rows that are equal in all of them may change places. Empty if such values aren't known: the select list has a
     subquery, or a name that may be a column or another item.
@@ -202,12 +202,12 @@ def terms(select: exp.Select) -> list[exp.Expr]:
     >>> from .dialect import parse, sql
     >>> over = "sum(c) filter (where d) over (partition by e order by f + 1)"
     >>> tree = parse(f"select upper(a) as a, b, g * lag(a) over (order by b) as p, {over} as q, rand() as r from t")
-    >>> [sql(each) for each in terms(tree)]
+    >>> [sql(each) for each in tie_breaking_values(tree)]
     ['UPPER(a)', 'b', 'a', 'c', 'd', 'e', 'f + 1', 'g']
     >>> tree = parse("select upper(k) as k, n - lag(sum(v)) over (order by max(n)) as d from t group by upper(k), n")
-    >>> [sql(each) for each in terms(tree)]
+    >>> [sql(each) for each in tie_breaking_values(tree)]
     ['UPPER(k)', 'SUM(v)', 'MAX(n)', 'n']
-    >>> terms(parse("select a as x, x + b as y, lag(c) over (order by d) as p from t"))
+    >>> tie_breaking_values(parse("select a as x, x + b as y, lag(c) over (order by d) as p from t"))
     []
     """
     noted: list[str] | None = select.meta.get(_TERMS)
@@ -229,8 +229,8 @@ def terms(select: exp.Select) -> list[exp.Expr]:
 
 
 def _has_unclear_name(select: exp.Select) -> bool:
-    """Whether a name in the select list may be a column or the alias of another item. In OVER, and in an item that is called
-    like it, it is a column."""
+    """Whether a name in the select list may be a column or the alias of another item. A name in OVER is a column, and so
+    is one in the item that has it as its alias."""
     aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
     used, columns = set[str](), set[str]()
     for item in select.expressions:
@@ -304,7 +304,8 @@ def note_types(select: exp.Select, row: str) -> None:
 
 
 def note_term_types(select: exp.Select, row: str | None) -> None:
-    """Notes the values that break ties in place of `terms`, where these have no order: none if there is no such value.
+    """Notes the values that break ties in place of `tie_breaking_values`, where these have no order: none if there is no
+    such value.
 
     Args:
         select: a SELECT with OVER. It is changed.
@@ -314,7 +315,7 @@ def note_term_types(select: exp.Select, row: str | None) -> None:
     if any(map(_UNORDERED.search, kinds)):
         select.meta[_TERMS] = []
     elif any(map(has_map, kinds)):
-        select.meta[_TERMS] = _orderable_items(select, terms(select), row or "") or []
+        select.meta[_TERMS] = _orderable_items(select, tie_breaking_values(select), row or "") or []
 
 
 def _orderable_items(select: exp.Select, items: Sequence[exp.Expr], row: str) -> list[str] | None:

@@ -20,7 +20,7 @@ from ...sources.messages import (
     without_internal_names,
 )
 from ...sources.stream_source import with_declared_names
-from ...sources.unreadable import refused
+from ...sources.unreadable import refusal_text
 from ...util.redaction import Cause, without_secrets
 from .identifiers import parts
 
@@ -75,7 +75,7 @@ def cause_text(problem: BaseException) -> str:
 
 
 @contextmanager
-def sentences(model: StreamModel) -> Iterator[None]:
+def readable_errors(model: StreamModel) -> Iterator[None]:
     """Raises the exceptions of a block as `StreamError`."""
     try:
         yield
@@ -171,7 +171,7 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     """Returns the message for values or files that can't be read."""
     if why := no_file_system(text):
         return f"Model {model.name}: {why}"
-    if unread := refused(text):
+    if unread := refusal_text(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _PYTHON_ERROR.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
@@ -184,13 +184,13 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
     what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
     return (
-        f"Model {model.name}: the file {file} can't be read {what}{_why(text, file)}. Correct the source's format "
+        f"Model {model.name}: the file {file} can't be read {what}{_reason(text, file)}. Correct the source's format "
         "or options; or remove the file, and set the source's option 'ignoreMissingFiles: true'. No row of this "
         "micro-batch was ingested."
     )
 
 
-def _why(text: str, file: str) -> str:
+def _reason(text: str, file: str) -> str:
     """Returns why a file can't be read, in brackets; empty if the exceptions only name the file."""
     why = _first_cause(text).rstrip(".")
     return "" if not why or file in why or _UNREADABLE.search(why) else f" ({why})"

@@ -45,6 +45,6 @@ def with_last(name: str, own: str) -> str:
     return joined_name([*parts(name)[:-1], own])
 
 
-def last(name: str) -> str:
+def last_part(name: str) -> str:
     """Returns the last part of a table's name, without quotes."""
     return parts(name)[-1]

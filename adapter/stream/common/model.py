@@ -11,7 +11,7 @@ from ...environment.storage import Storage
 from ...query.program import CHANGES
 from ...sources.limits import without_limits
 from ...sources.unreadable import WARN
-from .identifiers import last, parts, with_suffix
+from .identifiers import last_part, parts, with_suffix
 from .lookup_source import LookupSource
 
 STATE = "__state"
@@ -117,7 +117,7 @@ def is_state_or_changelog_name(relation: str) -> bool:
     >>> is_state_or_changelog_name("shop.`Orders__STATE`"), is_state_or_changelog_name("shop.states")
     (True, False)
     """
-    return last(relation).lower().endswith((STATE, CHANGES))
+    return last_part(relation).lower().endswith((STATE, CHANGES))
 
 
 def is_deployment_version(table: str) -> bool:
@@ -205,7 +205,7 @@ class StreamModel:
         relation = self._upstream_relation(table)
         if self.upstream is None or relation is not None:
             command = "build" if relation in self.seeds else "run"
-            name = (self.upstream or {}).get(relation or "", last(table).removesuffix(CHANGES))
+            name = (self.upstream or {}).get(relation or "", last_part(table).removesuffix(CHANGES))
             return f"`dbt {command} --full-refresh --select {name}+`"
         return f"`dbt run --full-refresh --select {self.unique_name}+`, once who writes that table has made it from scratch"
 
@@ -287,7 +287,7 @@ class StreamModel:
     @property
     def is_deployment_version(self) -> bool:
         """Whether this is a deployment's new or previous version of another model."""
-        return is_deployment_version(last(self.target))
+        return is_deployment_version(last_part(self.target))
 
     @property
     def keep_command(self) -> str:

@@ -106,7 +106,7 @@ class Columns:
         return f"select {', '.join(columns)}\nfrom (\n{query}\n)"
 
 
-def converted(found: StructField | None, wanted: StructField) -> str:
+def converted_value(found: StructField | None, wanted: StructField) -> str:
     """Returns a select item that casts a column to another one's name, type and order of struct fields; NULL if `found` is
     None."""
     kind = type_text(wanted.dataType)

@@ -38,7 +38,7 @@ def latest_local_time(micros: int | None, zone: str | None) -> int | None:
     return min(micros + now, high + later - 1)
 
 
-def instant(micros: int, zone: str | None) -> int:
+def instant_of_local_time(micros: int, zone: str | None) -> int:
     """Returns the last instant at which a local time is shown."""
     if zone is None:
         return micros

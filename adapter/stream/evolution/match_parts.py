@@ -116,7 +116,10 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
         ]:
             each, other = max(
                 pairs,
-                key=lambda pair: (len(_stored(pair[0]) & _stored(pair[1])), pair[0].name == pair[1].name),
+                key=lambda pair: (
+                    len(_stored_identities(pair[0]) & _stored_identities(pair[1])),
+                    pair[0].name == pair[1].name,
+                ),
             )
             found[each.name] = other.name
 
@@ -128,7 +131,9 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
 
     # Among operators with the same rows, pair those with equal aggregates or rankings first; the others may have added or
     # removed some.
-    pair(lambda one, other: is_same_reader(one, other) and _stored(one) == _stored(other))
+    pair(
+        lambda one, other: is_same_reader(one, other) and _stored_identities(one) == _stored_identities(other)
+    )
     pair(is_same_reader)
     pair(is_same)
     # Of those whose rows or keys were edited, pair those over the same streams; others are matched by their order.
@@ -141,7 +146,7 @@ def matched_windows(had: Sequence[WindowOperatorState], has: Sequence[WindowOper
     return {each.name: found[each.name] for each in has if each.name != found[each.name]}
 
 
-def _stored(operator: WindowOperatorState) -> set[object]:
+def _stored_identities(operator: WindowOperatorState) -> set[object]:
     """Returns the aggregates; or the ranking whose rows are kept, and the same without its N."""
     if operator.buffer is not None:
         top = operator.buffer.top

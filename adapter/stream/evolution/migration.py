@@ -10,7 +10,7 @@ from ...query.state_signature import AggregateState, Signature
 from ...util.nested_types import fields_of
 from ...util.text import listed
 from .effect import Evolution
-from .output_schema import Widening, Wider, fits, is_promotion, widening
+from .output_schema import Widening, Wider, can_hold, is_promotion, widening
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Migration:
         return {**self.add, **fields}
 
 
-def widened(wider: Widening, **others: Any) -> Migration:
+def widening_migration(wider: Widening, **others: Any) -> Migration:
     """Returns a migration that widens columns, with other changes."""
     fields = {".".join(path): listed for path, listed in wider.fields.items()}
     kinds = {".".join(path): kind for path, kind in wider.promote.items()}
@@ -133,7 +133,7 @@ promote={'a': 'bigint'}, new_parts=())
             problems.append(
                 f"{', '.join(sorted(stale))} of its state would start empty, and something else still uses it"
             )
-    made = widened(
+    made = widening_migration(
         wider,
         drop=drop,
         rename=rename,
@@ -154,7 +154,7 @@ def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Wideni
     >>> _wider("r", "struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
     >>> _wider("r", "struct<a:int>", "struct<c:int>", {"c": "int"})
     """
-    found = None if fits(wanted.lower(), was.lower()) else widening((name,), was, wanted)
+    found = None if can_hold(wanted.lower(), was.lower()) else widening((name,), was, wanted)
     fields = [each for listed in found.fields.values() for each in listed] if found else []
     return found if all(later.get(each.name.lower()) == each.kind.lower() for each in fields) else None
 

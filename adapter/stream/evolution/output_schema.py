@@ -119,7 +119,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
         known = types.get(name.lower())
         if known is None:
             continue
-        if fits(kind.lower(), known.lower()):
+        if can_hold(kind.lower(), known.lower()):
             _check_order(model, name, kind, known)
             continue
         can_be = widening((name,), known, kind) is not None
@@ -144,16 +144,18 @@ def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
         )
 
 
-def fits(kind: str, known: str) -> bool:
+def can_hold(kind: str, known: str) -> bool:
     """Returns whether a column of one type can hold each value of another type without a conversion.
 
-    >>> fits("int", "bigint"), fits("double", "bigint"), fits("decimal(10,2)", "decimal(12,2)"), fits("int", "string")
-    (True, False, True, False)
-    >>> fits("decimal(10,2)", "decimal(11,3)"), fits("decimal(12,2)", "decimal(12,3)"), fits("char(3)", "string")
+    >>> can_hold("int", "bigint"), can_hold("double", "bigint"), can_hold("int", "string")
+    (True, False, False)
+    >>> can_hold("decimal(10,2)", "decimal(12,2)")
+    True
+    >>> can_hold("decimal(10,2)", "decimal(11,3)"), can_hold("decimal(12,2)", "decimal(12,3)"), can_hold("char(3)", "string")
     (True, False, True)
-    >>> fits("array<double>", "array<bigint>"), fits("array<int>", "array<bigint>"), fits("array<int>", "int")
+    >>> can_hold("array<double>", "array<bigint>"), can_hold("array<int>", "array<bigint>"), can_hold("array<int>", "int")
     (False, True, False)
-    >>> fits("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
+    >>> can_hold("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
     return _every_part(kind, known, simple_fits)
@@ -245,7 +247,7 @@ def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
     >>> widening(("s",), "struct<a:int,b:int>", "struct<a:int>"), widening(("s",), "map<int,int>", "map<bigint,int>")
     (None, None)
     """
-    if fits(wanted.lower(), was.lower()):
+    if can_hold(wanted.lower(), was.lower()):
         return Widening()
     if is_promotion(was.lower(), wanted.lower()):
         return Widening(promote={path: wanted})

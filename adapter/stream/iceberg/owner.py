@@ -19,7 +19,7 @@ from ..common.identifiers import parts
 from ..common.metadata_files import read_metadata, write_metadata
 from ..common.model import StreamModel
 from ..storage.savepoints import own_files
-from .table import find
+from .table import find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +108,7 @@ def read(storage: Storage, key: str) -> Owner | None:
 def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
     """Records that the files of a model belong to its table. `uuid`: that of the table; by default, of the existing one."""
     if uuid is None:
-        table = find(spark, model.target)
+        table = find_table(spark, model.target)
         uuid = None if table is None else table.uuid
     now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
     if read(model.storage, model.key) != now:
@@ -132,7 +132,7 @@ def check(spark: SparkSession, model: StreamModel) -> None:
             )
         return
     here = catalog_of(spark.conf, model.storage, model.target)
-    table = None if noted.catalog == here else find(spark, model.target)
+    table = None if noted.catalog == here else find_table(spark, model.target)
     # The table itself shows its owner, even if its catalog's name or settings differ.
     if noted.catalog == here or (table is not None and noted.uuid == table.uuid):
         return
@@ -160,15 +160,16 @@ def problem(model: StreamModel) -> str | None:
 def _other_catalog_message(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
         f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
-        f"the table {noted.table} of another catalog ({described(noted.catalog)}); this target's is {described(here)}. "
-        "Nothing was changed. Give each target its own 'storage_root' in the profile, or another 'schema'."
+        f"the table {noted.table} of another catalog ({catalog_text(noted.catalog)}); this target's is "
+        f"{catalog_text(here)}. Nothing was changed. Give each target its own 'storage_root' in the profile, or another "
+        "'schema'."
     )
 
 
 def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
     """Returns whether the files of a model belong to a dropped table of the same catalog, and the current table of that name
     is new and empty."""
-    noted, table = read(model.storage, model.key), find(spark, model.target)
+    noted, table = read(model.storage, model.key), find_table(spark, model.target)
     return (
         noted is not None
         and table is not None
@@ -178,7 +179,7 @@ def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
     )
 
 
-def described(catalog: Mapping[str, str]) -> str:
+def catalog_text(catalog: Mapping[str, str]) -> str:
     """Returns a catalog as text for a message."""
     return ", ".join(f"{key} {value}" for key, value in catalog.items())
 

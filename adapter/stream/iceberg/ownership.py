@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from ..common.errors import StreamError
-from ..common.identifiers import last, parts
+from ..common.identifiers import last_part, parts
 from ..common.model import StreamModel
 from ..storage.savepoints import BRANCH, CHANGELOG, STATE, TABLE
-from .table import UUID, IcebergTable, each_of, find, path_below
+from .table import UUID, IcebergTable, each_of, find_table, path_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def is_same(of: str, target: str) -> bool:
 
 def owned_table(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | None:
     """Returns a model's table in a role, or None if it doesn't exist or is foreign."""
-    table = find(spark, name_of(model, role))
+    table = find_table(spark, name_of(model, role))
     return table if table is not None and is_made_as(table, role, model.target) else None
 
 
@@ -71,9 +71,9 @@ def foreign_error(spark: SparkSession, model: StreamModel, role: str) -> StreamE
     """Returns the error for a foreign table with the name of one of a model's tables."""
     name = name_of(model, role)
     return StreamError(
-        f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this package didn't "
-        f"make for it ({_describe(find(spark, name))}). It is left alone. Rename that table, or give the model another "
-        "'alias'."
+        f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this package "
+        f"didn't make for it ({_describe(find_table(spark, name))}). It is left alone. Rename that table, or give the model "
+        "another 'alias'."
     )
 
 
@@ -82,8 +82,8 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
     if spark.catalog.tableExists(model.target) and owned_table(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
-            f"({_describe(find(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or rename it "
-            "yourself, and run the command again."
+            f"({_describe(find_table(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
+            "rename it yourself, and run the command again."
         )
     for role in (TABLE, CHANGELOG, STATE):
         if (table := owned_table(spark, model, role)) is not None:
@@ -109,14 +109,14 @@ def hand_over(table: IcebergTable, role: str, target: str) -> None:
 
 def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
     """Raises if a batch node would replace the state or the changelog of a streaming model."""
-    table = find(spark, name)
+    table = find_table(spark, name)
     role = table.property(ROLE) if table is not None else None
     if table is not None and role in (STATE, CHANGELOG):
         of = table.property(OF) or ""
         raise StreamError(
             f"Model {node}: {name} is the {role} of the streaming model whose table is {of}, so nothing else is built "
-            f"there. Give {node} another 'alias'. If there is no model {last(of)} any more, `dbt-stream clean --dropped` "
-            "removes what is left of it."
+            f"there. Give {node} another 'alias'. If there is no model {last_part(of)} any more, `dbt-stream clean "
+            "--dropped` removes what is left of it."
         )
 
 

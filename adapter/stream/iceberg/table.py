@@ -746,7 +746,7 @@ def load(spark: SparkSession, name: str) -> IcebergTable | None:
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
 
 
-def find(spark: SparkSession, name: str) -> IcebergTable | None:
+def find_table(spark: SparkSession, name: str) -> IcebergTable | None:
     """Returns the Iceberg table of that name, or None if it doesn't exist, or is a view or a table of another format."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 

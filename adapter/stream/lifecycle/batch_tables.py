@@ -15,10 +15,10 @@ from dbt.adapters.events.logging import AdapterLogger
 from ..common.model import StreamModel
 from ..iceberg.maintenance import PROPERTIES
 from ..iceberg.ownership import is_made_as, properties
-from ..iceberg.table import IcebergTable, find
+from ..iceberg.table import IcebergTable, find_table
 from ..progress.position import PREFIX
 from ..run import runner
-from ..run.lock import locked
+from ..run.lock import model_lock
 from ..storage.savepoints import TABLE
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def is_ours(table: IcebergTable, target: str) -> bool:
 def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
     """Returns the table that has the name of a node before the node is built. Raises if the node replaces that of a
     streaming model that is running."""
-    table = find(spark, model.target)
+    table = find_table(spark, model.target)
     if table is None:
         return Before(model)
     is_stream = is_made_as(table, TABLE, model.target)
     if is_stream and replaces:
-        with locked(spark, model):
+        with model_lock(spark, model):
             pass
     return Before(model, table.uuid, table.known, is_stream)
 
@@ -74,7 +74,7 @@ def mark_made_table(spark: SparkSession, was: Before) -> IcebergTable | None:
     """Marks the table that a node has made, and removes the leftovers of a stream whose table it replaced. Returns the
     node's table, or None if there is none or this package didn't make it."""
     model = was.model
-    table = find(spark, model.target)
+    table = find_table(spark, model.target)
     replaces_stream = was.is_stream and was.is_replaced(table)
     if replaces_stream:
         runner.reset(spark, model)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from ...query.program import Program
 from ...util.types import type_text
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, readable_errors
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
-from ..common.table_rows import converted
-from ..evolution.output_schema import fits
+from ..common.table_rows import converted_value
+from ..evolution.output_schema import can_hold
 from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
@@ -30,8 +30,8 @@ from ..progress.position import Position, read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import effect_on
-from ..run.lock import locked
-from ..run.recovery import StoredProgress, unfinished
+from ..run.lock import model_lock
+from ..run.recovery import StoredProgress, is_unfinished
 from ..run.saving import present_tables, tables_of
 from ..sink.upsert import sink_of
 from ..state.table import StateTable, read_signature
@@ -91,7 +91,7 @@ def check(
     spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
 ) -> None:
     """Raises unless a model can be a clone of another one. Changes nothing."""
-    with sentences(model):
+    with readable_errors(model):
         session = working_session(spark)
         _check_new(session, model, source)
         with _original(session, source, name) as original:
@@ -112,7 +112,7 @@ def clone(
     Raises:
         StreamError: the model can't be a clone of the original, or one of them is running; nothing was changed.
     """
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         session = working_session(spark)
         _check_new(session, model, source)
         with _original(session, source, name) as original:
@@ -151,7 +151,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
     if a part of it is missing."""
     with ExitStack() as stack:
         if name is None:
-            stack.enter_context(locked(spark, model))
+            stack.enter_context(model_lock(spark, model))
             found = present_tables(spark, model)
             tables = {
                 kind: (table, table_snapshot(table))
@@ -192,7 +192,7 @@ def _check(
     effect of the next run on the state, if the query differs."""
     source, what = original.model, original.what
     found = StoredProgress(original.checkpoint, original.position(TABLE), original.position(STATE))
-    if unfinished(found):
+    if is_unfinished(found):
         raise StreamError(
             f"Model {model.name}: {what} has an unfinished epoch, because a run was interrupted. `dbt run --select "
             f"{source.name}` finishes it; clone it then."
@@ -280,11 +280,11 @@ def _select_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame)
     listed = []
     for field in spark.table(model.target).schema.fields:
         kind, own = type_text(field.dataType), has.get(field.name.lower())
-        if own is not None and not fits(type_text(own.dataType).lower(), kind.lower()):
+        if own is not None and not can_hold(type_text(own.dataType).lower(), kind.lower()):
             raise StreamError(
                 f"Model {model.name}: its table {model.target} has {field.name} as {kind.upper()}, and the original as "
                 f"{type_text(own.dataType).upper()}, which doesn't fit. Let its query give {field.name} as the original "
                 f"does, or build it from its sources: {model.rebuild}."
             )
-        listed.append(converted(own, field))
+        listed.append(converted_value(own, field))
     return rows.selectExpr(*listed)

@@ -20,11 +20,11 @@ from ...query.state_signature import AggregateState, DistinctState, Signature
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, readable_errors
 from ..common.model import StreamModel
 from ..common.session import register_view, session_defaults
-from ..common.table_rows import converted
-from ..evolution.output_schema import fits
+from ..common.table_rows import converted_value
+from ..evolution.output_schema import can_hold
 from ..microbatch.micro_batch import MicroBatch, RunContext
 from ..progress.position import Position
 from ..run.runner import open_stopped
@@ -108,7 +108,7 @@ def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
     Raises:
         StreamError: the source doesn't exist, or a value doesn't have the column's type.
     """
-    with sentences(model):
+    with readable_errors(model):
         kind = source.rpartition(".")[2].lower()
         if kind == "parquet":
             rows = spark.read.parquet(source)
@@ -201,9 +201,9 @@ class _Edit:
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Returns the numbers of removed and of added rows by state table. Raises if the state would be invalid."""
         listed = ", ".join(map(quoted, self._names))
-        wanted = self._typed(rows, is_whole=True)
+        wanted = self._cast_to_state(rows, is_whole=True)
         if more is not None:
-            wanted += f"\nunion all\n{self._typed(more, is_whole=False)}"
+            wanted += f"\nunion all\n{self._cast_to_state(more, is_whole=False)}"
         changes = self._spark.sql(
             f"select {listed}, sum(__sign) as {_TIMES} from (\n"
             f"  select *, 1 as __sign from (\n{wanted}\n)\n  union all\n  select {listed}, -1 as __sign from state\n"
@@ -244,7 +244,7 @@ class _Edit:
         )
         self._context.state.edit(self._spark.sql(rows), sorted(parts), self._position)
 
-    def _typed(self, query: str, is_whole: bool) -> str:
+    def _cast_to_state(self, query: str, is_whole: bool) -> str:
         """Returns a query cast to the columns of the state. Raises if it has others or, with `is_whole`, lacks one."""
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
@@ -257,12 +257,12 @@ class _Edit:
         columns = []
         for name, field in has.items():
             kind, found = type_text(field.dataType), given.get(name)
-            if found is not None and not fits(type_text(found.dataType).lower(), kind.lower()):
+            if found is not None and not can_hold(type_text(found.dataType).lower(), kind.lower()):
                 raise self._refusal(
                     f"{field.name} is {kind.upper()} in the state, and {type_text(found.dataType).upper()} in the new rows; "
                     f"write cast(… as {kind.upper()})."
                 )
-            columns.append(converted(found, field))
+            columns.append(converted_value(found, field))
         return f"select {', '.join(columns)} from (\n{query}\n)"
 
     def _physical_name(self, part: str, column: str) -> str:
@@ -359,7 +359,7 @@ class _Edit:
         by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         row = self._first_row(
-            f"select 1 from ({self._after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
+            f"select 1 from ({self._rows_after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
         )
         if row is not None:
             yield f"{column} of {part} would be less than 0."
@@ -399,8 +399,8 @@ class _Edit:
                 f") group by {keys} having sum(__n) <> 0"
             )
 
-        before = difference(self._before(part), self._before(other))
-        after = difference(self._after(part), self._after(other))
+        before = difference(self._rows_before(part), self._rows_before(other))
+        after = difference(self._rows_after(part), self._rows_after(other))
         row = self._first_row(f"({after}) except ({before}) limit 1")
         if row is not None:
             of = ", ".join(f"{name} {value}" for name, value in zip(by, row, strict=False)) or "the one group"
@@ -409,16 +409,16 @@ class _Edit:
                 "all rows of a key."
             )
 
-    def _before(self, part: str) -> str:
+    def _rows_before(self, part: str) -> str:
         """Returns a query for the existing rows of a state table, each with the multiplicity 1."""
         listed = ", ".join(map(quoted, self._names))
         return f"select {listed}, 1L as {_TIMES}, 0 as {_ONE} from state where part = {literal(part)}"
 
-    def _after(self, part: str) -> str:
+    def _rows_after(self, part: str) -> str:
         """Returns a query for the existing rows and the changes of a state table, with multiplicities."""
         where = f"part = {literal(part)}"
         listed = ", ".join(map(quoted, self._names))
-        return f"{self._before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
+        return f"{self._rows_before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each window operator and group, with physical column names."""

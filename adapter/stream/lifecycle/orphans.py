@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from ...environment.storage import Storage
 from ..common.errors import StreamError, cause
-from ..common.identifiers import joined_name, last, parts, with_suffix
+from ..common.identifiers import joined_name, last_part, parts, with_suffix
 from ..common.model import STATE as STATE_SUFFIX
 from ..common.model import StreamModel, is_state_or_changelog_name
 from ..iceberg import owner
 from ..iceberg.ownership import OF, ROLE, is_same, owned_table
-from ..iceberg.table import SharedFolder, find
-from ..run.lock import locked
+from ..iceberg.table import SharedFolder, find_table
+from ..run.lock import model_lock
 from ..run.saving import leftovers, tables_of
 from ..storage.deployments import read as deployment_of
 from ..storage.deployments import tables_being_swapped, version
@@ -46,7 +46,7 @@ class Orphans:
 def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
     """Finds files of a model that no snapshot or checkpoint refers to. Files of tables younger than `before`
     (milliseconds since 1970) are skipped."""
-    with locked(spark, model):
+    with model_lock(spark, model):
         found, left_alone = [], []
         others = _folders_beside(spark, model)
         for role in (TABLE, STATE, CHANGELOG):
@@ -60,7 +60,7 @@ def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remov
         until = None if model.storage.is_local else before
         if model.storage.is_local:
             found += leftovers(spark, model, remove)
-        return Orphans(found + _partial(model.storage, model.checkpoint, until, remove), left_alone)
+        return Orphans(found + _partial_writes(model.storage, model.checkpoint, until, remove), left_alone)
 
 
 def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
@@ -76,12 +76,12 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
 def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]:
     """Finds partially written metadata files that belong to no model. Removes them if `remove`."""
     folders = (storage.progress, storage.locks, storage.tables, storage.cleaned, storage.deployments)
-    found = [file for each in folders for file in _partial(storage, each, before, remove)]
+    found = [file for each in folders for file in _partial_writes(storage, each, before, remove)]
     probes = [storage.path(name) for name in storage.list(storage.root) if _PARTIAL.search(name)]
-    return found + [each for each in probes for _ in _partial(storage, each, before, remove)]
+    return found + [each for each in probes for _ in _partial_writes(storage, each, before, remove)]
 
 
-def _partial(storage: Storage, folder: str, before: int | None, remove: bool) -> list[str]:
+def _partial_writes(storage: Storage, folder: str, before: int | None, remove: bool) -> list[str]:
     found = [
         file
         for file, written in storage.files(folder).items()
@@ -131,8 +131,8 @@ def dropped_models(
             )
         elif noted.catalog != owner.catalog_of(spark.conf, storage, noted.table):
             yield (
-                f"{noted.table}: it is in another catalog ({owner.described(noted.catalog)}) than this target's; what is "
-                "kept of it was left alone. Run the command with that target."
+                f"{noted.table}: it is in another catalog ({owner.catalog_text(noted.catalog)}) than this target's; what "
+                "is kept of it was left alone. Run the command with that target."
             )
         else:
             targets.add(noted.table)
@@ -144,7 +144,7 @@ def dropped_models(
             continue
         for name in names:
             of = _owning_model(spark, joined_name([*parts(schema), name]))
-            if of is not None and is_same(of, target := joined_name([*parts(schema), last(of)])):
+            if of is not None and is_same(of, target := joined_name([*parts(schema), last_part(of)])):
                 targets.add(target)
     for target in sorted(targets - swapping):
         why_unknown = _why_unknown(spark, target)
@@ -155,7 +155,7 @@ def dropped_models(
 
 
 def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
-    model = StreamModel(last(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
+    model = StreamModel(last_part(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
     found = (owned_table(spark, model, role) for role in (STATE, CHANGELOG))
     tables = (table.name for table in found if table is not None)
     return DroppedModel(model, (*tables, *owner.folders(model)))
@@ -180,7 +180,7 @@ def _owning_model(spark: SparkSession, name: str) -> str | None:
     """Returns the model's table if a table is its state or changelog; None if it is neither."""
     if not is_state_or_changelog_name(name):
         return None  # saves loading the table: states and changelogs have these names
-    table = find(spark, name)
+    table = find_table(spark, name)
     return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, readable_errors
 from ..common.failpoints import around
 from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel
@@ -31,8 +31,8 @@ from ..iceberg.ownership import (
     is_made_as,
     name_of,
 )
-from ..iceberg.table import IcebergTable, find, load
-from ..run.lock import locked
+from ..iceberg.table import IcebergTable, find_table, load
+from ..run.lock import model_lock
 from ..run.runner import reset
 from ..run.saving import present_tables, tables_of
 from ..sources.lag import Lag, consumer_lag
@@ -78,7 +78,7 @@ class SwapProgress:
     """Reason why `lags` is unknown; None if it is known."""
 
 
-def stage(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
+def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> Deployment:
     """Begins or continues the deployment of a new version of a model. The materialization creates its table.
 
     Args:
@@ -246,15 +246,15 @@ def _locked_deployment(
     spark: SparkSession, model: StreamModel, lock: bool = False
 ) -> Iterator[Deployment | None]:
     """Yields the deployment of a model, or None. With `lock`, holds the locks of the model and its versions in the block."""
-    with sentences(model), ExitStack() as stack:
+    with readable_errors(model), ExitStack() as stack:
         if lock:
-            stack.enter_context(locked(spark, model))
+            stack.enter_context(model_lock(spark, model))
         else:
             owner.check(spark, model)
         found = deployments.read(model.storage, model.target)
         if lock and found is not None:
             for beside in (found.new, found.previous):
-                stack.enter_context(locked(spark, version(model, beside)))
+                stack.enter_context(model_lock(spark, version(model, beside)))
         yield found
 
 
@@ -371,11 +371,11 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     if uuid is None:
         return
     name, new = name_of(was, kind), name_of(to, kind)
-    if _uuid(find(spark, name)) == uuid:
+    if _uuid(find_table(spark, name)) == uuid:
         # RENAME TO takes the name without a catalog.
         in_catalog = parts(new)[1:] if len(parts(new)) > 2 else parts(new)
         spark.sql(f"alter table {name} rename to {joined_name(in_catalog)}")
-    table = find(spark, new)
+    table = find_table(spark, new)
     if table is None or _uuid(table) != uuid:
         return
     if is_made_as(table, kind, was.target) or (kind == TABLE and is_ours(table, was.target)):

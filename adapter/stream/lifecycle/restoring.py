@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...query.program import Program
 from ...util.text import agreeing, counted
-from ..common.errors import StreamError, cause, sentences
+from ..common.errors import StreamError, cause, readable_errors
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
@@ -24,7 +24,7 @@ from ..iceberg.table import IcebergTable, load
 from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, write_progress
 from ..run.evolve import effect_on
-from ..run.lock import locked
+from ..run.lock import model_lock
 from ..run.saving import remove, save_before, tables_of
 from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
@@ -68,7 +68,7 @@ class Restored:
 def restore(spark: SparkSession, model: StreamModel, program: Program, name: str) -> Restored:
     """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match. Raises
     `StreamError` if there is no such savepoint, it can't be restored, or the model is running. Nothing was changed."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         check_settled(model)
         return _restore(working_session(spark), model, program, find(model, name), keep=True)
 
@@ -76,7 +76,7 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
 def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
     """Restores a model from its newest automatic savepoint, and deletes that savepoint. Raises `StreamError` if there
     is no automatic savepoint, or as in `restore`."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         check_settled(model)
         session = working_session(spark)
         found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]

@@ -17,18 +17,18 @@ from ...query.windows.emission import Emission
 from ...query.windows.ranges import Due
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, readable_errors
 from ..common.model import StreamModel
 from ..common.session import working_session
-from ..common.table_rows import converted
+from ..common.table_rows import converted_value
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import open_until
 from ..microbatch.micro_batch import RunContext
 from ..progress.position import Position, read_position
-from ..run.evolve import verdict
-from ..run.lock import locked
-from ..run.recovery import StoredProgress, unfinished
+from ..run.evolve import effect_of_edit
+from ..run.lock import model_lock
+from ..run.recovery import StoredProgress, is_unfinished
 from ..sink.append import AppendSink
 from ..sink.multiset_diff import Difference, compare
 from ..sources.as_of import snapshot_sources
@@ -94,7 +94,7 @@ class Verified:
 
 def verify(spark: SparkSession, model: StreamModel, program: Program, request: VerifyRequest) -> Verified:
     """Compares a model's table with a batch run of its query."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         check_not_interrupted(model)
         checkpoint = read_checkpoint(model.storage, model.checkpoint)
         session = working_session(spark)
@@ -173,7 +173,7 @@ def _is_interrupted(
     checkpoint: Checkpoint, target: Position | None, state: Position | None, position: Position | None
 ) -> bool:
     assert checkpoint.done is not None
-    if unfinished(StoredProgress(checkpoint, target, state)) or any(
+    if is_unfinished(StoredProgress(checkpoint, target, state)) or any(
         each is not None and each.batch > checkpoint.done for each in (target, state)
     ):
         return True
@@ -184,7 +184,7 @@ def _is_interrupted(
 
 def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:
     """Raises if the query was edited since the last run."""
-    found = verdict(spark, model, program)
+    found = effect_of_edit(spark, model, program)
     if found.refused is not None:
         raise StreamError(f"Model {model.name}: {found.refused}")
     if found.found.is_migration or found.change is not None or found.add or found.drop:
@@ -238,7 +238,7 @@ def _same_columns(
     )
     return (
         ours.select(*(F.col(quoted(each.name)) for each in fields)),
-        theirs.selectExpr(*(converted(gives[each.name.lower()], each) for each in fields)),
+        theirs.selectExpr(*(converted_value(gives[each.name.lower()], each) for each in fields)),
         left_out,
     )
 

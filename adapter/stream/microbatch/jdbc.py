@@ -27,12 +27,12 @@ _INVALID_VALUE = ("22P02", "22021", "22007", "22008")
 _NUMBER_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
 
 
-def question(table: str, columns: Sequence[str], key: Sequence[str], keys: int) -> str:
+def lookup_query(table: str, columns: Sequence[str], key: Sequence[str], keys: int) -> str:
     """Returns the statement that selects the rows of `keys` keys. `columns` and `key` are quoted names.
 
-    >>> question("customers", ['"id"', '"name"'], ['"id"'], 3)
+    >>> lookup_query("customers", ['"id"', '"name"'], ['"id"'], 3)
     'select "id", "name" from customers where "id" in (?, ?, ?)'
-    >>> question("prices", ["code", "day", "price"], ["code", "day"], 2)
+    >>> lookup_query("prices", ["code", "day", "price"], ["code", "day"], 2)
     'select code, day, price from prices where (code = ? and day = ?) or (code = ? and day = ?)'
     """
     if len(key) == 1:
@@ -121,7 +121,7 @@ class Table:
         fields = {field.name.lower(): field for field in self.schema.fields}
         key_fields = [fields[name] for name in key]
         columns, named = ([quote(each.name) for each in some] for some in (self.schema.fields, key_fields))
-        text = question(self._text, columns, named, len(keys))
+        text = lookup_query(self._text, columns, named, len(keys))
         with closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())

@@ -222,7 +222,7 @@ class Batches:
         if self._meter is None and self.context.program.keeps_state:
             self._meter = StateMeter(spark, self.context.model, self.context.program, self.context.state)
         meter = self._meter
-        with query_metrics.recorded() as plans:
+        with query_metrics.collect_plans() as plans:
             try:
                 yield step
             finally:

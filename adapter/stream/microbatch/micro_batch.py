@@ -52,11 +52,11 @@ from ..sources.rows import (
     Meter,
     count_again,
     count_rows,
-    counting,
     filter_late,
     filtered_counts,
     scan_cached,
     truncate_lineage,
+    with_row_counts,
 )
 from ..state.schema import KnownColumns, Layout, layout_of, schema_of
 from ..state.table import StateTable
@@ -129,9 +129,9 @@ class MicroBatch:
         with self.metrics.timed("read"):
             for stream in streams:
                 if not self._cache.has_observed(stream.view):
-                    self._cache.persist(counting(split(batch, streams)[stream.view], stream))
+                    self._cache.persist(with_row_counts(split(batch, streams)[stream.view], stream))
             counts = [count_rows(self._cache, stream) for stream in streams]
-            watermark = watermark.advance(self._newest(counts, filtered), at)
+            watermark = watermark.advance(self._newest_times(counts, filtered), at)
         self._move_to(watermark)
         self._compute(filtered)
         return watermark
@@ -195,7 +195,7 @@ class MicroBatch:
         has_changelog = self._context.sink.changes is not None
         meters = []
         for stream in streams:
-            rows = counting(rows_of[stream.view], stream)
+            rows = with_row_counts(rows_of[stream.view], stream)
             if caches_rows:
                 # Also read for look-up keys or for the watermark.
                 self._cache.persist(rows)
@@ -207,7 +207,7 @@ class MicroBatch:
         self._look_up(self._context.program.lookups)
         if caches_rows:
             counts = [count_rows(self._cache, each) for each in streams]
-            watermark = watermark.advance(self._newest(counts, []), at)
+            watermark = watermark.advance(self._newest_times(counts, []), at)
             self._move_to(watermark)
         with self.metrics.timed("emission"):
             self._append_output(few=False)
@@ -221,7 +221,7 @@ class MicroBatch:
                     else count_again(rows_of[each.view], each)
                     for each in streams
                 ]
-            watermark = watermark.advance(self._newest(counts, []), at)
+            watermark = watermark.advance(self._newest_times(counts, []), at)
             self._move_to(watermark)
         return watermark
 
@@ -257,7 +257,9 @@ class MicroBatch:
                 self._show_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
-                folds = {part.name: self._isolated(part, part.fold) for part in parts if part.name in grown}
+                folds = {
+                    part.name: self._analysed_alone(part, part.fold) for part in parts if part.name in grown
+                }
                 state.fold(self._spark, folds, self.position)
                 set_shuffle_partitions(self._spark, self._session_defaults)
             else:
@@ -295,7 +297,7 @@ class MicroBatch:
         rows_of = split(batch, program.inputs)
         once = {view for rows in program.of(Rows) if rows.alone for view in rows.streams}
         for stream in program.inputs:
-            rows = counting(rows_of[stream.view], stream)
+            rows = with_row_counts(rows_of[stream.view], stream)
             if stream.view not in once:
                 self._cache.persist(rows)
                 rows = scan_cached(rows)
@@ -363,7 +365,9 @@ class MicroBatch:
                     check_groupable(self._context.model, column_types(layout.schema).values())
                 state.create(self._spark, layout, program.signature, inputs)
 
-    def _newest(self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]) -> dict[str, int | None]:
+    def _newest_times(
+        self, counts: Sequence[Counted], filtered: Sequence[FilteredCounts]
+    ) -> dict[str, int | None]:
         """Returns the newest event time of each stream, and adds its counts to the metrics."""
         newest: dict[str, int | None] = {}
         names = {source.relation: source.name for source in self._context.model.sources}
@@ -408,7 +412,7 @@ class MicroBatch:
         self.observed_lookups[name] = step.asks
         return query_metrics.with_observations(rows, name, step.asks)
 
-    def _isolated(self, part: StatePart, text: str) -> str:
+    def _analysed_alone(self, part: StatePart, text: str) -> str:
         """Returns SQL for a state table's rows, analysed while the view ``state`` has only columns of the state tables that
         it reads: a column of another one may have the same name and another type."""
         if not self._context.state.mapping:
@@ -472,7 +476,7 @@ class MicroBatch:
         rewrite = self._rewrite_of(part)
         text = text_of(part, is_empty) if rewrite is None else rewrite.sql
         if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
-            return self._isolated(part, text)
+            return self._analysed_alone(part, text)
         name = f"{part.name}__new"
         self._show(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"
@@ -490,11 +494,11 @@ class MicroBatch:
         whole = step.whole
         if whole is None or (whole.of_many and are_few(self._row_count or 0)):
             return step
-        if whole.part in self._rewritten():
+        if whole.part in self._names_of_rewritten():
             return replace(step, sql=whole.sql, persist=True)
         return replace(step, sql=whole.sql) if self._context.state.is_small(whole.part) else step
 
-    def _rewritten(self) -> list[str]:
+    def _names_of_rewritten(self) -> list[str]:
         """Returns the names of the state tables that are rewritten as a whole."""
         return [part.name for part in self._context.program.parts if self._rewrite_of(part) is not None]
 
@@ -524,7 +528,7 @@ class MicroBatch:
 
     def _commit(self, parts: Mapping[str, str], few: bool) -> None:
         with self.metrics.timed("commit_state"):
-            rewritten = [part for part in self._rewritten() if part in parts]
+            rewritten = [part for part in self._names_of_rewritten() if part in parts]
             self._context.state.append(self._spark, parts, self.position, few, rewritten)
             self.metrics.commits += 1
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...query.program import OpenWindowQuery
-from ..common.time_zones import instant, latest_local_time
+from ..common.time_zones import instant_of_local_time, latest_local_time
 from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position
 from .micro_batch import RunContext
@@ -36,7 +36,7 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
         found, next_end = _still_open(each, rows.collect(), watermark)
         if next_end is not None:
             windows += found
-            closes.append(instant(next_end, each.time_zone) + each.complete)
+            closes.append(instant_of_local_time(next_end, each.time_zone) + each.complete)
     if not closes:
         return OpenWindowSummary(0)
     closes_at = min(closes)

@@ -110,7 +110,7 @@ class BatchSplitter:
             )
         tries = self._failed_attempts(number) if can_split else 0
         most = max(1, self._rows_that_fit(batch) >> tries)
-        is_large = can_split and (since is not None or self._expected(batch, number, ordered) > most)
+        is_large = can_split and (since is not None or self._expected_rows(batch, number, ordered) > most)
         with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
                 yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
@@ -209,11 +209,11 @@ class BatchSplitter:
         return self._fit
 
     def _number_of_rows(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
-        expected = self._expected(batch, number, ordered) if self._counts_rows else 0
+        expected = self._expected_rows(batch, number, ordered) if self._counts_rows else 0
         # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None
 
-    def _expected(self, batch: DataFrame, number: int, model: StreamModel) -> int:
+    def _expected_rows(self, batch: DataFrame, number: int, model: StreamModel) -> int:
         """Returns an upper bound of the number of rows, without reading any; 0 if it is unknown."""
         ends = read_offsets(model.storage, model.checkpoint, number)
         starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
@@ -225,7 +225,7 @@ class BatchSplitter:
         for place, (source, end) in enumerate(zip(model.sources, ends, strict=True)):
             start = starts[place] if place < len(starts) else None
             if source.is_table:
-                total += self._appended(source.location, start, end)
+                total += self._appended_rows(source.location, start, end)
             elif source.format == "kafka":
                 total += _messages(end) - _messages(start)
             else:
@@ -234,7 +234,7 @@ class BatchSplitter:
                 total += int(str(size)) // _BYTES_IN_A_FILE
         return total
 
-    def _appended(self, name: str, start: str | None, end: str) -> int:
+    def _appended_rows(self, name: str, start: str | None, end: str) -> int:
         """Returns the number of rows appended to a table between two offsets."""
         last = last_snapshot(end)
         if last is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import Asking, Program
 from ..common.model import StreamModel
-from ..progress.query_metrics import reader
+from ..progress.query_metrics import metrics_reader
 from ..progress.report import read_progress
 from ..progress.state_metrics import PartFigures, PartMetrics, Size, operators_in, sizes_in
 from ..state.table import StateTable, digest
@@ -22,7 +22,7 @@ class StateMeter:
     snapshot."""
 
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
-        self._state, self._reader = state, reader(spark)
+        self._state, self._reader = state, metrics_reader(spark)
         self._query = digest(program.signature)
         progress = read_progress(model)
         self._sizes, self._snapshot = sizes_in(progress, state.snapshot), state.snapshot

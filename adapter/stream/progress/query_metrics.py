@@ -27,7 +27,7 @@ _OBSERVED = "org.apache.spark.sql.execution.CollectMetricsExec"
 
 
 @contextmanager
-def recorded() -> Iterator[list[Any]]:
+def collect_plans() -> Iterator[list[Any]]:
     """Yields a list that collects the plans run inside the block by this thread."""
     plans: list[Any] = []
     before = _plans.set(plans)
@@ -94,7 +94,7 @@ class Reader:
 _readers: WeakKeyDictionary[Any, Reader] = WeakKeyDictionary()
 
 
-def reader(spark: SparkSession) -> Reader:
+def metrics_reader(spark: SparkSession) -> Reader:
     """Returns the reader of a session's plans."""
     packages = jvm(spark)
     if packages not in _readers:

@@ -210,7 +210,7 @@ class NewMetrics(MicroBatch):
         )
         self._move_clock(self._at)
         self._fold_into({*parts}, "past")
-        self._show_state([self._present()])
+        self._show_state([self._present_rows()])
         self._fold_into({aggregation.main for aggregation in self._aggregations}, "present")
         for aggregation in self._aggregations:
             self._compare(aggregation)
@@ -219,7 +219,7 @@ class NewMetrics(MicroBatch):
         """Returns the rows to add to the state, in its schema."""
         columns = Columns(schema)
         made = [
-            columns.select(self._spark, self._addition(aggregation, part), part=part)
+            columns.select(self._spark, self._rows_to_add(aggregation, part), part=part)
             for aggregation in self._aggregations
             for part in self._parts_of(aggregation)
         ]
@@ -261,7 +261,7 @@ class NewMetrics(MicroBatch):
         """Registers the rows of queries as the view ``state``."""
         register_view(sql(self._spark, "\nunion all\n".join(queries)), "state")
 
-    def _present(self) -> str:
+    def _present_rows(self) -> str:
         """Returns the existing rows of the state, with the columns of the new schema."""
         state, was = self._context.state, {now: name for name, now in self._change.rename.items()}
         dropped = {name.lower() for name in self._change.drop}
@@ -350,7 +350,7 @@ class NewMetrics(MicroBatch):
                 "or deleted, the state was edited, or a key had expired and came again",
             )
 
-    def _addition(self, aggregation: _Aggregation, part: str) -> str:
+    def _rows_to_add(self, aggregation: _Aggregation, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
         by, columns = self._identity(aggregation, part), self._spark.table(f"past_{part}").columns
         present_columns = {name.lower() for name in self._spark.table(f"present_{aggregation.main}").columns}

@@ -39,7 +39,7 @@ from ..storage.deployments import interrupted_swap as swap_problem
 from ..storage.savepoints import STATE, interrupted_restore, listed
 from ..storage.source_order import in_first_order
 from .backfill_metrics import NewMetrics, check_new_metrics
-from .recovery import StoredProgress, query_problem, unfinished
+from .recovery import StoredProgress, is_unfinished, query_problem
 from .state_change import StateChange, describe_value_changes
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def with_signature(
     return replace(program, signature=signature)
 
 
-def verdict(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
+def effect_of_edit(spark: SparkSession, model: StreamModel, program: Program) -> Verdict:
     """Returns what the next run does to a model's state and table. Changes nothing."""
     session = working_session(spark)
     state = StateTable(session, model)
@@ -139,7 +139,7 @@ def _lacks_last_output(context: RunContext, position: Position) -> bool:
     """Returns whether the table lacks the output of the state's last epoch."""
     model, sink = context.model, context.sink
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
-    return unfinished(StoredProgress(checkpoint, sink.position(), position))
+    return is_unfinished(StoredProgress(checkpoint, sink.position(), position))
 
 
 def _usable_savepoint(

@@ -33,7 +33,7 @@ _guard = threading.Lock()
 
 
 @contextmanager
-def locked(spark: SparkSession, model: StreamModel) -> Iterator[None]:
+def model_lock(spark: SparkSession, model: StreamModel) -> Iterator[None]:
     """Holds the model's lock for the length of the block. Raises `StreamError` if another run holds it (the message
     names the process), or the model's files belong to another table."""
     if not model.storage.is_local:

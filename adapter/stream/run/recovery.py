@@ -230,7 +230,7 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"{counted(target.rows_out, 'row')} were emitted, going by its table {model.target}, and {state.rows_out:,} "
             f"going by its state {model.state}: the table was rolled back."
         )
-    if target is None and state.rows_out > 0 and (_was_replaced(found) or unfinished(found)):
+    if target is None and state.rows_out > 0 and (_was_replaced(found) or is_unfinished(found)):
         return _replaced_phrase(model)
     return None
 
@@ -317,7 +317,7 @@ def _key_in_words(key: RowKey | None) -> str:
     return ", ".join(named) or "nothing (they are compared all together)"
 
 
-def unfinished(found: StoredProgress) -> bool:
+def is_unfinished(found: StoredProgress) -> bool:
     """Returns whether the table may lack the output of the state's last epoch."""
     state, checkpoint, target = found.state, found.checkpoint, found.target
     if state is None or checkpoint is None or state.folded:

@@ -17,7 +17,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from ...query.errors import QueryError
 from ...query.program import Program, StreamInput
 from ...util.types import column_types
-from ..common.errors import StreamError, TransientError, sentences
+from ..common.errors import StreamError, TransientError, readable_errors
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel
 from ..common.session import working_session
@@ -51,8 +51,8 @@ from ..storage.deployments import check_settled
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_not_interrupted
 from ..storage.source_order import Order, in_first_order, note_order, noted_sources
 from .evolve import backfilled_metrics, migrate_state, plan_change, with_signature
-from .lock import locked
-from .recovery import StoredProgress, check, progress_of, unfinished
+from .lock import model_lock
+from .recovery import StoredProgress, check, is_unfinished, progress_of
 from .saving import forget_all, save_before
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_stream(
 
 def flush(spark: SparkSession, model: StreamModel, program: Program) -> StreamResult:
     """Closes all open windows, as at the end of the input, without reading input."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
         if program.keeps_state and batches.position.batch >= 0:
@@ -137,7 +137,7 @@ class StoppedStream:
 @contextmanager
 def open_stopped(spark: SparkSession, model: StreamModel, program: Program) -> Iterator[StoppedStream]:
     """Opens a stopped stream: finishes an interrupted epoch, and excludes other runs during the block."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         session = working_session(spark)
         batches = _resume(session, model, program)
         yield StoppedStream(
@@ -154,7 +154,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     Raises:
         StreamError: the model is running, or a swap of its versions is incomplete.
     """
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         check_settled(model)
         with around("state.drop", model.name):
             drop(spark, model, STATE)
@@ -208,8 +208,8 @@ class RunningStream:
         """Held during a micro-batch, while open windows are read, and to set `_is_restarting`."""
         self._is_restarting = False
         """Whether the query is about to be stopped and started again, so that it must not process a micro-batch."""
-        with sentences(model), ExitStack() as stack:
-            stack.enter_context(locked(spark, model))
+        with readable_errors(model), ExitStack() as stack:
+            stack.enter_context(model_lock(spark, model))
             if is_asked_to_stop is None:
                 requests = stop_requests(model.storage)
                 request = requests.watch(model, keep=is_restart)
@@ -305,7 +305,7 @@ class RunningStream:
 
     def follow(self, trigger: str) -> None:
         """Continues with new rows, after the stream has ingested the available ones."""
-        with sentences(self.model):
+        with readable_errors(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
             self.query.stop()
             self.note_windows()
@@ -314,7 +314,7 @@ class RunningStream:
     def wait(self, seconds: float | None = None) -> StreamResult:
         """Waits until the stream ends or is stopped, or for a number of seconds. Returns its result so far."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        with sentences(self.model):
+        with readable_errors(self.model):
             stopped, problem = self._watch(self.query, deadline)
             self._stopped = self._stopped or stopped
             if problem is not None:
@@ -383,7 +383,7 @@ class RunningStream:
 
     def stop(self) -> None:
         """Stops the stream. The current micro-batch is committed entirely or not at all."""
-        with sentences(self.model):
+        with readable_errors(self.model):
             try:
                 # A failed query is stopped too: Spark reports the failure before the query has ended, and until then
                 # accepts no other.
@@ -544,7 +544,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     if program.keeps_state and found.state is None:
         # If the state was created and never written, its columns may be those of an earlier query.
         state.drop_unwritten(session)
-    return _finished(session, context, found)
+    return _finish_interrupted(session, context, found)
 
 
 def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
@@ -552,7 +552,7 @@ def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -
     model, sink = context.model, context.sink
     has, change = column_types(session.table(model.target).schema), None
     if found.state is not None and found.signature is not None:
-        change = plan_change(session, context, found.signature, found.state, unfinished(found), has=has)
+        change = plan_change(session, context, found.signature, found.state, is_unfinished(found), has=has)
     add, drop = alterations(model, list(has))
     with backfilled_metrics(
         spark=session,
@@ -560,7 +560,7 @@ def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -
         change=change,
         had=found.signature,
         position=found.state,
-        unfinished=unfinished(found),
+        unfinished=is_unfinished(found),
     ) as added:
         if change is not None and change.migration is not None:
             save_before(session, model, MIGRATION)
@@ -589,7 +589,7 @@ def _query_id(model: StreamModel) -> str:
     return checkpoint.query_id
 
 
-def _finished(session: SparkSession, context: RunContext, found: StoredProgress) -> Batches:
+def _finish_interrupted(session: SparkSession, context: RunContext, found: StoredProgress) -> Batches:
     """Finishes an interrupted epoch or rebuild, and returns the micro-batches that follow."""
     model, program = context.model, context.program
     position, query_id = _last_position(context, found), partial(_query_id, model)
@@ -603,7 +603,7 @@ def _finished(session: SparkSession, context: RunContext, found: StoredProgress)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.remake", model.name):
             batches.rebuild(session, nothing)
-    elif program.keeps_state and unfinished(found):
+    elif program.keeps_state and is_unfinished(found):
         is_rebuild = batches.position.is_rebuild
         if is_rebuild:
             batches = Batches(session, _rebuilding(session, context), position, query_id)
@@ -639,7 +639,7 @@ def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
 
 def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary | None:
     model = batches.context.model
-    with sentences(model):
+    with readable_errors(model):
         windows = read_windows(session, batches.context, batches.position)
         if windows is not None:
             note_windows(model, windows)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...query.state_signature import Signature
-from ..common.errors import StreamError, sentences
+from ..common.errors import StreamError, readable_errors
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import working_session
@@ -31,7 +31,7 @@ from ..storage import savepoints
 from ..storage.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from ..storage.deployments import check_settled
 from ..storage.savepoints import BRANCH, CHANGELOG, RESTORE, STATE, TABLE, Savepoint
-from .lock import locked
+from .lock import model_lock
 from .recovery import check, progress_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
     """Creates a savepoint on request. Raises `StreamError` if the name is invalid or exists already, or the model is
     running, has ingested nothing, or has tables that don't match."""
     savepoints.check_name(model, name)
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         if savepoints.read(model.storage, model.savepoints, name) is not None:
             raise StreamError(
                 f"Model {model.name}: there is a savepoint '{name}' of it already. Choose another name, or delete that one "
@@ -100,7 +100,7 @@ def save_before(
 def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. Raises if there is none, or an interrupted restore needs it. Maintenance later removes the
     snapshots that only it retained."""
-    with sentences(model), locked(spark, model):
+    with readable_errors(model), model_lock(spark, model):
         if name in (savepoints.being_restored(model) or {}).values():
             savepoints.check_not_interrupted(model)
         if name not in savepoints.names(model):  # an incomplete one is deleted, too

@@ -45,9 +45,10 @@ class StateChange:
 def describe_value_changes(migration: Migration) -> Iterator[str]:
     """Yields the changes of stored values, in words.
 
-    >>> from ..evolution.migration import widened
+    >>> from ..evolution.migration import widening_migration
     >>> from ..evolution.output_schema import Widening
-    >>> [*describe_value_changes(widened(Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})))]
+    >>> wider = Widening(promote={("max_s", "a"): "bigint", ("sum_d",): "decimal(22,2)"})
+    >>> [*describe_value_changes(widening_migration(wider))]
     ['kept values have wider types: max_s.a BIGINT, sum_d DECIMAL(22,2)']
     """
     if migration.promote:

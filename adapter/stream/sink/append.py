@@ -12,7 +12,7 @@ from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
-from ..evolution.migration import Migration, widened
+from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, check_same, check_storable
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
@@ -23,7 +23,7 @@ from ..sources.source_schemas import SchemaChanged
 from . import incremental_runs
 from .change_types import INSERT
 from .changelog import REPLACED_PROPERTY, Changes, changes_of
-from .constraints import checked
+from .constraints import with_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +119,7 @@ class Sink(ABC):
         changes.follow_columns(spark)
         others = self.table.changed_by_others()
         decided, position = changes.position(), self.position()
-        if decided is not None and self._lacks(decided, position):
+        if decided is not None and self._lacks_batch_of(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed_snapshot()
             with BatchCache() as cache:
@@ -145,7 +145,7 @@ class Sink(ABC):
         commits = self._maintenance.after_commit(spark)
         return commits + (self.changes.maintain(spark, self.rows) if self.changes is not None else 0)
 
-    def _lacks(self, decided: Position, position: Position | None) -> bool:
+    def _lacks_batch_of(self, decided: Position, position: Position | None) -> bool:
         if position is None:
             # A table whose snapshots expired has no position; an earlier check found that no micro-batch is missing.
             return not self.written
@@ -184,7 +184,7 @@ class Sink(ABC):
     def checked(self, spark: SparkSession, query: str) -> str:
         """Returns SQL for the rows of a query with the table's columns, checked against the contract's constraints."""
         columns = self.columns(spark, query)
-        return checked(self.model, columns.select(spark, query), columns.names)
+        return with_checks(self.model, columns.select(spark, query), columns.names)
 
     def columns_of_table(self, spark: SparkSession) -> Columns:
         """Returns the table's columns, without a comparison to the query's."""
@@ -209,9 +209,9 @@ class Sink(ABC):
         position = self.position()
         if position is None:
             with around("table.columns", self.model.name):
-                self.table.change_columns(widened(wider))
+                self.table.change_columns(widening_migration(wider))
         else:
-            change = commit.TableChange(widened(wider))
+            change = commit.TableChange(widening_migration(wider))
             commit.migrate(
                 "table.widen", self.model, self.table, change, self._notes(position), by_anyone=False
             )

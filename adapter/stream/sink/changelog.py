@@ -22,7 +22,7 @@ from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import sql
 from ..common.table_rows import one_file
-from ..evolution.migration import Migration, widened
+from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
@@ -150,7 +150,7 @@ class Changes:
                 wider |= widening((field.name,), *kinds) or Widening()
         if wider:
             with around("changelog.columns", self._model.name):
-                self._table.change_columns(widened(wider))
+                self._table.change_columns(widening_migration(wider))
 
     def maintain(self, spark: SparkSession, rows: int) -> int:
         """Maintains the changelog of a table of so many rows. Returns the number of commits."""

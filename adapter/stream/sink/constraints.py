@@ -29,7 +29,7 @@ _ROW = "left(to_json(struct(*), map('ignoreNullFields', 'false')), 500)"
 """SQL for a row in a message, of at most so many characters."""
 
 
-def checked(model: StreamModel, rows: str, names: Sequence[str]) -> str:
+def with_checks(model: StreamModel, rows: str, names: Sequence[str]) -> str:
     """Adds constraint checks to a query. Spark raises an error at a row that breaks one. The checks are in the select list,
     where no optimizer moves them below a join or a filter."""
     if not model.constraints:

@@ -139,16 +139,16 @@ class UpsertSink(Sink):
             old = self._affected_rows("left semi join", f"({old})")
         new = self.checked(spark, query)
         if self._upsert.certain:
-            compared, twice = self._compared(old, new, columns), "false"
+            compared, twice = self._compared_rows(old, new, columns), "false"
         else:
             elsewhere = self._keys_of_other_rows(columns, replaceable)
-            compared = self._compared(old, self._counted(new), columns, True, elsewhere)
+            compared = self._compared_rows(old, self._with_counts(new), columns, True, elsewhere)
             twice = f"{_TIMES} > 1"
         if self.changes is None and 0 < self.rows <= _TINY:
             rewritten = self._rewrite(sql(spark, compared), twice, columns, position, few)
             if rewritten is not None:
                 return rewritten
-        found = self._changed(spark, compared, twice, cache)
+        found = self._compute_changes(spark, compared, twice, cache)
         if found.twice:
             self._refuse_keys(spark)
         if not found.counts:
@@ -166,7 +166,9 @@ class UpsertSink(Sink):
         """Returns the hint for a join with the table. Shuffling a small table costs less than the job of a broadcast."""
         return f"/*+ merge({alias}) */ " if self._is_small else ""
 
-    def _changed(self, spark: SparkSession, compared: str, twice: str, cache: BatchCache) -> _TableChanges:
+    def _compute_changes(
+        self, spark: SparkSession, compared: str, twice: str, cache: BatchCache
+    ) -> _TableChanges:
         """Computes the changes, caches and registers them as `_CHANGED`. `twice`: SQL for a key that another row has."""
         from pyspark.sql import functions as F
 
@@ -264,7 +266,7 @@ class UpsertSink(Sink):
                 known = self._rows_at_known_snapshot(columns, with_places=True)
                 decided = f"{known} as old left semi join {DECIDED} as decided"
                 old = f"select old.* from {decided} on {self._same_key('old', 'decided')}"
-            found = self._changed(spark, self._compared(old, new, columns), "false", cache)
+            found = self._compute_changes(spark, self._compared_rows(old, new, columns), "false", cache)
             total = spark.table(DECIDED).where(f"{CHANGE_TYPE} <> '{BEFORE}'").count()
             self._write(found, "true", columns.names, _with_row_count(position, total), False)
 
@@ -296,7 +298,7 @@ class UpsertSink(Sink):
             return f"(select *, {nowhere} from {columns.empty_relation()})"
         return self.table.at(snapshot, f"{FILE} as {_OLD_FILE}, {PLACE} as {_OLD_POSITION}")
 
-    def _counted(self, new: str) -> str:
+    def _with_counts(self, new: str) -> str:
         """Adds the number of rows with the same key to the result."""
         by = ", ".join(map(quoted, self._keys))
         return f"select *, count(*) over ({f'partition by {by}' if by else ''}) as {_TIMES} from (\n{new}\n)"
@@ -362,7 +364,7 @@ class UpsertSink(Sink):
         same = (f"old.{quoted(name)} <=> changed.{quoted('old ' + name)}" for name in self._keys)
         return " and ".join([f"{CHANGE_TYPE} <> '{INSERT}'", *same])
 
-    def _compared(
+    def _compared_rows(
         self, old: str, new: str, columns: Columns, counted: bool = False, elsewhere: str | None = None
     ) -> str:
         """Returns SQL for one row per key with its old row, its new row and the change type, NULL for an unchanged row.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...query.program import StreamInput
 from ..common.errors import StreamError
 from ..common.model import StreamModel
-from ..iceberg.table import IcebergTable, find, load
+from ..iceberg.table import IcebergTable, find_table, load
 from ..storage.checkpoint import read_checkpoint
 from .initial_offset import bootstrapped_from, note_bootstrap
 from .readers import read_streams, rows_with_schema
@@ -39,7 +39,7 @@ def check_bootstrap(
         ) from problem
     for own in (model.target, model.changes, model.state):
         # Compares UUIDs, since a table may have another name.
-        there = find(spark, own)
+        there = find_table(spark, own)
         if table is not None and there is not None and there.uuid == table.uuid:
             raise StreamError(
                 f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and "

@@ -22,7 +22,7 @@ from ..common.model import plain_path
 from ..common.periodic import Periodic
 from ..storage.checkpoint import file_entries, place_in_log, read_by_place, read_offsets
 from ..storage.source_order import in_first_order
-from .cleaned_files import cleaning
+from .cleaned_files import cleaning_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +109,7 @@ class ReadFiles:
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
         """Warns if a folder has none of the `read` files that were read, and has others: it may have been replaced."""
-        is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning(source) or not now
+        is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning_mode(source) or not now
         # With a pattern or recursive lookup it is unknown here which files Spark reads.
         if is_expected or is_pattern(source.location) or source.option_is("recursiveFileLookup", "true"):
             return

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..common.model import StreamModel, StreamSource
 
 
-def cleaning(source: StreamSource) -> str | None:
+def cleaning_mode(source: StreamSource) -> str | None:
     """Returns how a source's read files are cleaned, in lower case; None if they stay.
 
     >>> from ..common.model import StreamSource
-    >>> [cleaning(StreamSource("s", "/in", "json", options={"CleanSource": asked})) for asked in ("Delete", "off")]
+    >>> [cleaning_mode(StreamSource("s", "/in", "json", options={"CleanSource": asked})) for asked in ("Delete", "off")]
     ['delete', None]
     """
     action = (source.option("cleanSource") or "off").lower()
@@ -47,7 +47,7 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
     found = {
         folder
         for place, source in enumerate(model.sources)
-        if cleaning(source) and files_of_batch(model.storage, model.checkpoint, place, batch)
+        if cleaning_mode(source) and files_of_batch(model.storage, model.checkpoint, place, batch)
         for folder in _folders(source)
     }
     if found and not found <= (had := cleaned_folders(model)):
@@ -57,7 +57,7 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
 def forget_cleaned(model: StreamModel) -> None:
     """Removes the record of folders that a new stream reads without cleaning. To be called when it starts."""
     if had := cleaned_folders(model):
-        kept = (source for source in model.sources if not cleaning(source))
+        kept = (source for source in model.sources if not cleaning_mode(source))
         _write(model, had - {folder for source in kept for folder in _folders(source)})
 
 

@@ -13,7 +13,7 @@ from ...query.program import StreamInput
 from ...query.sql.instants import conversion_text
 from ...sources.file_options import is_pattern, named_like_a_pattern, with_checked_header
 from ...sources.limits import without_limits
-from ...sources.messages import advice
+from ...sources.messages import connector_advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
 from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ...util.quoting import quote as quoted
@@ -21,8 +21,8 @@ from ...util.types import type_text
 from ..common.errors import StreamError, TransientError
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
-from ..common.table_rows import converted
-from ..evolution.output_schema import fits
+from ..common.table_rows import converted_value
+from ..evolution.output_schema import can_hold
 from ..iceberg.table import IcebergTable
 from .file_names import check_folder
 from .initial_offset import SnapshotRead, reading_options
@@ -92,11 +92,11 @@ def rows_with_schema(schema: StructType, rows: DataFrame, model: StreamModel, na
     columns = []
     for wanted in schema.fields:
         found = has.get(wanted.name.lower()) if wanted.name not in (UNREADABLE, DROPPED) else None
-        columns.append(converted(found, wanted))
+        columns.append(converted_value(found, wanted))
         if wanted.name in (UNREADABLE, DROPPED):
             continue
         kind, given = type_text(wanted.dataType), None if found is None else type_text(found.dataType)
-        if given is None or not fits(given.lower(), kind.lower()):
+        if given is None or not can_hold(given.lower(), kind.lower()):
             what = "has no such column" if given is None else f"has it as {given.upper()}"
             raise StreamError(
                 f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
@@ -247,7 +247,7 @@ def _read_kafka(
     except AnalysisException as problem:
         raise StreamError(
             f"Model {model.name}: its stream {source.relation} can't be read from Kafka: "
-            f"{advice(source.format, _first_line(problem))}."
+            f"{connector_advice(source.format, _first_line(problem))}."
         ) from problem
     return rows_of_messages(source, rows)
 

@@ -142,7 +142,7 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
     return DataFrame(getattr(dataset, "MODULE$").ofRows(spark._jsparkSession, plan), spark)
 
 
-def counting(rows: DataFrame, stream: StreamInput) -> DataFrame:
+def with_row_counts(rows: DataFrame, stream: StreamInput) -> DataFrame:
     """Counts the rows of a stream under its view's name while they are read, without an extra pass."""
     return without_unreadable(rows.observe(stream.view, *_counts(rows, stream)))
 

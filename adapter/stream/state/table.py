@@ -27,8 +27,8 @@ from ..common.failpoints import around
 from ..common.model import Retention, StreamModel
 from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file
-from ..common.time_zones import instant
-from ..evolution.migration import Migration, widened
+from ..common.time_zones import instant_of_local_time
+from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, holds_interval, is_lossy, widening
 from ..iceberg import commit
 from ..iceberg.branches import roll_back
@@ -364,7 +364,8 @@ class StateTable:
         )
         found = (tuple(row) for row in spark.sql(united).collect())
         return max(
-            (instant(last, closing[part][1]) for part, last in found if last is not None), default=None
+            (instant_of_local_time(last, closing[part][1]) for part, last in found if last is not None),
+            default=None,
         )
 
     def drop_unwritten(self, spark: SparkSession) -> None:
@@ -517,7 +518,7 @@ class StateTable:
     def _widen(self, wider: Widening) -> None:
         last = read_position(self.table.last_summary())
         assert last is not None
-        change = commit.TableChange(widened(wider))
+        change = commit.TableChange(widening_migration(wider))
         commit.migrate("state.migrate", self._model, self.table, change, last.properties())
         self._columns = self._shown = None
 

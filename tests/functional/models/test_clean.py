@@ -13,7 +13,7 @@ from dbt.tests.util import run_dbt
 from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from tests.functional.models.conftest import sources, write_events
 
 MODEL = """{{ config(materialized='streaming_table', changelog=true) }}
@@ -101,7 +101,7 @@ class TestClean:
             storage=Storage(str(storage_root), lambda: spark),
             sources=(),
         )
-        with locked(spark, model):
+        with model_lock(spark, model):
             assert "another run of it is in progress" in clean("--older-than", "1 millisecond")
         assert planted[0].exists()
         clean("--older-than", "1 millisecond", "--dropped", "--yes")

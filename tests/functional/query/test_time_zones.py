@@ -137,17 +137,19 @@ def test_days_of_23_and_25_hours(
 
 def test_a_window_closes_when_the_clock_has_passed_its_end_for_good(spark: Any) -> None:
     """At 02:30, half an hour before they show 02:00 again, the clocks of Berlin have only passed what is before 02:00."""
-    from dbt.adapters.spark_streaming.stream.common.time_zones import instant, latest_local_time
+    from dbt.adapters.spark_streaming.stream.common.time_zones import instant_of_local_time, latest_local_time
 
     put_back = ref.to_micros(datetime(2024, 10, 27, 1, tzinfo=timezone.utc))
     two = wall(datetime(2024, 10, 27, 1, tzinfo=timezone.utc))
     assert latest_local_time(put_back - 30 * ref.MINUTE, "Europe/Berlin") == two - 1
     assert latest_local_time(put_back, "Europe/Berlin") == two
     assert latest_local_time(put_back - 61 * ref.MINUTE, "Europe/Berlin") == two - ref.MINUTE
-    assert instant(two, "Europe/Berlin") == put_back
+    assert instant_of_local_time(two, "Europe/Berlin") == put_back
     put_forward = ref.to_micros(datetime(2024, 3, 31, 1, tzinfo=timezone.utc))
     assert latest_local_time(put_forward, "Europe/Berlin") == put_forward + 2 * ref.HOUR
     assert (
-        latest_local_time(instant(put_forward + 90 * ref.MINUTE, "Europe/Berlin"), "Europe/Berlin")
+        latest_local_time(
+            instant_of_local_time(put_forward + 90 * ref.MINUTE, "Europe/Berlin"), "Europe/Berlin"
+        )
         >= put_forward + 90 * ref.MINUTE
     )

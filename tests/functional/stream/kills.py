@@ -37,7 +37,7 @@ from dbt.adapters.spark_streaming.environment.packages import (
     default_cache,
 )
 from dbt.adapters.spark_streaming.stream.common import failpoints
-from dbt.adapters.spark_streaming.stream.common.errors import StreamError, sentences
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError, readable_errors
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
@@ -529,7 +529,7 @@ class Drive:
         def build() -> None:
             reset(world.spark, world.model(kind))
             failpoints.reached("refresh:reset", kind.name)
-            with sentences(world.model(kind)):  # as dbt tells what its own statement died of
+            with readable_errors(world.model(kind)):  # as dbt tells what its own statement died of
                 world.make_table(kind, "create or replace table")
             failpoints.reached("refresh:replaced", kind.name)
             if not kind.upstream:

@@ -33,7 +33,7 @@ from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     clean_up,
     promote,
     roll_back,
-    stage,
+    stage_deployment,
     swap_progress,
 )
 from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
@@ -193,7 +193,7 @@ class Swaps:
 
     def init(self, chance: random.Random) -> None:
         """The new version is built beside it."""
-        found = stage(self.spark, self.model, self._repeated and chance.random() < 0.3)
+        found = stage_deployment(self.spark, self.model, self._repeated and chance.random() < 0.3)
         self._made(found.new, True)
         self._run(version(self.model, found.new), True)
 

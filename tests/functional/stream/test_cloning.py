@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from dbt.adapters.spark_streaming.stream.lifecycle.cloning import Cloned, check, clone
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
-from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_checkpoint
@@ -263,5 +263,5 @@ def test_types_that_are_wider_by_now(spark: Any, root: Path) -> None:
 
 
 def _while_locked(stream: Stream, model: StreamModel) -> None:
-    with locked(stream.spark, stream.model):
+    with model_lock(stream.spark, stream.model):
         made(stream, model)

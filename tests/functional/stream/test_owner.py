@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg import owner
 from dbt.adapters.spark_streaming.stream.lifecycle import orphans
 from dbt.adapters.spark_streaming.stream.lifecycle.orphans import DroppedModel
-from dbt.adapters.spark_streaming.stream.lifecycle.promoting import clean_up, stage
+from dbt.adapters.spark_streaming.stream.lifecycle.promoting import clean_up, stage_deployment
 from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
 
@@ -89,7 +89,7 @@ def test_a_second_target_of_one_storage_root_leaves_the_first_alone(
             refused(run_stream, other, model, stream.program),
             refused(save, other, model, "more"),
             refused(delete, other, model, "kept"),
-            refused(stage, other, model, False),
+            refused(stage_deployment, other, model, False),
             refused(clean_up, other, model),
             refused(orphans.orphans_of_model, other, model, 2**60, True),
         ):

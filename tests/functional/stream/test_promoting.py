@@ -26,12 +26,12 @@ from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     clean_up,
     promote,
     roll_back,
-    stage,
+    stage_deployment,
     swap_progress,
 )
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
-from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream, reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.sink.changelog_retention import COMPACTED_UNTIL
@@ -72,7 +72,7 @@ class Deploy:
 
     def stage(self, again: bool = False) -> Deployment:
         """Builds the new version, as `deploy init` does."""
-        found = stage(self.spark, self.model, again)
+        found = stage_deployment(self.spark, self.model, again)
         self.spark.sql(
             f"create table if not exists {found.new} (v bigint, c bigint) using iceberg {made_for(found.new)}"
         )
@@ -117,9 +117,9 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     deploy.run_new(found)
     assert swap_progress(spark, model).lags == ()
     files = {path for path in root.rglob("*.parquet")}
-    with locked(spark, model):
+    with model_lock(spark, model):
         assert "another run of it is in progress" in refused(promote, spark, model)
-    with locked(spark, new):
+    with model_lock(spark, new):
         assert f"{new.target}, a version of it, is being written" in refused(promote, spark, model)
     done = promote(spark, model)
     assert {path for path in root.rglob("*.parquet")} == files, "no file of rows is written or copied"
@@ -137,7 +137,9 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     deploy.is_right(model, BY_V)
     said = refused(old.run)
     assert "the group key" in said and f"`dbt-stream deploy init {model.name}`" in said
-    assert "the version before the last deployment is still kept" in refused(stage, spark, model, False)
+    assert "the version before the last deployment is still kept" in refused(
+        stage_deployment, spark, model, False
+    )
     assert "has the name already" in refused(promote, spark, model)
 
     # Back: what came meanwhile is read by the old one, whose savepoints are there.
@@ -354,10 +356,10 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
         said = refused(action, spark, model)
         assert f"`dbt-stream deploy init {model.name}` builds one next to the old one" in said
     elsewhere = replace(model, target=f"{model.target}_none")
-    assert "it has no table yet" in refused(stage, spark, elsewhere, False)
+    assert "it has no table yet" in refused(stage_deployment, spark, elsewhere, False)
     old.add((0, "a", 1))
     old.run()
-    found = stage(spark, model, False)
+    found = stage_deployment(spark, model, False)
     new = version(model, found.new)
     assert "its new version has no table yet" in refused(promote, spark, model)
     assert not swap_progress(spark, model).begun
@@ -394,7 +396,7 @@ def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
     model = tumbled.model
     tumbled.add((0, "a", 1), (1500, "a", 1))
     tumbled.run()
-    found = stage(spark, model, False)
+    found = stage_deployment(spark, model, False)
     spark.sql(f"create table {found.new} ({TUMBLE}) using iceberg {made_for(found.new)}")
     longer = programs.tumble(2 * SECOND)
     run_stream(spark, version(model, found.new), longer)
@@ -458,7 +460,7 @@ def test_models_that_read_each_other_are_deployed_in_order(spark: Any, root: Pat
     down.run()
 
     def staged(stream: Stream) -> Any:
-        found = stage(spark, stream.model, False)
+        found = stage_deployment(spark, stream.model, False)
         spark.sql(f"create table if not exists {found.new} ({columns}) using iceberg {made_for(found.new)}")
         return version(stream.model, found.new)
 

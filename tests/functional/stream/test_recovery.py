@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import owner
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.run import runner
-from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.sink.append import AppendSink
 
 from . import programs
@@ -147,7 +147,7 @@ def test_a_crash_in_flush_is_made_good(counts: Stream, monkeypatch: pytest.Monke
 
 def test_one_run_at_a_time(counts: Stream) -> None:
     with (
-        locked(counts.spark, counts.model),
+        model_lock(counts.spark, counts.model),
         pytest.raises(StreamError, match="another run of it is in progress"),
     ):
         counts.run()

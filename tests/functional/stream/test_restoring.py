@@ -24,8 +24,8 @@ from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import Restored, restore, undo
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
-from dbt.adapters.spark_streaming.stream.run.evolve import verdict
-from dbt.adapters.spark_streaming.stream.run.lock import locked
+from dbt.adapters.spark_streaming.stream.run.evolve import effect_of_edit
+from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
 from dbt.adapters.spark_streaming.stream.state import table as state
@@ -212,7 +212,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             assert "the restore of its savepoint 'first' was interrupted" in problem.msg
             assert f"Run it again: `dbt-stream state restore {name} first`" in problem.msg
             assert "the restore of its savepoint 'first' was interrupted" in refused(take, stream, "no")
-            assert "was interrupted" in str(verdict(spark, stream.model, stream.program).refused)
+            assert "was interrupted" in str(effect_of_edit(spark, stream.model, stream.program).refused)
             (before,) = re.findall(r"To go back instead: `dbt-stream state restore \S+ (\S+)`", problem.msg)
             back(stream, before if number % 2 else "first")
             stream.run()
@@ -257,7 +257,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     assert "'before-edit-1' is a name of savepoints that are taken automatically" in refused(
         take, stream, "before-edit-1"
     )
-    with locked(spark, model):
+    with model_lock(spark, model):
         told("another run of it is in progress")
         assert "another run of it is in progress" in refused(take, stream, "x")
         assert "another run of it is in progress" in refused(delete, spark, model, "good")
@@ -460,7 +460,7 @@ def test_a_migration_taken_back(spark: Any, root: Path) -> None:
     assert (made.name, made.cause) == ("before-migration-1", "migration")
     assert "sum_v" not in s.state()
     _, program = s._planned(grouped(OLD))
-    told = verdict(spark, s.model, program)
+    told = effect_of_edit(spark, s.model, program)
     assert (told.found.new, told.undo) == (["SUM(v)", "COUNT(DISTINCT x)"], "before-migration-1")
     # Under the query of now it goes back as well, and would go on with it again.
     _, edited = s._planned(grouped(NEW))

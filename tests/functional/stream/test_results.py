@@ -246,7 +246,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     assert stream.flush().rows_out == 0
     plan = plan_of(text)
     asked = verifying.VerifyRequest(
-        lambda views: comparing.reading(generate.batch_sql(plan), views),
+        lambda views: comparing.reading_views(generate.batch_sql(plan), views),
         comparing.final_rows(plan),
         emission.read(when),
         has_windows=True,

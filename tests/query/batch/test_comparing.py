@@ -42,12 +42,12 @@ def test_the_column_that_tells_a_window() -> None:
     ],
 )
 def test_a_view_in_the_place_of_a_table(text: str, reads: str) -> None:
-    assert comparing.reading(text, {"`lake`.`db`.`events`": "seen"}) == reads
+    assert comparing.reading_views(text, {"`lake`.`db`.`events`": "seen"}) == reads
 
 
 def test_a_table_that_isnt_read() -> None:
     with pytest.raises(QueryError, match="doesn't read `lake`"):
-        comparing.reading("select * from `lake`.`db`.`events`", {"`lake`.`db`.`others`": "seen"})
+        comparing.reading_views("select * from `lake`.`db`.`events`", {"`lake`.`db`.`others`": "seen"})
 
 
 def test_what_batch_would_tell_otherwise() -> None:

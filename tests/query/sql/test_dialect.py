@@ -91,7 +91,7 @@ def test_an_ordered_aggregate_is_called_by_its_own_name() -> None:
     calls = "percentile_cont(0.5) within group (order by v), listagg(k) within group (order by v)"
     names = [function_name(call) for call in parse(f"select {calls} from t").find_all(exp.WithinGroup)]
     assert sorted(names) == ["listagg", "percentile_cont"]
-    text = rewriting.rewritten("split_distinct", f"select count(distinct k), {calls} from t")
+    text = rewriting.rewrite("split_distinct", f"select count(distinct k), {calls} from t")
     assert "PERCENTILE_CONT(0.5) WITHIN GROUP" in text
 
 

@@ -320,7 +320,7 @@ def test_rows_of_windows_do_not_say_at_which_steps_a_key_changed(text: str) -> N
 def test_kinds_of_sparks_own() -> None:
     asked = ("sum", "explode", "lag", "upper", "nothing")
     found = [Kind.AGGREGATE, Kind.GENERATOR, Kind.WINDOW, Kind.SCALAR, None]
-    assert [functions.builtin(name) for name in asked] == found
+    assert [functions.builtin_kind(name) for name in asked] == found
 
 
 # -- types ----------------------------------------------------------------------------------------

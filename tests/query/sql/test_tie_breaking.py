@@ -15,8 +15,8 @@ from dbt.adapters.spark_streaming.query.sql.tie_breaking import (
     fields_of,
     note_term_types,
     note_types,
-    terms,
     tie_breaker,
+    tie_breaking_values,
 )
 
 RANK = "row_number() over (partition by k order by ts) as n"
@@ -160,7 +160,7 @@ def test_row_number_beside_another_over_goes_by_what_that_reads() -> None:
 def test_terms_are_expressions_that_over_can_be_ordered_by(text: str, by: str) -> None:
     select = parse(text)
     assert isinstance(select, exp.Select)
-    assert ", ".join(map(sql, terms(select))) == by
+    assert ", ".join(map(sql, tie_breaking_values(select))) == by
 
 
 def test_row_number_has_its_select_list_where_nothing_else_has_an_order() -> None:

@@ -104,7 +104,7 @@ def test_a_note_that_cant_be_read_is_one_models_problem(
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
     assert running_elsewhere(model) is not None
     project: Any = Project(model, tmp_path)
-    monkeypatch.setattr(stream_node, "place", lambda node, environment: model)
+    monkeypatch.setattr(stream_node, "model_without_configs", lambda node, environment: model)
     (entry,) = status.collect(project, Selection())
     assert entry["state"] == RUNNING
     model.storage.delete(model.health)
@@ -185,7 +185,7 @@ class Project:
 
 def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project: Any = Project(model, tmp_path)
-    for name in ("place", "model"):
+    for name in ("model_without_configs", "model"):
         monkeypatch.setattr(stream_node, name, lambda *arguments: project.model)
     monkeypatch.setattr(status, "lag_seconds", lambda progress: None)
     (entry,) = status.collect(project, Selection())

@@ -92,7 +92,9 @@ def test_a_foreign_table_stays_foreign_when_it_is_renamed(
     """Otherwise the clean-up drops it."""
     model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
     table = FakeTable(dict(was))
-    monkeypatch.setattr(promoting, "find", lambda spark, name: table if name.endswith("__previous") else None)
+    monkeypatch.setattr(
+        promoting, "find_table", lambda spark, name: table if name.endswith("__previous") else None
+    )
     for _ in range(2):  # again, as after a kill
         promoting._rename(NO_SPARK, "table", "u", model, deployments.version(model, "db.m__previous"))
     assert table.property(OF) == owner

@@ -26,7 +26,7 @@ def test_a_foreign_table_with_the_name_of_the_changelog_is_found_before_anything
     spark: Any = SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda name: name == model.changes))
     program: Any = SimpleNamespace(keeps_state=False, upsert=None)
     saved: Any = SimpleNamespace(name="good")
-    monkeypatch.setattr(ownership, "find", lambda *given: None)
+    monkeypatch.setattr(ownership, "find_table", lambda *given: None)
     monkeypatch.setattr(append, "load", lambda *given: None)
     monkeypatch.setattr(restoring, "tables_of", lambda *given: dict.fromkeys(("state", "changelog", "table")))
     monkeypatch.setattr(restoring, "_snapshots_to_restore", lambda *given: {})

@@ -22,7 +22,7 @@ from dbt.adapters.spark_streaming.stream.progress.position import Position, Spli
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StreamModel:
     monkeypatch.setattr(splitter, "driver_memory", lambda _: 0)
     monkeypatch.setattr(BatchSplitter, "_rows_that_fit", lambda *_: 100)
-    monkeypatch.setattr(BatchSplitter, "_expected", lambda *_: 10)
+    monkeypatch.setattr(BatchSplitter, "_expected_rows", lambda *_: 10)
     monkeypatch.setattr(BatchSplitter, "_time_columns", lambda *_: [("`stream`", "`ts`", True)])
     return StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
 

@@ -51,7 +51,7 @@ def verdict(
     for name in ("AppendSink", "Lookups", "RunContext"):
         monkeypatch.setattr(evolve, name, lambda *_: None)
     monkeypatch.setattr(evolve, "plan_change", lambda *_, **__: None)
-    return evolve.verdict(session, model, program)
+    return evolve.effect_of_edit(session, model, program)
 
 
 def test_other_settings_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,12 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.progress.position import Position
-from dbt.adapters.spark_streaming.stream.run.recovery import StoredProgress, check, query_problem, unfinished
+from dbt.adapters.spark_streaming.stream.run.recovery import (
+    StoredProgress,
+    check,
+    is_unfinished,
+    query_problem,
+)
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import Checkpoint
 
 MODEL = StreamModel("curves", "db.curves", "db.curves__state", Storage("/root", lambda: None), ())
@@ -340,7 +345,7 @@ def test_without_state_a_table_that_was_rolled_back_is_noticed() -> None:
     ],
 )
 def test_what_a_crash_left_unfinished(found: StoredProgress, expected: bool) -> None:
-    assert unfinished(found) is expected
+    assert is_unfinished(found) is expected
 
 
 # -- an edited query -----------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_a_foreign_file_in_the_folder_of_a_savepoint_stays_and_the_branches_go(
 def test_a_folder_that_is_no_savepoint_is_not_deleted(
     model: StreamModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "model_lock", lambda *given: nullcontext())
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     model.storage.write_text(f"{model.savepoints}/mine/notes.txt", "of a user")
     for name in ("mine", "../m/half"):
@@ -89,7 +89,7 @@ def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted(
     model: StreamModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without both, neither finishing the restore nor going back is possible."""
-    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "model_lock", lambda *given: nullcontext())
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     removed: list[str] = []
     monkeypatch.setattr(saving, "remove", lambda spark, model, name: removed.append(name))
@@ -155,7 +155,7 @@ def test_a_savepoint_that_another_machine_is_making_is_no_leftover(
     model: StreamModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its copy of the checkpoint would be gone when it is complete."""
-    monkeypatch.setattr(saving, "locked", lambda *given: nullcontext())
+    monkeypatch.setattr(saving, "model_lock", lambda *given: nullcontext())
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     model = replace(model, storage=Remote(model.storage.root, lambda: None))
     file = f"{model.savepoints}/half/checkpoint/metadata"

@@ -100,7 +100,7 @@ def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[st
     return tuple(map(marked_column, columns)) if taken else columns
 
 
-def marked(known: Mapping[str, Known]) -> dict[str, Known]:
+def with_marked_columns(known: Mapping[str, Known]) -> dict[str, Known]:
     """Returns the properties of relations, with marks in the names of their columns."""
     return {
         relation: replace(

@@ -57,7 +57,7 @@ def _limit_as_rank(select: exp.Select) -> exp.Select | None:
     within = rank_within_compared(select)
     if within is None:
         raise QueryError(
-            f"'{hints.quoted(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
+            f"'{hints.excerpt(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
             "them in a separate query, with row_number() over (partition by what is compared with that order by …) and a "
             "filter on the place, and join it; or put it into FROM, with LEFT JOIN LATERAL (…) AS l ON true."
         )

@@ -105,8 +105,8 @@ def _is_item(node: exp.Expr) -> bool:
 
 
 def with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
-    """Returns a copy of an expression with items in place of their aliases (`items_by_name`). In an aggregate, the name of
-    an aggregate is a column's.
+    """Returns a copy of an expression with items in place of their aliases (`items_by_name`). Within an
+    aggregate, the alias of an aggregate isn't replaced: there it is the name of a column.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select sum(v) as v from t order by sum(v) + v")

@@ -133,7 +133,7 @@ def check(select: exp.Select) -> None:
             is_rank = len(column.parts) <= 2 and column.name.lower() in of_rows.keys() - last.keys()
             if is_rank and _belongs_to(column.table, relation):
                 raise QueryError(
-                    f"'{hints.quoted(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
+                    f"'{hints.excerpt(test)}' sets no upper bound to the rank {column.name}; add {column.name} <= N."
                 )
 
 

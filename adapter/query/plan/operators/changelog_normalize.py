@@ -85,18 +85,18 @@ class LatestRows:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the latest row of each key in the micro-batch, and the insertions and retractions."""
-        before = self._latest(matching_rows(self.part, self.keys, self.changed))
+        before = self._latest_rows(matching_rows(self.part, self.keys, self.changed))
         retracted = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
         inserted = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {_IS_THERE}"
         return [
-            Step(self.changed, self._newer(), persist=True, initial=self._latest_of_batch()),
+            Step(self.changed, self._newer_rows(), persist=True, initial=self._latest_of_batch()),
             Step(self.signed, f"{retracted}\nunion all\n{inserted}", initial=inserted),
         ]
 
     def state(self) -> StatePart:
         """Returns the state table with the latest row of each key."""
         columns = [*self.keys, self.row, _IS_THERE, *self._order]
-        fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest(self._stored_rows())}\n)"
+        fold = f"select {', '.join([NO_STEP, *columns])} from (\n{self._latest_rows(self._stored_rows())}\n)"
         append = f"select {', '.join([STEP, *columns])} from {self.changed}"
         return StatePart(self.part, append, fold, closes=None)
 
@@ -115,7 +115,7 @@ class LatestRows:
             ")"
         )
 
-    def _newer(self) -> str:
+    def _newer_rows(self) -> str:
         """Returns the rows of `_latest_of_batch` that aren't older than the stored ones."""
         if not self.time:
             return self._latest_of_batch()
@@ -126,14 +126,14 @@ class LatestRows:
         return (
             f"with new as (\n{self._latest_of_batch()}\n)\n"
             "select new.* from new left anti join (\n"
-            f"{self._latest(rows_of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
+            f"{self._latest_rows(rows_of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
             f") as known on {equal_keys('new', 'known', self.keys)} and ({older})"
         )
 
     def _stored_rows(self) -> str:
         return matching_rows(self.part, self.keys, None)
 
-    def _latest(self, rows: str) -> str:
+    def _latest_rows(self, rows: str) -> str:
         """Returns the row of each key that was stored last."""
         columns = [_IS_THERE, self.row, *self._order]
         last = f"max_by(struct({', '.join(columns)}), coalesce({STEP}, -1L)) as last"

@@ -139,7 +139,7 @@ class GroupAggregate(ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its keys and aggregates, and the state of its groups and of their distinct values."""
-        ttl, spec = self.expires_after(context.ttl), replace(self._written, name=context.state_name)
+        ttl, spec = self.expires_after(context.ttl), replace(self._spec_as_written, name=context.state_name)
         groups = Groups(spec, ttl)
         per = " per key" if spec.keys else ""
         described = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
@@ -166,10 +166,10 @@ class GroupAggregate(ExpiringOperator):
     @property
     def expressions(self) -> Expressions:
         """Returns the author's keys and aggregates."""
-        return expressions_of(self._written)
+        return expressions_of(self._spec_as_written)
 
     @property
-    def _written(self) -> GroupAggregateSpec:
+    def _spec_as_written(self) -> GroupAggregateSpec:
         """Its spec with the keys and aggregates as their author wrote them."""
         return written_spec(self.spec)
 

@@ -78,10 +78,12 @@ class Join(QueryOperator, ExpiringOperator):
                     text = rows.all_before()
                 elif other < place:
                     text = f"{rows.all_before()}\nunion all\n{text}"
-                inputs.append(self._unpacked(text, other))
+                inputs.append(self._unpacked_rows(text, other))
             terms.append(f"select * from (\n{with_inputs(self.sql, inputs)}\n)")
             wiring.store(each.state(), each)
-        of_batch = with_inputs(self.sql, [self._unpacked(each.change(), n) for n, each in enumerate(stored)])
+        of_batch = with_inputs(
+            self.sql, [self._unpacked_rows(each.change(), n) for n, each in enumerate(stored)]
+        )
         wiring.output(self, "\nunion all\n".join(terms), of_batch)
 
     def explain(self, context: Context) -> Explanation:
@@ -101,7 +103,7 @@ class Join(QueryOperator, ExpiringOperator):
         name = "IntervalJoin" if self.until else "RegularJoin"
         return self.explanation(context, Summary().describe(self.query)[1], name, state=state)
 
-    def _unpacked(self, rows: str, number: int) -> str:
+    def _unpacked_rows(self, rows: str, number: int) -> str:
         """Returns an input's rows with their columns; with their weights if they may be retracted."""
         weight = f", {TIMES} as {weight_of(number)}" if self.relation.changes else ""
         return f"select {ROW}.*{weight} from (\n{rows}\n)"

@@ -107,16 +107,16 @@ class StoredOutputs:
             *lookups,
             Step(
                 self.all,
-                f"{stored}\nunion all\n{self._computed()}",
+                f"{stored}\nunion all\n{self._computed_outputs()}",
                 persist=True,
-                initial=self._computed(),
+                initial=self._computed_outputs(),
             ),
         ]
 
     def _stored_output(self) -> str:
         """Returns the stored outputs of changed rows."""
         rows = rows_of_keys(f"(\n{self._stored_rows()}\n)", [ROW], self.changed)
-        return f"select {ROW}, {_GIVEN}, {GENERATION} from (\n{self._summed(rows, 'watermark_before')}\n)"
+        return f"select {ROW}, {_GIVEN}, {GENERATION} from (\n{self._merged_changes(rows, 'watermark_before')}\n)"
 
     def _stored_rows(self) -> str:
         until = "" if self.ttl is None else f", {EXPIRES_AT} as {generations.UNTIL}"
@@ -126,7 +126,7 @@ class StoredOutputs:
             f"from state where part = '{self.part}'"
         )
 
-    def _summed(self, rows: str, watermark: str) -> str:
+    def _merged_changes(self, rows: str, watermark: str) -> str:
         """Merges the stored changes of each row. Only its first insertion has the output."""
         until, alive = "", ""
         if self.ttl is not None:
@@ -137,7 +137,7 @@ class StoredOutputs:
             f"{GENERATION}{until}\nfrom (\n{rows}\n) group by {ROW}, {GENERATION} having sum({TIMES}) > 0{alive}"
         )
 
-    def _computed(self) -> str:
+    def _computed_outputs(self) -> str:
         """Returns the changed rows that aren't stored, with the outputs that are computed for them."""
         text = with_inputs(self.operator.sql, [self.rows_to_compute])
         computed = (
@@ -172,7 +172,7 @@ class StoredOutputs:
         changes = (
             f"select {ROW}, if({_IS_NEW}, {_GIVEN}, null) as {_GIVEN}, {TIMES}, {GENERATION} from {self.all}"
         )
-        merged = self._summed(self._stored_rows(), "watermark_after")
+        merged = self._merged_changes(self._stored_rows(), "watermark_after")
         return StatePart(
             self.part,
             f"select {now(STEP)} as {STEP}, {items}{until} from (\n{changes}\n) as own",

@@ -119,8 +119,8 @@ class MatchedAndUnmatched:
 
     def change(self) -> tuple[str, str]:
         """Returns the emitted rows of a micro-batch, and the same for an empty state."""
-        new = [_unpacked(each.change()) for each in self.stored]
-        old = [_unpacked(each.all_before()) for each in self.stored]
+        new = [_unpack(each.change()) for each in self.stored]
+        old = [_unpack(each.all_before()) for each in self.stored]
         every = [f"{before}\nunion all\n{now}" for before, now in zip(old, new, strict=True)]
         due = [self._due(n) for n in range(2)]
         pairs: list[str] = []
@@ -150,12 +150,12 @@ class MatchedAndUnmatched:
         """Returns the stored rows of an input that late rows may match: those that weren't emitted as unmatched."""
         rows, matched = self.stored[number].all_before(), self.operator.matched[number]
         if matched is None:
-            return _unpacked(rows)
+            return _unpack(rows)
         waits = is_not_reached(end_of_storage(self.operator.due[number], ROW), "watermark_before")
         waiting, passed = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
-        inputs = [_unpacked(each.all_before()) for each in self.stored]
-        inputs[number] = _unpacked(passed)
-        return _union([_unpacked(waiting), with_inputs(matched, inputs)])
+        inputs = [_unpack(each.all_before()) for each in self.stored]
+        inputs[number] = _unpack(passed)
+        return _union([_unpack(waiting), with_inputs(matched, inputs)])
 
     def _due(self, number: int) -> tuple[str, str]:
         """Returns the rows of an input that can't match after this micro-batch: the stored ones, and the new ones."""
@@ -165,7 +165,7 @@ class MatchedAndUnmatched:
         timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
         new = f"select * from (\n{stored.change()}\n) where {passed} or {timeless}"
         before = f"select * from (\n{stored.all_before()}\n) where {passed} and {is_not_reached(until, 'watermark_before')}"
-        return _unpacked(before), _unpacked(new)
+        return _unpack(before), _unpack(new)
 
     def _unmatched_rows(self, due: list[str], every: list[str]) -> str:
         """Returns the query over the rows that are due and unmatched.
@@ -179,13 +179,13 @@ class MatchedAndUnmatched:
         inputs = []
         for number, text in enumerate(self.operator.unmatched):
             if text is None:
-                inputs.append(f"select * from (\n{_unpacked(self.stored[number].change())}\n) where false")
+                inputs.append(f"select * from (\n{_unpack(self.stored[number].change())}\n) where false")
             else:
                 inputs.append(with_inputs(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
         return with_inputs(self.operator.sql, inputs)
 
 
-def _unpacked(packed: str) -> str:
+def _unpack(packed: str) -> str:
     return repeated_rows(packed, False)
 
 

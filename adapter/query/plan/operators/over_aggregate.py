@@ -145,7 +145,7 @@ class OrderedRows:
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows to emit, their partitions, and the result over the frames."""
-        new, stored = self._new_rows(), self._stored()
+        new, stored = self._new_rows(), self._stored_rows()
         if self.operator.waits:
             waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {has_passed(_TIME, 'watermark_before')}"
             due, of_batch = (
@@ -162,9 +162,9 @@ class OrderedRows:
             Step(self.touched, touched, persist=True),
             Step(
                 self.operator.name,
-                self._computed(f"{emitted}\nunion all\nselect *, 0L as {WEIGHT} from (\n{reached}\n)"),
+                self._result_rows(f"{emitted}\nunion all\nselect *, 0L as {WEIGHT} from (\n{reached}\n)"),
                 persist=True,
-                initial=self._computed(emitted),
+                initial=self._result_rows(emitted),
             ),
         ]
 
@@ -192,7 +192,7 @@ class OrderedRows:
         values = [f"{each.value} as {each.column}" for each in self.operator.running]
         return f"select {', '.join([ROW, _TIME, *values])}\nfrom {self._as_rows(rows)}"
 
-    def _stored(self) -> str:
+    def _stored_rows(self) -> str:
         runs = [f"{self._stored_run(name)} as {name}" for name in self.runs]
         stored = f"select {', '.join([f'{self.row} as {ROW}', *runs])} from state where part = '{self.part}'"
         return f"select {', '.join([ROW, f'{self._time} as {_TIME}', *self.runs])} from (\n{stored}\n)"
@@ -224,7 +224,7 @@ class OrderedRows:
         by = f"partition by {', '.join(self.keys)}" if self.keys else ""
         return f"over ({' '.join(filter(None, (by, order)))})"
 
-    def _computed(self, rows: str) -> str:
+    def _result_rows(self, rows: str) -> str:
         """Returns the query over rows with complete frames, without rows that are only part of frames."""
         generation = ""
         if self.ttl is not None:
@@ -249,7 +249,7 @@ class OrderedRows:
             needed += f" and {is_not_reached(time_plus('__newest', self.ttl))}"
         if self.operator.until:
             needed += f" and {is_not_reached(end_of_storage(self.operator.until, ROW))}"
-        rows = self._with_keys(self._stored())
+        rows = self._with_keys(self._stored_rows())
         before = f"select * from (\n{rows}\n) where {has_passed(_TIME)}" if self.operator.waits else rows
         # Rows of one time share a rank: all of them are stored, since any may be in a frame.
         placed = (
@@ -257,14 +257,16 @@ class OrderedRows:
             f"max({_TIME}) {self._over_clause()} as __newest from (\n{before}\n)"
         )
         kept = (
-            self._totals(before) if self.runs else f"select {ROW}, {_TIME} from (\n{placed}\n) where {needed}"
+            self._running_totals(before)
+            if self.runs
+            else f"select {ROW}, {_TIME} from (\n{placed}\n) where {needed}"
         )
         if self.operator.waits:
             listed = ", ".join([ROW, _TIME, *self.runs])
             kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {has_passed(_TIME)}"
         return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
 
-    def _totals(self, rows: str) -> str:
+    def _running_totals(self, rows: str) -> str:
         """Returns the last row of each partition with the merged running values of all its rows."""
         so_far = self._over_clause(f"order by {_TIME}")
         runs = [f"{each.merged(so_far)} as {each.column}" for each in self.operator.running]

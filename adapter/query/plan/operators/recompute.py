@@ -11,7 +11,7 @@ from ....util.quoting import quote
 from ...program import Step, now
 from ...sql.dialect import sql
 from ...windows.windows import Window
-from ..author_text import aggregates, keys, shown
+from ..author_text import aggregates, keys, text_of
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
@@ -126,12 +126,12 @@ class Recompute(QueryOperator, ExpiringOperator):
         partitions, stored = self._stored_inputs(wiring)
         is_result = wiring.result is self
         if partitions is not None:
-            wiring.steps += partitions.steps(self._touched(partitions, is_result), stored)
+            wiring.steps += partitions.steps(self._touched_partitions(partitions, is_result), stored)
         if is_result:
             assert partitions is not None
             (only,) = stored
             wiring.store(only.state(()), only)
-            wiring.result_steps = self._grouped(only, partitions)
+            wiring.result_steps = self._result_of_groups(only, partitions)
             return
         for each in stored:
             wiring.store(each.state(stored), each)
@@ -170,7 +170,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         calls = aggregates(self.query) if is_grouped else []
         computing = Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
         if not self.is_whole:
-            by = tuple(map(shown, next(keys for keys in self.keys if keys)))
+            by = tuple(map(text_of, next(keys for keys in self.keys if keys)))
             cost = "reads the kept rows of each partition that changed, and what they gave before"
             computing = Computing(PARTITIONS, by, cost)
         if self.ends or clears is None:
@@ -183,7 +183,7 @@ class Recompute(QueryOperator, ExpiringOperator):
             state = context.states({}, (rows, clears))
         return self.explanation(
             context,
-            text or shown(self.query),
+            text or text_of(self.query),
             "IntervalJoin" if self.until else name,
             tuple(keys(self.query)) if is_grouped else None,
             state=state,
@@ -237,7 +237,7 @@ class Recompute(QueryOperator, ExpiringOperator):
             )
         ]
 
-    def _grouped(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
+    def _result_of_groups(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
         listed, added_keys = ", ".join(partitions.names), rows.keys_of_step()
@@ -264,7 +264,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         changes = kept.operator.relation.changes
         return repeated_rows(added_up(rows, changes), changes, apart=self.asks_for_rows)
 
-    def _touched(self, partitions: Partitions, is_result: bool) -> str:
+    def _touched_partitions(self, partitions: Partitions, is_result: bool) -> str:
         """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""
         if self.is_whole:
             (first, *_) = self.inputs

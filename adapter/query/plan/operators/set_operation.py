@@ -124,9 +124,16 @@ class RowCounts:
                     initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
             )
-        known, none = self._known(), f"select * from {self.changed} where false"
+        known, none = self._stored_counts(), f"select * from {self.changed} where false"
         asks = (Asking(self.part, _FOUND),)
-        found.append(Step(self.counted, self._counted(known), initial=self._counted(none), asks=asks))
+        found.append(
+            Step(
+                self.counted,
+                self._counts_before_and_after(known),
+                initial=self._counts_before_and_after(none),
+                asks=asks,
+            )
+        )
         return found
 
     def _changed_rows(self) -> str:
@@ -143,7 +150,7 @@ class RowCounts:
             f") group by {self.row} having sum(__side_0) <> 0 or sum(__side_1) <> 0"
         )
 
-    def _known(self) -> str:
+    def _stored_counts(self) -> str:
         """Returns the stored counts of the changed rows, per side."""
         state = f"from state where part = '{self.part}'"
         if self.ttl is None:
@@ -167,7 +174,7 @@ class RowCounts:
         (side,) = self._holding
         return f"sum({side}) over (partition by {self.row}) > 0"
 
-    def _counted(self, known: str) -> str:
+    def _counts_before_and_after(self, known: str) -> str:
         """Returns the counts of the changed rows per side, before and after the micro-batch."""
         row, left, right = self.row, self.left, self.right
         # A count can't be negative: the retracted row has expired.

@@ -17,7 +17,7 @@ from ....util.quoting import quote
 from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
 from ...sql import intervals
 from ...sql.intervals import MINUTE
-from ..author_text import shown
+from ..author_text import text_of
 from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, Wiring
@@ -74,7 +74,7 @@ class TemporalFilter(Operator):
         bounds += filter(None, [context.ttl_after("it came")])
         return self.explanation(
             context,
-            shown(self.test),
+            text_of(self.test),
             state=context.states({}, ("a row for which it holds", ", or ".join(bounds))),
             notes=("A row leaves the result when the watermark has passed it by that much.",),
         )

@@ -72,7 +72,7 @@ class JoinedRelations:
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
         """The columns that identify a row: the keys of all sides but those with at most one row per row of others."""
-        if conditions.multiplies(self.select):
+        if conditions.may_multiply_rows(self.select):
             return ()
         found: set[str] = set()
         single: set[str] = set()

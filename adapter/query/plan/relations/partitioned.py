@@ -41,7 +41,7 @@ class PartitionedRows:
     def keys(self) -> tuple[frozenset[str], ...]:
         """The sets of columns that identify a row: those of the relation, whatever ranks are used, and those of a rank."""
         passed: tuple[frozenset[str], ...] = ()
-        if not conditions.multiplies(self.select):
+        if not conditions.may_multiply_rows(self.select):
             passed = outputs(self.select, self.alias).carry_keys(self.below.keys)
         return (*passed, *rank_keys(self.select, {} if passed else self.bounds))
 
@@ -60,7 +60,7 @@ def rank_keys(select: exp.Select, bounds: Mapping[str, int]) -> tuple[frozenset[
     >>> [sorted(key) for last in (1, 2) for key in rank_keys(parse(text), {"n": last})]
     [['k'], ['k', 'n']]
     """
-    if conditions.explodes(select):
+    if conditions.has_generator(select):
         return ()
     for name, rank in ranks.ranks(select).items():
         if isinstance(rank.this, exp.RowNumber):

@@ -50,9 +50,9 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
         below,
         together=found.carry(below.together),
         open_until=None if below.open_until is None else found[below.open_until],
-        ends=_passed(found, below.ends),
+        ends=_passed_column(found, below.ends),
         in_time=frozenset(found[name] for name in below.in_time if name in found),
-        event_time=_passed(found, below.event_time),
+        event_time=_passed_column(found, below.event_time),
         delays={**found.carry(below.delays), **delays_of_computed(select, delay_of_item)},
         keys=_keys(select, table, found, below),
         bounded=below.bounded and not (is_random and select.args.get("laterals")),
@@ -61,7 +61,7 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
     )
 
 
-def _passed(found: Outputs, column: str | None) -> str | None:
+def _passed_column(found: Outputs, column: str | None) -> str | None:
     return found[column] if column is not None and column in found else None
 
 
@@ -69,7 +69,7 @@ def _keys(
     select: exp.Select, table: exp.Table, found: Outputs, below: Relation
 ) -> tuple[frozenset[str], ...]:
     """Returns the keys of the rows; none if an input row may become several rows."""
-    if len(relations(select)) > 1 or conditions.multiplies(select) or table.args.get("pivots"):
+    if len(relations(select)) > 1 or conditions.may_multiply_rows(select) or table.args.get("pivots"):
         return ()
     if found.star:
         return tuple(key for key in below.keys if not key & found.hidden)

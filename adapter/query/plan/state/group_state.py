@@ -105,7 +105,7 @@ class Groups(Partials):
         if not self.signed:
             branches += [self._partials_of_values(members) for members in self.spec.distinct_sets]
         columns = ", ".join(self._columns())
-        return self._unioned([f"select {columns} from (\n{branch}\n)" for branch in branches])
+        return self._union_all([f"select {columns} from (\n{branch}\n)" for branch in branches])
 
     def _partials_of_rows(self) -> str:
         made: dict[str, str] = {}
@@ -146,7 +146,7 @@ class Groups(Partials):
         columns = [STEP, *self._identity(members)]
         return (
             f"select {', '.join([*by, *never, *self._in_order(made)])}\n"
-            f"from {self._flagged(members, self._new_view(members), columns)}\ngroup by {', '.join(by)}"
+            f"from {self._rows_with_flag(members, self._new_view(members), columns)}\ngroup by {', '.join(by)}"
         )
 
     # -- distinct values ---------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Groups(Partials):
             if self.signed and SINCE not in also_by:
                 # All rows of a key are of one generation.
                 also[SINCE] = f"max({SINCE})"
-        merged = self._merged(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
+        merged = self._merged_rows(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
         # Without keys, the aggregate returns a row even over no rows.
         return merged if self.keys or also_by else f"select * from (\n{merged}\n) where {THERE} > 0"
 
@@ -283,7 +283,7 @@ class Groups(Partials):
             return [
                 Step(
                     self.name,
-                    self._finished(self.generations.alive(matching_rows(self.part, self.keys, None))),
+                    self._finished_values(self.generations.alive(matching_rows(self.part, self.keys, None))),
                 )
             ]
         rows = self.generations.latest(matching_rows(self.part, self.keys, self.touched))
@@ -299,7 +299,7 @@ class Groups(Partials):
     def groups_matching(self, rows: str, others: str, columns: Sequence[str]) -> str:
         """Returns the groups of state rows that equal a row of the relation `others` in some key columns."""
         # Expired groups are excluded, whether or not the state was compacted.
-        return self._finished(self.generations.alive(rows_of_keys(f"(\n{rows}\n)", columns, others)))
+        return self._finished_values(self.generations.alive(rows_of_keys(f"(\n{rows}\n)", columns, others)))
 
     def known_and_new(self) -> str:
         """Returns all state rows, with those that the batch adds."""
@@ -309,7 +309,7 @@ class Groups(Partials):
             f"union all\nselect {columns} from {self.changed}"
         )
 
-    def _finished(self, rows: str, counts: Callable[[DistinctSet], str] | None = None) -> str:
+    def _finished_values(self, rows: str, counts: Callable[[DistinctSet], str] | None = None) -> str:
         """Returns the values of keys, from state rows; a key may have several."""
         return self._finished_of(f"(\n{self._merged_by_key(rows)}\n)", counts or self._stored_counts)
 

@@ -59,7 +59,7 @@ class GroupChanges(Groups):
             found.append(Step(self._new_view(members), self._changes_of_counts(members), persist=True))
         found.append(changed)
         if self.replayed:
-            rows = self._finished(self.generations.alive(self.known_and_new()), self._counts_with_new)
+            rows = self._finished_values(self.generations.alive(self.known_and_new()), self._counts_with_new)
             change = f"select *, 1L as {WEIGHT} from {self.after}"
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
         if not self.stores_output and not (self.signed and self.spec.distinct_sets):
@@ -79,9 +79,9 @@ class GroupChanges(Groups):
             before = self._last_emitted()
         else:
             known = self.generations.rows_of_current_generation(known)
-            before = self._finished(known, partial(self._stored_counts, touched=self.changed))
+            before = self._finished_values(known, partial(self._stored_counts, touched=self.changed))
         of_touched = partial(self._counts_with_new, touched=self.changed)
-        after = self._finished(self.generations.latest(both), of_touched)
+        after = self._finished_values(self.generations.latest(both), of_touched)
         change = (
             f"select __row.*, sum(__times) as {WEIGHT} from (\n"
             f"select struct(*) as __row, 1L as __times from {self.after}\n"
@@ -132,7 +132,7 @@ class GroupChanges(Groups):
                 ROWS_THERE: f"sum({ROWS_THERE})",
                 _ROWS_BEFORE: f"sum(if({_NEW}, 0, {ROWS_THERE}))",
             }
-        return self._merged(
+        return self._merged_rows(
             f"(\nselect {', '.join(['*', *of_before])} from (\n{rows}\n)\n)",
             self.keys,
             [*metrics, *before],
@@ -198,7 +198,7 @@ class GroupChanges(Groups):
 
     def _initial_groups(self) -> str:
         """Returns the groups after the first batch."""
-        return self._finished(f"select * from {self.changed}", self._counts_of_batch)
+        return self._finished_values(f"select * from {self.changed}", self._counts_of_batch)
 
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
@@ -207,10 +207,10 @@ class GroupChanges(Groups):
             found.append(self._emitted_rows_part())
         if self._can_be_rewritten:
             (groups,) = found
-            return [replace(groups, rewrite=Rewrite(self._rewritten(), self.changed))]
+            return [replace(groups, rewrite=Rewrite(self._all_groups_after(), self.changed))]
         return found
 
-    def _rewritten(self) -> str:
+    def _all_groups_after(self) -> str:
         """Returns all groups after the batch, one row each."""
         step, *columns = self._columns()
         return (

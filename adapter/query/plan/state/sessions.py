@@ -282,7 +282,7 @@ class SessionWindows(InSessions, SlicedWindows):
         columns = [quote(c) if c in stored else f"null as {quote(c)}" for c in self._all_columns()]
         branches = [self._in_windows(self.part, [*self.keys, *columns], clock)]
         branches += [self._changes(members, True) for members in self.spec.distinct_sets]
-        return f"(\n{self._unioned(branches)}\n)"
+        return f"(\n{self._union_all(branches)}\n)"
 
     # -- compaction --------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class SessionWindows(InSessions, SlicedWindows):
 
     def _fold_slices(self) -> str:
         columns = [*self.keys, *map(quote, self._stored_columns())]
-        return self._merged(self._with_session_bounds(self.part, columns), [*self.slice, *self.keys])
+        return self._merged_rows(self._with_session_bounds(self.part, columns), [*self.slice, *self.keys])
 
     def _fold_values(self, members: DistinctSet) -> str:
         columns = [*self._set_keys(), *self._values(members)]

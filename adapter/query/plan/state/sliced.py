@@ -79,8 +79,8 @@ class SlicedWindows(Partials, WindowSteps):
     def parts(self) -> list[StatePart]:
         """Returns the state tables."""
         changing = self.spec.distinct_sets if self.first_occurrences else ()
-        slices = self._unioned([self._partials(), *(self._changes(m, False) for m in changing)])
-        initial = self._unioned([self._partials(), *(self._changes(m, True) for m in changing)])
+        slices = self._union_all([self._partials(), *(self._changes(m, False) for m in changing)])
+        initial = self._union_all([self._partials(), *(self._changes(m, True) for m in changing)])
         zone = self.window.time_zone
         parts = [StatePart(self.part, slices, self._fold_slices(), initial, time_zone=zone)]
         for members in self.spec.distinct_sets:
@@ -224,7 +224,7 @@ class SlicedWindows(Partials, WindowSteps):
                     f"select {', '.join([*items, *made])}\nfrom {self._firsts_view(members)}\n"
                     f"group by {', '.join([*fixed, *keys])}"
                 )
-        united = self._unioned(branches)
+        united = self._union_all(branches)
         return (
             united
             if initial
@@ -300,7 +300,7 @@ class SlicedWindows(Partials, WindowSteps):
                 f"select {', '.join(columns)}, {self._emitted_slice(SLICE_END)} as {SLICE_END}\n"
                 f"  from state where {alive}"
             )
-        return self._merged(f"({source})", [*self.slice, *self.keys])
+        return self._merged_rows(f"({source})", [*self.slice, *self.keys])
 
     def _emitted_slice(self, slice_end: str) -> str:
         """SQL of a row's slice after compaction, which merges all emitted slices."""
@@ -363,7 +363,7 @@ class SlicedWindows(Partials, WindowSteps):
         keys = [*self.window_keys, *self.keys]
         columns = ", ".join([*self.keys, *map(quote, self._stored_columns())]) or "1 as one"
         closing = self._closing(self.part, columns, clock)
-        plain = self._merged(f"(\n{closing}\n)", keys)
+        plain = self._merged_rows(f"(\n{closing}\n)", keys)
         if not self.spec.distinct_sets:
             return plain
         branches = [self._with_missing(f"(\n{plain}\n)", keys, self.plain)]
@@ -391,7 +391,7 @@ class SlicedWindows(Partials, WindowSteps):
         set_keys, by = self._stored_set_keys([*self.window_keys, *values])
         of_set = [*self.window_keys, *set_keys, *values]
         once = f"(\nselect {', '.join([*of_set, *seen])}\nfrom (\n{closing}\n)\n{by}\n)"
-        counted = self._flagged(members, once, of_set)
+        counted = self._rows_with_flag(members, once, of_set)
         return f"select {', '.join([*keys, *made])}\nfrom {counted}\ngroup by {', '.join(keys)}"
 
     def _open_slices(self, clock: bool) -> str:
@@ -409,9 +409,9 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns cumulate windows: running totals over the slices of a window. A total is the result of all steps until
         the key's next slice, so a step without new rows costs only its result row."""
         partition = [WINDOW_START, EXPIRES_AT, *self.keys]
-        slices = self._merged(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
+        slices = self._merged_rows(self._open_slices(clock), [*self.point, *self.keys], self.metrics)
         ordered = f" order by {SLICE_END} rows between unbounded preceding and current row"
-        lifted = self._lifted(f"(\n{slices}\n)", partition, self.metrics, ordered)
+        lifted = self._with_lifted_columns(f"(\n{slices}\n)", partition, self.metrics, ordered)
         over = f"over (partition by {', '.join(partition)}{ordered})"
         running = [
             f"{text} {over} as {quote(name)}"
