@@ -174,7 +174,7 @@ def run(root: Path, seed: int, lives: Lives) -> bool:
             f"seed {seed} life {number}: {time.time() - began:.0f} s, {aborted} aborts, {what or f'ended with {code}'}",
             flush=True,
         )
-        if code not in (0, 3, -9) or (root / "problems.txt").exists():
+        if code not in (0, 3, -9) or (root / "problems.txt").exists() or (last and code):
             problems = root / "problems.txt"
             print(problems.read_text() if problems.exists() else f"ended with {code}")
             return False
