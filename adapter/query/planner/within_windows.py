@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -130,8 +131,12 @@ class WithinWindows:
         self.rewrites, self._batch = rewrites, batch
         self._operators = WindowOperators(streams, rewrites, at_once)
         self._visited: dict[Hashable, Within | QueryError] = {}
-        self._reads = Counter(map(shape, hints.windows_under(tree)))
-        """Number of times each windowing table function is read."""
+        self._tree = tree
+
+    @cached_property
+    def _reads(self) -> Counter[Hashable]:
+        """The number of times that each windowing table function is read."""
+        return Counter(map(shape, hints.windows_under(self._tree)))
 
     def plan(
         self, query: exp.Query, streams: Streams, keeps_rows: bool = False
