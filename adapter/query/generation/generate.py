@@ -257,7 +257,7 @@ def batch_sql(plan: Plan) -> str:
     """Returns one SELECT with the same rows, over the streams as tables: that of the windows, which are computed from
     slices, if the query stays within them, or else the model's text."""
     windows = plan.dataflow.windows
-    if windows is not None and windows.is_result:
+    if windows is not None:
         return windows_in_batch(plan, windows.windows, windows.sql)
     return plan.batch()
 

@@ -79,7 +79,7 @@ def _add_results(planner: Planner, results: WindowResults) -> Operator:
     for each in results.inputs:
         planner.add(each)
     planner.ranks |= dict.fromkeys(results.ranks)
-    return planner.add(replace(results, query=planner.rewrites.output(results.query), is_result=False))
+    return planner.add(replace(results, query=planner.rewrites.output(results.query)))
 
 
 def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator | None:

@@ -51,8 +51,6 @@ class WindowResults(PrintedOperator):
     """Whether the windows in its output have closed and have one result, so that all rows of a window arrive together."""
     written: exp.Query
     """`query` as its author wrote it, for `explain`. Callers must not change it."""
-    is_result: bool = True
-    """Whether its rows are the model's result, so that no operator asks for its `relation`."""
     is_repeatable: bool = True
     """Whether the same input always gives the same rows, also below the windows."""
 
@@ -69,8 +67,6 @@ class WindowResults(PrintedOperator):
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties of rows of closed windows, which arrive together. Without window operators below, windows
         of the rows may be open."""
-        if self.is_result:
-            return Relation()
         if not self.specs:
             ends = [column for column, kind in self.carried.items() if kind == "window_end"]
             return Relation(open_until=ends[0] if ends else None, repeatable=self.is_repeatable)
