@@ -280,7 +280,7 @@ def signed(program: Program, had: Signature | None = None) -> Signature:
     return replace(
         program.signature,
         row_key=None if upsert is None else upsert.row_key,
-        fingerprints=None if program.alike is None else program.alike(),
+        fingerprints=None if program.fingerprints is None else program.fingerprints(),
     )
 
 

@@ -39,8 +39,8 @@ def parts_of(program: Program, batch: str | None = None) -> Parts:
         "program": _plain(program),
         "signature": json.dumps(to_json(program.signature), sort_keys=True, indent=1),
     }
-    if program.alike is not None:
-        found["fingerprints"] = json.dumps(to_json(program.alike()), sort_keys=True, indent=1)
+    if program.fingerprints is not None:
+        found["fingerprints"] = json.dumps(to_json(program.fingerprints()), sort_keys=True, indent=1)
     if batch is not None:
         found["batch"] = batch
     return found

@@ -326,8 +326,11 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
             yield f"{item.name}: results", item.sql
         else:
             yield f"{item.name}{' (computed once)' if item.persist else ''}", item.sql
-            if item.whole is not None:
-                yield f"{item.name}, if {item.whole.part} is small or rewritten completely", item.whole.sql
+            if item.full_scan is not None:
+                yield (
+                    f"{item.name}, if {item.full_scan.part} is small or rewritten completely",
+                    item.full_scan.sql,
+                )
     shown = {step.name for step in program.of(Step)}
     for step in program.output_steps:
         if step.name not in shown:

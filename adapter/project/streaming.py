@@ -246,7 +246,7 @@ def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STAT
                 each.window_steps(settings.emission, names).open_windows()
                 for each in planned.dataflow.window_operators
             ),
-            named=partial(program, node, planned),
+            with_names=partial(program, node, planned),
         )
         if not settings.allow_recompute and result.upsert is not None and result.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])

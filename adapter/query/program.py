@@ -88,7 +88,7 @@ class StreamInput:
 
 
 @dataclass(frozen=True)
-class Asking:
+class StateLookup:
     """A look-up of a state table by key, one per row of the step; counted while the step is computed."""
 
     part: str
@@ -99,9 +99,9 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A form of a step that reads a whole state table: for a small one, or one that this micro-batch rewrites
-    (`Rewrite`), which reads the step's rows too. It may return more rows than the step that looks keys up."""
+class FullScan:
+    """An alternative text of a step, which reads a whole state table instead of looking keys up in it. It is used for a
+    small table, and for one that this micro-batch rewrites (`Rewrite`). It may return more rows than the look-up."""
 
     sql: str
     part: str
@@ -113,7 +113,7 @@ class Whole:
 class Rewrite:
     """Rewrites a whole state table instead of appending to it, where most of it changes in this micro-batch.
     The rewrite costs no more than the append and makes later reads cheaper. Made from a step that is a
-    `Whole`."""
+    `FullScan`."""
 
     sql: str
     grows_by: str
@@ -146,10 +146,10 @@ class Step:
     sees_changes: bool = False
     """Whether ``state`` also has the rows that this micro-batch is about to append to `reads`: the step
     returns results of windows that close, which others read before the commit."""
-    whole: Whole | None = None
+    full_scan: FullScan | None = None
     """Alternative to `sql` that reads a whole state table, used where that is less work."""
-    asks: tuple[Asking, ...] = ()
-    """Look-ups in the state by `sql` or `whole`; `initial` and `fresh` make none."""
+    state_lookups: tuple[StateLookup, ...] = ()
+    """Look-ups in the state by `sql` or `full_scan`; `initial` and `fresh` make none."""
 
 
 @dataclass(frozen=True)
@@ -438,14 +438,14 @@ class Program:
     """Queries for the windows that are open, which runs tell about."""
     operators: Callable[[], OperatorNames] | None = field(default=None, compare=False, repr=False)
     """Returns the operators, as `dbt-stream explain` names them. None if they weren't requested."""
-    alike: Callable[[], Fingerprints] | None = field(default=None, compare=False, repr=False)
-    """Returns the lineage of the state tables of a tree of operators (`identity.alike`), which is stored with
+    fingerprints: Callable[[], Fingerprints] | None = field(default=None, compare=False, repr=False)
+    """Returns the lineage of the state tables of a tree of operators (`identity.fingerprints`), which is stored with
     the signature. None if the program isn't such a tree."""
-    remake: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
+    rebuild: Callable[[Collection[str]], Program] | None = field(default=None, compare=False, repr=False)
     """Returns a program for a micro-batch without input that rebuilds what it can from the rest of the state
     (rankings of groups; in a tree of operators everything above the named groups) and emits the full result.
     None if nothing can be rebuilt."""
-    named: Callable[[StateNames], Program] | None = field(default=None, compare=False, repr=False)
+    with_names: Callable[[StateNames], Program] | None = field(default=None, compare=False, repr=False)
     """Returns the program for a state with these names. None if it wasn't planned from a query."""
 
     @property

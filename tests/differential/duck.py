@@ -705,7 +705,7 @@ class Streamed:
         elif isinstance(item, InputRows):
             return self._judge(item)
         elif isinstance(item, Step):
-            wanted = replace(item, sql=item.whole.sql) if whole and item.whole else item
+            wanted = replace(item, sql=item.full_scan.sql) if whole and item.full_scan else item
             self._step_of(wanted, empty and not item.sees_changes)
         else:
             self._show_state(item.reads)

@@ -137,9 +137,9 @@ class Evolving:
         return said
 
     def _remake(self, replayed: Sequence[str]) -> None:
-        assert self.program.remake is not None
+        assert self.program.rebuild is not None
         made = self.made
-        made.program = self.program.remake(replayed)
+        made.program = self.program.rebuild(replayed)
         made.clock = Clock(made.clock.batch, made.clock.flush + 1, made.clock.after, made.clock.after)
         for stream in made.program.inputs:
             made._show_stream(stream, "false")

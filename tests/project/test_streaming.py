@@ -207,9 +207,13 @@ def test_operators_list_the_state_tables_by_their_names_in_the_state(operator: s
     config = "state_ttl" if "state_ttl" in configs_of(operator) else ""
     plan, program = planned(query(operator).text(), CONFIGS[config])
     windows = [each.name for each in plan.dataflow.window_operators]
-    own = () if program.alike is None else (*program.alike().parts, *program.alike().groups)
-    assert program.named is not None
-    made = program.named({each: f"{each}_of_old" for each in (*windows, *own)})
+    own = (
+        ()
+        if program.fingerprints is None
+        else (*program.fingerprints().parts, *program.fingerprints().groups)
+    )
+    assert program.with_names is not None
+    made = program.with_names({each: f"{each}_of_old" for each in (*windows, *own)})
     assert made.operators is not None and program.operators is not None
     assert {*made.operators().of_parts} == {each.name for each in made.parts}
     assert [*made.operators().of_parts.values()] == [*program.operators().of_parts.values()]

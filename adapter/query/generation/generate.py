@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from ...util.quoting import quote, shown_time
-from ..identity.alike import fingerprints
+from ..identity.fingerprints import fingerprints
 from ..normalize.names import own_names
 from ..plan import lookup_keys
 from ..plan.operator import in_order, with_inputs
@@ -63,7 +63,7 @@ def program(
     # Results of windows whose state has been dropped can't be emitted again.
     can_remake = can_be_rebuilt(plan.dataflow) and not emission.changes
     return replace(
-        made(), named=partial(program, plan, emission, upsert, ttl), remake=made if can_remake else None
+        made(), with_names=partial(program, plan, emission, upsert, ttl), rebuild=made if can_remake else None
     )
 
 
@@ -126,7 +126,7 @@ def _stateful_program(
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
         signature=signed,
-        alike=None if is_result else cache(partial(fingerprints, flow, made.owners, signed.names)),
+        fingerprints=None if is_result else cache(partial(fingerprints, flow, made.owners, signed.names)),
         skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=is_result,
         allowed_lateness=emission.last,

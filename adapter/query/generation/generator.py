@@ -213,7 +213,7 @@ def _step_for_empty_state(step: Step | Lookup) -> Step | Lookup:
     """Returns a step that computes the same as for an empty state."""
     if isinstance(step, Lookup):
         return step
-    return replace(step, sql=step.initial or step.sql, asks=(), whole=None)
+    return replace(step, sql=step.initial or step.sql, state_lookups=(), full_scan=None)
 
 
 def parts_and_rows(

@@ -1,5 +1,5 @@
 """Nests a SELECT that joins streams and tables: each level joins either streams only, or one relation with tables.
-Then the rows below determine the columns of the tables.
+So the static columns of a level are a function of the rows below it.
 
 >>> from ..sql.dialect import parse, sql
 >>> select = parse("select l.k, r.v, d.name from l left join r on l.k = r.k join d on d.k = r.k where l.v > 0 and d.n")

@@ -89,7 +89,7 @@ def with_numbered_inputs(
             if lateral is not None:
                 raise QueryError(
                     f"'{hints.excerpt(lateral)}' reads a stream for each row; write it as a join with its conditions "
-                    "in ON, and where only the first of these rows are asked for, filter on a ROW_NUMBER() over that."
+                    "in ON; if only its first rows are wanted, rank them by ROW_NUMBER() and filter on that."
                 )
             raise QueryError(
                 f"'{hints.excerpt(select)}' reads a stream in a place where its rows can't be distinguished from "

@@ -20,8 +20,8 @@ def with_names_of(had: Signature, program: Program, same_rows: bool = False) -> 
     names = names_of(had, program, same_rows)
     if not names:
         return program
-    assert program.named is not None
-    return program.named(names)
+    assert program.with_names is not None
+    return program.with_names(names)
 
 
 def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
@@ -30,9 +30,9 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
     if same_rows and have_same_single(was, now):
         return {now.root_name: was.root_name} if now.root_name != was.root_name else {}
     of_windows = matched_windows(had.windows, program.signature.windows)
-    if program.alike is None or had.fingerprints is None:
+    if program.fingerprints is None or had.fingerprints is None:
         return of_windows
-    fingerprints = program.alike()
+    fingerprints = program.fingerprints()
     found = names_in_old_state(had.fingerprints, fingerprints)
     stated, own = ({*each.parts, *each.groups} for each in (had.fingerprints, fingerprints))
     for name, called in had.names.items():

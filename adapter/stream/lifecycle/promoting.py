@@ -312,7 +312,7 @@ def _swap(
     model.storage.delete(deployments.copies(model.storage, found.target))
     with around("deploy.copy", model.name):
         for side, each in zip(_sides(to), (model, takes), strict=True):
-            _copy(model.storage, _files(each), _copied_files(found, model.storage, side))
+            _copy(model.storage, _paths(each), _paths_of_copies(found, model.storage, side))
     with around("deploy.begin", model.name):
         deployments.write(model.storage, found)
     return _carry_out(spark, model, found)
@@ -343,7 +343,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (outgoing, model), strict=True):
         with around(f"deploy.checkpoint.{step}", model.name):
             _delete(each)
-            _copy(storage, _copied_files(found, storage, side), _files(each))
+            _copy(storage, _paths_of_copies(found, storage, side), _paths(each))
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
     _delete(incoming)
     storage.delete(incoming.health)
@@ -398,10 +398,12 @@ def _delete(model: StreamModel) -> None:
     delete_files(model.storage, model.savepoints)
 
 
-def _files(model: StreamModel) -> tuple[str, str, str]:
+def _paths(model: StreamModel) -> tuple[str, str, str]:
+    """Returns the paths of a model's checkpoint, savepoints and progress."""
     return model.checkpoint, model.savepoints, model.progress
 
 
-def _copied_files(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
+def _paths_of_copies(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
+    """Returns the paths where a deployment keeps copies of the same files of one of its versions."""
     to = f"{deployments.copies(storage, found.target)}/{side}"
     return f"{to}/checkpoint", f"{to}/savepoints", f"{to}/progress.json"

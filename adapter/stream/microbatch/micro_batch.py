@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import (
-    Asking,
     Boundaries,
     Item,
     Lookup,
     Program,
     Rewrite,
     Rows,
+    StateLookup,
     StatePart,
     Step,
     clock_column,
@@ -110,7 +110,7 @@ class MicroBatch:
         """Names of the steps that are computed, with the rows that they read, before the watermark advances."""
         self._added: dict[str, str] = {}
         """State table → query of the rows to append to it."""
-        self.observed_lookups: dict[str, tuple[Asking, ...]] = {}
+        self.observed_lookups: dict[str, tuple[StateLookup, ...]] = {}
         """Name of observed metrics → the state look-ups that they count."""
         self._computed: set[str] | None = None
         """Names of the steps computed before the commit of the state; None if another run made that commit."""
@@ -406,11 +406,11 @@ class MicroBatch:
     def _count_lookups(self, step: Step, text: str) -> DataFrame:
         """Returns the rows of a step, which count its state look-ups while they are computed."""
         rows = sql(self._spark, text)
-        if not step.asks or text != step.sql:
+        if not step.state_lookups or text != step.sql:
             return rows
         name = query_metrics.lookups_of(step.name)
-        self.observed_lookups[name] = step.asks
-        return query_metrics.with_observations(rows, name, step.asks)
+        self.observed_lookups[name] = step.state_lookups
+        return query_metrics.with_observations(rows, name, step.state_lookups)
 
     def _analysed_alone(self, part: StatePart, text: str) -> str:
         """Returns SQL for a state table's rows, analysed while the view ``state`` has only columns of the state tables that
@@ -426,7 +426,7 @@ class MicroBatch:
         """Returns an output step, with its text over the rows that this micro-batch has cached if it has one."""
         if step.fresh is None or self._computed is None:
             return step
-        return replace(step, sql=step.fresh, persist=False, materialize=False, asks=())
+        return replace(step, sql=step.fresh, persist=False, materialize=False, state_lookups=())
 
     def _set_shuffle_partitions(self, rows: int | None, windows: int = 1) -> None:
         """Sets the shuffle partitions for so many input rows. `windows`: how many windows may emit a state row."""
@@ -491,7 +491,7 @@ class MicroBatch:
 
     def _cheapest_text(self, step: Step) -> Step:
         """Returns the step with the text that costs least for the number of input rows."""
-        whole = step.whole
+        whole = step.full_scan
         if whole is None or (whole.of_many and are_few(self._row_count or 0)):
             return step
         if whole.part in self._names_of_rewritten():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...query.program import Asking, Program
+from ...query.program import Program, StateLookup
 from ..common.model import StreamModel
 from ..progress.query_metrics import metrics_reader
 from ..progress.report import read_progress
@@ -34,7 +34,7 @@ class StateMeter:
         self._last: Mapping[str, PartFigures] = {}
         self._total: dict[str, PartFigures] = {}
 
-    def measure(self, plans: Iterable[Any], observed_lookups: Mapping[str, tuple[Asking, ...]]) -> None:
+    def measure(self, plans: Iterable[Any], observed_lookups: Mapping[str, tuple[StateLookup, ...]]) -> None:
         """Adds the figures of a finished micro-batch. `observed_lookups`: name → counted look-ups."""
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, observed_lookups)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ...query.program import Asking
+from ...query.program import StateLookup
 from ..common.session import java_class, jvm
 from .state_metrics import PartFigures
 
@@ -66,7 +66,7 @@ class Reader:
         plans: Iterable[Any],
         table: str,
         parts: Iterable[str],
-        observed_lookups: Mapping[str, tuple[Asking, ...]],
+        observed_lookups: Mapping[str, tuple[StateLookup, ...]],
     ) -> dict[str, PartFigures]:
         """Returns the reads of a state and the lookups in it, by state table; scans of several ones are under "".
         `observed_lookups`: the lookups of each step, by the name that `lookups_of` returns for it."""
@@ -102,7 +102,7 @@ def metrics_reader(spark: SparkSession) -> Reader:
     return _readers[packages]
 
 
-def with_observations(rows: DataFrame, name: str, asks: Iterable[Asking]) -> DataFrame:
+def with_observations(rows: DataFrame, name: str, asks: Iterable[StateLookup]) -> DataFrame:
     """Returns rows that count their lookups in the state, under a name, while they are computed."""
     from pyspark.sql import functions as F
 

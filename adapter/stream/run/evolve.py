@@ -80,7 +80,7 @@ def with_signature(
     columns = None if model.columns is None else tuple(sorted(name.lower() for name in model.columns))
     signature = replace(
         program.signature,
-        fingerprints=None if program.alike is None else program.alike(),
+        fingerprints=None if program.fingerprints is None else program.fingerprints(),
         session=session_settings.settings_of(spark),
         package=version,
         row_key=None if program.upsert is None else program.upsert.row_key,

@@ -601,7 +601,7 @@ def _finish_interrupted(session: SparkSession, context: RunContext, found: Store
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.
         batches = Batches(session, _rebuilding(session, context), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
-        with around("batch.remake", model.name):
+        with around("batch.rebuild", model.name):
             batches.rebuild(session, nothing)
     elif program.keeps_state and is_unfinished(found):
         is_rebuild = batches.position.is_rebuild
@@ -626,11 +626,11 @@ def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
 
 def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
     """Returns the context with the program that rebuilds operators from groups and rankings, by the state's signature."""
-    assert context.program.remake is not None
+    assert context.program.rebuild is not None
     signature = context.state.signature()
     rebuilt_from = None if signature is None else signature.rebuilt_from
     try:
-        made = context.program.remake(rebuilt_from or ())
+        made = context.program.rebuild(rebuilt_from or ())
     except QueryError as problem:
         raise StreamError(f"Model {context.model.name}: {problem}") from problem
     program = replace(made, signature=context.program.signature)

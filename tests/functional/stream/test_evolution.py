@@ -669,8 +669,8 @@ OPERATORS: dict[str, tuple[str, str]] = {
 
 CUT_ABOVE = {
     "an aggregate": "state.migrate:after",
-    "having": "batch.remake:before",
-    "of doubles": "batch.remake:before",
+    "having": "batch.rebuild:before",
+    "of doubles": "batch.rebuild:before",
     "a ranking": "state.append:after",
     "a condition on groups": "state.append:written",
     "semi join": "changelog.append:after",
@@ -685,7 +685,7 @@ def test_rows_that_nothing_tells_apart(spark: Any, storage_root: Path, failing: 
     s = Edited(spark, storage_root, constant_domains=["k", "v"])
     s.add(BEFORE)
     s.run(old)
-    with cut_short_at("batch.remake:before"):
+    with cut_short_at("batch.rebuild:before"):
         s.run(new)
     for more in ([], AFTER, THEN):
         if more:
@@ -721,7 +721,7 @@ def test_operators(spark: Any, storage_root: Path, failing: None, name: str) -> 
             s.run(new)
     if name == "of doubles":
         # Edited once more, before that is made anew: what stands on the groups is still forgotten.
-        with cut_short_at("batch.remake:before"):
+        with cut_short_at("batch.rebuild:before"):
             s.run(old)
     s.run(new)
     is_right()
@@ -774,7 +774,7 @@ CUT_SHORT = {
     "more": "state.append:after",
     "of rows": "state.append:after",
     "of rows, without their places": "state.append:written",
-    "groups of ranked rows": "batch.remake:before",
+    "groups of ranked rows": "batch.rebuild:before",
     "of fewer groups": "table.overwrite:before",
     "in another order": "state.migrate:after",
 }

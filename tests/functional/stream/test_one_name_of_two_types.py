@@ -113,7 +113,7 @@ def test_an_edit_makes_a_conflict_and_another_one_ends_it(
     s.add(AFTER)
     s.run(APART)
     s.is_right(APART)
-    with cut_short_at("batch.remake:before"):
+    with cut_short_at("batch.rebuild:before"):
         s.run(plain)
     s.run(plain)
     s.is_right(plain)

@@ -65,8 +65,8 @@ def test_without_windows(name: str) -> None:
     ttl = _DAY if name in unwindowed.TTL else None
     program = generate.program(unwindowed.planned(name), ttl=ttl)
     _check(program)
-    if program.remake is not None:
-        _check(program.remake(()))
+    if program.rebuild is not None:
+        _check(program.rebuild(()))
 
 
 @pytest.mark.parametrize("name", mostly_thorough(operators.QUERIES, [*operators.QUERIES][::4]))
@@ -76,8 +76,8 @@ def test_trees(name: str) -> None:
     program = generate.program(plan, ttl=ttl)
     found = _check(program)
     assert found
-    if program.remake is not None and plan.dataflow.groups:
-        _check(program.remake([*plan.dataflow.groups]))
+    if program.rebuild is not None and plan.dataflow.groups:
+        _check(program.rebuild([*plan.dataflow.groups]))
 
 
 @pytest.mark.parametrize("name", mostly_thorough(operators.QUERIES, [*operators.QUERIES][::4]))
@@ -85,8 +85,8 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
     ttl = 30 * _DAY if name in operators.TTL else None
     plan = operators.planned(name)
     program = generate.program(plan, ttl=ttl)
-    assert program.named is not None and program.alike is not None
-    own = program.alike()
+    assert program.with_names is not None and program.fingerprints is not None
+    own = program.fingerprints()
     windows = [each.name for each in plan.dataflow.window_operators]
     # The table with a source's last rows is always named after that source.
     names = {
@@ -94,10 +94,10 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
         for each in [*own.parts, *own.groups, *windows]
         if not each.startswith("normalize_")
     }
-    made = program.named(names)
-    assert made.alike is not None
+    made = program.with_names(names)
+    assert made.fingerprints is not None
     assert _check(made) == _check(program)
-    found = made.alike()
+    found = made.fingerprints()
     assert found.parts == {names.get(each, each): means for each, means in own.parts.items()}
     assert found.groups == {names[each]: means for each, means in own.groups.items()}
     assert made.signature.tree.all_parts <= {part.name for part in made.parts}
@@ -106,9 +106,9 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
         for each in names:
             # Its columns are called like it.
             assert not re.search(rf"`{each}_(row|times|given)`", part.append + part.fold), part.name
-    if program.remake is not None:
-        assert made.remake is not None
-        again = made.remake([names[each] for each in own.groups])
+    if program.rebuild is not None:
+        assert made.rebuild is not None
+        again = made.rebuild([names[each] for each in own.groups])
         assert {each.name for each in again.parts} == {each.name for each in made.parts}
 
 

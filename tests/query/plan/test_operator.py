@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query.explain.build import Settings, tree
 from dbt.adapters.spark_streaming.query.explain.tree import in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation.generate import program
-from dbt.adapters.spark_streaming.query.identity.alike import lineages
+from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.plan import operators
 from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
 from dbt.adapters.spark_streaming.query.plan.explanation import APPEND, RETRACT, Explanation

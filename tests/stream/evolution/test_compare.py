@@ -49,7 +49,7 @@ class Noted:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        fingerprints = None if program.alike is None else program.alike()
+        fingerprints = None if program.fingerprints is None else program.fingerprints()
         self.signature = replace(program.signature, fingerprints=fingerprints)
 
     @property

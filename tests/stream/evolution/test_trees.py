@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import signature
-from dbt.adapters.spark_streaming.query.identity.alike import lineages
+from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.state_signature import Signature
@@ -284,7 +284,7 @@ def noted(text: str, had: Signature | None = None, ttl: int | None = None) -> Si
     return replace(
         program.signature,
         row_key=None if program.upsert is None else program.upsert.row_key,
-        fingerprints=None if program.alike is None else program.alike(),
+        fingerprints=None if program.fingerprints is None else program.fingerprints(),
     )
 
 

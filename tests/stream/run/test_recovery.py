@@ -484,8 +484,8 @@ def test_rows_of_the_table_that_a_rebuild_compares_all_together() -> None:
         rows = f"select {items}, m from ({groups})"
         text = f"select {one} as k, {two} as n, count(*) as c from ({rows}) group by {one}, {two}"
         made = generate.program(plan_query.plan(text, {"raw.bid": Known("ts")}, domains=("a", "b")))
-        assert made.upsert is not None and made.alike is not None
-        return replace(made.signature, row_key=made.upsert.row_key, fingerprints=made.alike())
+        assert made.upsert is not None and made.fingerprints is not None
+        return replace(made.signature, row_key=made.upsert.row_key, fingerprints=made.fingerprints())
 
     had = signed("a as x, b as y")
     for has in (

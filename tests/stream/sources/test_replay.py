@@ -32,7 +32,7 @@ TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 m
 def program(text: str, ttl: int | None = None) -> Program:
     found = plan_query.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
     made = generate.program(found, ttl=ttl)
-    return made if made.alike is None else noted(made)
+    return made if made.fingerprints is None else noted(made)
 
 
 def model(tmp_path: Any, source: StreamSource) -> StreamModel:
@@ -71,8 +71,8 @@ TUMBLED = f"select window_start, window_end, item, {{}} from {TUMBLE} group by w
 def noted(made: Program, old: Program | None = None) -> Program:
     """A program whose signature says what its state is of, under the names of an older one."""
     named = with_names_of(Signature() if old is None else old.signature, made)
-    assert named.alike is not None
-    return replace(named, signature=replace(named.signature, fingerprints=named.alike()))
+    assert named.fingerprints is not None
+    return replace(named, signature=replace(named.signature, fingerprints=named.fingerprints()))
 
 
 def grouped(items: str) -> str:

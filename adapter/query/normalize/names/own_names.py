@@ -174,8 +174,8 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
     result: Any = with_texts(made, of_text)
     if isinstance(made, Program):
         # Names of state are independent of renamed columns.
-        alike = None if made.alike is None else partial(_unmarked_result, made.alike)
-        return replace(result, signature=with_texts(made.signature, unmarked), alike=alike)
+        found = None if made.fingerprints is None else partial(_unmarked_result, made.fingerprints)
+        return replace(result, signature=with_texts(made.signature, unmarked), fingerprints=found)
     return result
 
 

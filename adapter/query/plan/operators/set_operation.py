@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, StateLookup, StatePart, Step, now
 from ..explanation import ALL_BOUNDED, BOUNDED, FEW_ROWS, Context, Explanation
 from ..lineage import Lineage, lineage_by_position
 from ..operator import ExpiringOperator, Wiring, keeps_rows
@@ -125,13 +125,13 @@ class RowCounts:
                 )
             )
         known, none = self._stored_counts(), f"select * from {self.changed} where false"
-        asks = (Asking(self.part, _FOUND),)
+        asks = (StateLookup(self.part, _FOUND),)
         found.append(
             Step(
                 self.counted,
                 self._counts_before_and_after(known),
                 initial=self._counts_before_and_after(none),
-                asks=asks,
+                state_lookups=asks,
             )
         )
         return found

@@ -14,7 +14,7 @@ from ....util.quoting import quote
 from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import SEEN, TIMES, DistinctSet, GroupAggregateSpec
 from ...aggregates.partials import Partials, known_rows
-from ...program import EXPIRES_AT, STEP, Asking, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, StateLookup, StatePart, Step, now
 from .generations import (
     NO_STEP,
     SINCE,
@@ -189,7 +189,7 @@ class Groups(Partials):
         listed = ", ".join([STEP, *identity, *flags])
         new = f"select {listed} from {compared_name}\nwhere {' or '.join(flags)}"
         return [
-            Step(compared_name, compared, initial=initial, asks=(Asking(part, KNOWN),)),
+            Step(compared_name, compared, initial=initial, state_lookups=(StateLookup(part, KNOWN),)),
             Step(self._new_view(members), new, persist=True, initial=initial),
         ]
 
@@ -290,7 +290,7 @@ class Groups(Partials):
         together = self._merged_by_key(rows, also={KNOWN: f"bool_or({STEP} is null or {STEP} < {now(STEP)})"})
         return [
             touched_in_step(self.touched, self.part, self.keys, self.changed),
-            Step(self.merged, together, asks=(Asking(self.part, KNOWN),)),
+            Step(self.merged, together, state_lookups=(StateLookup(self.part, KNOWN),)),
             Step(
                 self.name, self._finished_of(self.merged, partial(self._stored_counts, touched=self.touched))
             ),

@@ -10,7 +10,7 @@ from ...aggregates.aggregates import TYPED
 from ...aggregates.metric_columns import MetricColumns
 from ...aggregates.model import DistinctSet, GroupAggregateSpec, Metric
 from ...normalize.conditions import INEXACT
-from ...program import STEP, Asking, Rewrite, StatePart, Step, Whole, now
+from ...program import STEP, FullScan, Rewrite, StateLookup, StatePart, Step, now
 from ..relation import WEIGHT
 from .generations import NO_STEP, equal_keys, matching_rows
 from .group_state import ROWS_THERE, THERE, Groups
@@ -63,13 +63,15 @@ class GroupChanges(Groups):
             change = f"select *, 1L as {WEIGHT} from {self.after}"
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
         if not self.stores_output and not (self.signed and self.spec.distinct_sets):
-            asks = (Asking(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
+            asks = (StateLookup(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._initial_groups()}\n)"
-            whole = Whole(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
+            whole = (
+                FullScan(self._merged_before_and_after(None), self.part) if self._can_be_rewritten else None
+            )
             merged = self._merged_before_and_after(self.changed)
             return [
                 *found,
-                Step(self.merged, merged, initial=initial, asks=asks, whole=whole),
+                Step(self.merged, merged, initial=initial, state_lookups=asks, full_scan=whole),
                 Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
             ]
         columns = ", ".join(self._columns())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, StatePart, Step, Whole, now
+from ...program import EXPIRES_AT, STEP, FullScan, StatePart, Step, now
 from ..operator import with_inputs
 from ..relation import WEIGHT
 from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching_rows, rows_of_keys
@@ -74,7 +74,7 @@ class RankedGroups(Ranking):
             *self._known_members(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
-                Whole(self._members(self._stored_rows()), self.part),
+                FullScan(self._members(self._stored_rows()), self.part),
             ),
             # Materialized, so that Spark plans the steps after it for the few rows that it has.
             Step(
@@ -86,7 +86,7 @@ class RankedGroups(Ranking):
             ),
         ]
 
-    def _known_members(self, touched: str, candidates: str, whole: Whole | None = None) -> list[Step]:
+    def _known_members(self, touched: str, candidates: str, whole: FullScan | None = None) -> list[Step]:
         """Returns the steps with the members of the touched rankings.
 
         Args:
@@ -96,7 +96,7 @@ class RankedGroups(Ranking):
         """
         none = f"select {self.columns} from {candidates} where false"
         members = self._members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
-        steps = [Step(self.members, members, persist=True, initial=none, whole=whole)]
+        steps = [Step(self.members, members, persist=True, initial=none, full_scan=whole)]
         if self.expires:
             living = self._unexpired_members(
                 f"select * from {self.members}", "watermark_before", self.columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....util.quoting import quote
-from ...program import STEP, Rows, StatePart, Step, Whole, now
+from ...program import STEP, FullScan, Rows, StatePart, Step, now
 from ..hidden_items import ROW_TIME
 from ..operator import with_inputs
 from ..relation import WEIGHT
@@ -106,14 +106,14 @@ class RankedRows(Ranking):
         both = f"{fresh}\nunion all\nselect {columns}, false as {_FRESH} from (\n{self._stored_rows()}\n)"
         # Of equal rows, stored ones are preferred.
         ranked, initial = (self._first(rows, _FRESH) for rows in (self.generations.latest(both), of_batch))
-        input_rows = Step(self.rows, self._rows(), persist=True, whole=self._possible_rows())
+        input_rows = Step(self.rows, self._rows(), persist=True, full_scan=self._possible_rows())
         return [
             *([] if self.is_timed else [input_rows]),
             *self.generations.steps(f"select {self.listed_keys} from {self.rows}"),
             Step(self.now, ranked, persist=True, initial=initial),
         ]
 
-    def _possible_rows(self) -> Whole | None:
+    def _possible_rows(self) -> FullScan | None:
         """Returns the input without rows behind the last member of a full ranking, by the first order column, to sort fewer
         rows. None if that can't be decided, members may expire, or all rankings are replayed."""
         may_leave_out = self.operator.descends is not None and self.generations.ttl is None
@@ -124,7 +124,7 @@ class RankedRows(Ranking):
             f"select /*+ broadcast(last) */ own.* from (\n{self._rows()}\n) as own\n"
             f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\nwhere not {self.is_behind}"
         )
-        return Whole(rows, self.part, of_many=True)
+        return FullScan(rows, self.part, of_many=True)
 
     def _stored_rows(self) -> str:
         """Returns the stored rows of the affected rankings; of all if they are replayed."""

@@ -16,7 +16,7 @@ from ....util.quoting import quote
 from ...aggregates.aggregate_builder import EVENT_TIME, GROUPING_ID, SLICE_END, WINDOW_START
 from ...aggregates.model import FIRST, SEEN, DistinctSet, WindowAggregateSpec
 from ...aggregates.partials import Partials, known_rows
-from ...program import EXPIRES_AT, Asking, StatePart, Step
+from ...program import EXPIRES_AT, StateLookup, StatePart, Step
 from ...sql.dialect import sql
 from ...windows.emission import Emission
 from .window_steps import WindowSteps
@@ -56,12 +56,12 @@ class SlicedWindows(Partials, WindowSteps):
         for members in self.spec.distinct_sets if self.first_occurrences else ():
             initial, text = self._first_values(members), self._firsts_with_stored(members)
             firsts = self._first_slices(members)
-            asks = Asking(
+            asks = StateLookup(
                 self._part(members),
                 found=self._any_not_null([self._known_column(first) for first in firsts]),
                 asked=self._any_not_null(firsts),
             )
-            looked_up = Step(self._firsts_view(members), text, initial=initial, asks=(asks,))
+            looked_up = Step(self._firsts_view(members), text, initial=initial, state_lookups=(asks,))
             if self.stores_finest:
                 steps.append(replace(looked_up, persist=True))
                 initial, new = (

@@ -109,7 +109,9 @@ def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewr
     assert [part.rewrite is not None for part in parts] == rewritten
     for part in parts:
         whole = [
-            step.name for step in program.of(Step) if step.whole is not None and step.whole.part == part.name
+            step.name
+            for step in program.of(Step)
+            if step.full_scan is not None and step.full_scan.part == part.name
         ]
         assert bool(whole) is (part.rewrite is not None)
         if part.rewrite is not None:
