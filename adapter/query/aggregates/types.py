@@ -37,16 +37,16 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
     Args:
         tree: a query whose streams are marked.
     """
+    over_streams = hints.selects_over_streams(tree)
     for select in every(tree, exp.Select):
-        if not any(hints.is_stream(table) for table in every(select, exp.Table)):
+        if id(select) not in over_streams:
             continue
         find_columns(select, ask)
+        calls = [*_calls(select)]
         # A correlated column has no type when the SELECT is analyzed alone.
-        correlated = {id(column) for column in correlated_columns(select)}
+        correlated = {id(column) for column in correlated_columns(select)} if calls else ()
         calls = [
-            call
-            for call in _calls(select)
-            if not any(id(column) in correlated for column in every(call, exp.Column))
+            call for call in calls if not any(id(column) in correlated for column in every(call, exp.Column))
         ]
         if calls:
             try:
@@ -82,7 +82,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 for number, each in enumerate(tie_breaking.tie_breaking_values(select))
             ]
             tie_breaking.note_term_types(select, _row_type(select, terms, ask))
-        split = hints.reads_stream(select) and _is_split(select)
+        split = _is_split(select) and hints.reads_stream(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not _ranks_rows(select, kinds):
             continue

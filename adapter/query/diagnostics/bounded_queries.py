@@ -164,7 +164,7 @@ def _query_text(tree: exp.Query) -> str:
 
 def _outline(select: exp.Select) -> str:
     """Returns a SELECT without subqueries and, if it is long, without its select list."""
-    outline = without_queries(select.copy())
+    outline = without_queries(select)
     if len(text := sql(outline)) > _LONGEST:
         outline.set("expressions", [exp.Var(this="…")])
         text = sql(outline)

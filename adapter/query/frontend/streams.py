@@ -208,11 +208,12 @@ def _needs_only_named_columns(select: exp.Select) -> bool:
 
 def is_printed(node: exp.Expr) -> bool:
     """Whether a node belongs to text that a windowing macro printed around its relation."""
+    inside: list[exp.Select] = []
     for select in (*([node] if isinstance(node, exp.Select) else ()), *selects_around(node)):
-        if _is_input_of_window(select):
-            return False
         if hints.window_of(select):
-            return True
+            is_input = any(hints.input_of(select) is each for each in inside)
+            return not (is_input or _is_input_of_window(select))
+        inside.append(select)
     return False
 
 

@@ -23,7 +23,7 @@ from sqlglot import exp
 from ..sql.clauses import conjuncts, joined, without_queries
 from ..sql.dialect import DIALECT, sql
 from ..sql.names import unmarked
-from ..sql.nodes import copied, every
+from ..sql.nodes import every
 from . import hints
 
 _LISTED = {"group": "GROUP BY", "order": "ORDER BY"}
@@ -80,9 +80,9 @@ def _select_clauses(select: exp.Select) -> Iterator[tuple[str, str]]:
 
 
 def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
-    alone = copied(join)
+    alone = without_queries(join)
     alone.set("on", None)
-    text = _outline(alone)
+    text = alone.sql(dialect=DIALECT, copy=False).strip()
     yield "JOIN", f"JOIN {text.removeprefix(',').strip()}" if text.startswith(",") else text
     for each in conjuncts(join.args.get("on")):
         yield "ON", _outline(each)
@@ -90,5 +90,4 @@ def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
 
 def _outline(node: exp.Expr) -> str:
     """Returns a node's text with each subquery replaced by ``…``."""
-    copy = without_queries(exp.Paren(this=copied(node))).this
-    return copy.sql(dialect=DIALECT, copy=False).strip()
+    return without_queries(node).sql(dialect=DIALECT, copy=False).strip()

@@ -207,8 +207,9 @@ def break_ties_of_tables(query: NormalizedQuery) -> None:
     >>> after_rule(break_ties_of_tables, f"select r from (select /*+ STREAM */ * from t) join ({ranked}) using (k)")[51:]
     '(SELECT k, ROW_NUMBER() OVER (ORDER BY v, STRUCT(k)) AS r FROM d) USING (k)'
     """
+    over_streams = hints.selects_over_streams(query.tree)
     for select in every(query.tree, exp.Select):
-        if not hints.reads_stream(select):
+        if id(select) not in over_streams:
             break_ties(select)
             decide_extremes(select)
 

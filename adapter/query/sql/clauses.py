@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from .dialect import canonical, from_clause, relation_names, unqualified, walk_same_query
-from .nodes import every
+from .nodes import copied, every
 
 
 def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
@@ -33,16 +33,14 @@ def relations(select: exp.Select) -> list[exp.Expr]:
 
 
 def without_queries(node: exp.Expr) -> exp.Expr:
-    """Replaces each query below a node by ``…``. Changes the node.
+    """Returns a copy of a node with ``…`` in the place of each query below it.
 
     >>> from .dialect import parse, sql
     >>> sql(without_queries(parse("select k from (select * from t) as a where v > (select max(v) from t)")))
     'SELECT k FROM (…) AS a WHERE v > (…)'
     """
-    for query in list(every(node, exp.Query)):
-        if query is not node and not isinstance(query, exp.Subquery):
-            query.replace(exp.Var(this="…"))
-    return node
+    queries = [each for each in every(node, exp.Query) if not isinstance(each, exp.Subquery)]
+    return copied(node, {id(each): exp.Var(this="…") for each in queries if each is not node})
 
 
 def output_name(item: exp.Expr) -> str:

@@ -80,26 +80,26 @@ def copied(tree: _T, others: Mapping[int, exp.Expr] | None = None) -> _T:
     for name, value in tree.args.items():
         if type(value) is list:
             args[name] = [
-                _placed(_copied_below(each, others), copy, name, place) if isinstance(each, _NODE) else each
+                _copied_below(each, others, copy, name, place) if isinstance(each, _NODE) else each
                 for place, each in enumerate(value)
             ]
         else:
-            args[name] = (
-                _placed(_copied_below(value, others), copy, name) if isinstance(value, _NODE) else value
-            )
+            args[name] = _copied_below(value, others, copy, name) if isinstance(value, _NODE) else value
     return copy
 
 
-def _copied_below(node: exp.Expr, others: Mapping[int, exp.Expr] | None) -> exp.Expr:
-    """Returns a copy of a node, or of the tree that is copied instead of it."""
+def _copied_below(
+    node: exp.Expr,
+    others: Mapping[int, exp.Expr] | None,
+    parent: exp.Expr,
+    name: str,
+    place: int | None = None,
+) -> exp.Expr:
+    """Returns a copy of a node, or of the tree that is copied instead of it, in its place under a parent."""
     other = others.get(id(node)) if others else None
-    return copied(node, others) if other is None else copied(other)
-
-
-def _placed(node: exp.Expr, parent: exp.Expr, name: str, place: int | None = None) -> exp.Expr:
-    """Notes where a node is in its parent. Changes the node."""
-    node.parent, node.arg_key, node.index = parent, name, place
-    return node
+    copy = copied(node, others) if other is None else copied(other)
+    copy.parent, copy.arg_key, copy.index = parent, name, place
+    return copy
 
 
 def selects_around(node: exp.Expr) -> Iterator[exp.Select]:
