@@ -120,7 +120,7 @@ def test_boundaries_are_the_ends_of_windows(
     """A batch may be passed over only if no window can close in it."""
     window = make("cumulate", "ts", micros(step), micros(step * steps), offset=micros(offset))
     after = (before or 0) + moved
-    last_end = evaluate(window.end_until("wm"), wm=after)
+    last_end = evaluate(window.last_end_until("wm"), wm=after)
     closes = before is None or last_end > before
     found = WindowTrigger(window).boundaries
     assert found is not None

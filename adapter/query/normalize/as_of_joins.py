@@ -95,8 +95,8 @@ def check(tree: exp.Expr) -> None:
             continue
         if not isinstance(node.parent, exp.Join):
             raise QueryError(
-                f"as_of() over {versions.relation} isn't joined to rows that look for versions; write these first, and join "
-                "it to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
+                f"as_of() over {versions.relation} isn't joined to rows that look for versions; write these rows first, and "
+                "join the versions to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
             )
         _check_join(node.parent, versions)
 

@@ -146,7 +146,7 @@ def _with_new_flag(window: Window) -> str:
         return f"select *, window_end = {window.latest_instant(slice_end)} as {NEW} from {_ROWS}"
     # For a step that the time zone skips: the next existing one. Nested queries, because each expression is repeated
     # in the next.
-    shown = f"least({window.end_after(f'({window.next_local_time(_SLICE)} - 1)')}, {window.last_end(_SLICE)})"
+    shown = f"least({window.first_end_after(f'({window.next_local_time(_SLICE)} - 1)')}, {window.last_end(_SLICE)})"
     return (
         f"select * except ({_SLICE}, {_FIRST}), window_end = {window.latest_instant(_FIRST)} as {NEW} from ("
         f"select *, {shown} as {_FIRST} from (select *, {slice_end} as {_SLICE} from {_ROWS}))"

@@ -187,8 +187,8 @@ def _check_key_values(keys: Sequence[LookupKey], relation: str) -> None:
         for call in every(key.value, exp.Func):
             if is_random(call) or isinstance(call, exp.AggFunc):
                 raise QueryError(
-                    f"The join with {relation}, a lookup table, compares {key.column} with '{sql(key.value)}', which isn't "
-                    "the same each time it is computed; use a column of the stream."
+                    f"The join with {relation}, a lookup table, compares {key.column} with '{sql(key.value)}', which is "
+                    "non-deterministic or an aggregate; use a column of the stream."
                 )
 
 

@@ -173,15 +173,15 @@ class Window:
             return slice_end
         if self.has_known_start:
             return f"{self.start(f'({slice_end} - 1)')} + {self.size}"
-        return self.end_until(f"({slice_end} + {self.size - self.slice_length})")
+        return self.last_end_until(f"({slice_end} + {self.size - self.slice_length})")
 
-    def end_until(self, micros: str) -> str:
+    def last_end_until(self, micros: str) -> str:
         """SQL of the last window end at or before an instant."""
         return f"{micros} - {_pmod(micros, self.phase, self.step)}"
 
-    def end_after(self, micros: str) -> str:
+    def first_end_after(self, micros: str) -> str:
         """SQL of the first window end after an instant."""
-        return f"{self.end_until(micros)} + {self.step}"
+        return f"{self.last_end_until(micros)} + {self.step}"
 
     def start_of_first(self, micros: str) -> str:
         """SQL of the start of a session's window, from the time of its first row. For windows that merge."""

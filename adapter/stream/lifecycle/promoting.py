@@ -311,7 +311,7 @@ def _swap(
     # A killed process may have left copies for another swap.
     model.storage.delete(deployments.copies(model.storage, found.target))
     with around("deploy.copy", model.name):
-        for side, each in zip(_sides(to), (model, takes), strict=True):
+        for side, each in zip(_folders_of_versions(to), (model, takes), strict=True):
             _copy(model.storage, _paths(each), _paths_of_copies(found, model.storage, side))
     with around("deploy.begin", model.name):
         deployments.write(model.storage, found)
@@ -328,7 +328,7 @@ def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str)
     return _carry_out(spark, model, found)
 
 
-def _sides(to: str) -> tuple[str, str]:
+def _folders_of_versions(to: str) -> tuple[str, str]:
     """Returns the folder names of the version that loses the model's name and of the one that gets it."""
     return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
 
@@ -340,7 +340,9 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     new, previous = version(model, found.new), version(model, found.previous)
     incoming, outgoing = (new, previous) if swap.to == PROMOTED else (previous, new)
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
-    for side, step, each in zip(_sides(swap.to), ("gives", "takes"), (outgoing, model), strict=True):
+    for side, step, each in zip(
+        _folders_of_versions(swap.to), ("gives", "takes"), (outgoing, model), strict=True
+    ):
         with around(f"deploy.checkpoint.{step}", model.name):
             _delete(each)
             _copy(storage, _paths_of_copies(found, storage, side), _paths(each))

@@ -66,7 +66,7 @@ class Position:
     """Number of the step in its micro-batch: 0 for the first, unless its `number` is taken; then further pieces, flushes,
     rebuilds and edits."""
     folded: bool = False
-    """Whether all rows of this step are emitted. The state may be compacted since, and can't emit them again."""
+    """Whether all rows of this step are emitted, so that the state may have been compacted and needn't emit them again."""
     cut: SplitPoint | None = None
     """Where the next piece of the micro-batch begins; None if all pieces are ingested."""
     before: int | None = None

@@ -78,7 +78,7 @@ class Sessions:
         of_session = f"over (partition by {listed}session)"
         items = ["`row`.*", SESSION_START, SESSION_END, f"{self._end(SESSION_END)} as {EXPIRES_AT}"]
         if clock:
-            until = self.window.end_until(f"unix_micros({self.trigger.before})")
+            until = self.window.last_end_until(f"unix_micros({self.trigger.before})")
             closed = f"timestamp_micros({until} + 1)"
             items.append(f"greatest({SESSION_START}, {closed}) as {MERGE_FROM}")
         else:
@@ -149,7 +149,7 @@ class Sessions:
         end, start = f"unix_micros({self._end(SESSION_END)})", f"unix_micros({self.start()})"
         first = end
         if self.window.grows:
-            first = f"greatest({start} + {self.window.step}, {self.window.end_after(':watermark')})"
+            first = f"greatest({start} + {self.window.step}, {self.window.first_end_after(':watermark')})"
         return (
             f"select min({first}) as first, max({end}) as last, count(*) as sessions\n"
             f"from (\n{self._in_state()}\n)\nwhere {end} > :watermark"
@@ -241,7 +241,7 @@ class SessionWindows(InSessions, SlicedWindows):
     def _start(self) -> str:
         return super()._start() if self.window.grows else "start_micros"
 
-    def _closing(self, part: str, columns: str, clock: bool) -> str:
+    def _rows_of_closing_windows(self, part: str, columns: str, clock: bool) -> str:
         bounds = [
             f"unix_micros({{0}}{SESSION_START}) as start_micros",
             f"unix_micros({{0}}{SESSION_END}) as end_micros",

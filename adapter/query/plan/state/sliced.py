@@ -354,7 +354,7 @@ class SlicedWindows(Partials, WindowSteps):
         """SQL of a closing window's start, in microseconds."""
         return f"unix_micros({WINDOW_START})" if self.window.grows else f"end_micros - {self.window.size}"
 
-    def _closing(self, part: str, columns: str, clock: bool) -> str:
+    def _rows_of_closing_windows(self, part: str, columns: str, clock: bool) -> str:
         """Returns the rows of a state table in the closing windows."""
         return self.trigger.windows(self._source_of_part(part, clock), columns, clock)
 
@@ -362,7 +362,7 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns tumble, hop and session windows: the merged slices of each window."""
         keys = [*self.window_keys, *self.keys]
         columns = ", ".join([*self.keys, *map(quote, self._stored_columns())]) or "1 as one"
-        closing = self._closing(self.part, columns, clock)
+        closing = self._rows_of_closing_windows(self.part, columns, clock)
         plain = self._merged_rows(f"(\n{closing}\n)", keys)
         if not self.spec.distinct_sets:
             return plain
@@ -381,7 +381,7 @@ class SlicedWindows(Partials, WindowSteps):
         """Returns the metrics over the distinct values of each window."""
         flags, values = self._flags(members), self._values(members)
         columns = ", ".join([*self._set_keys(), *values, *flags])
-        closing = self._closing(self._part(members), columns, clock)
+        closing = self._rows_of_closing_windows(self._part(members), columns, clock)
         keys = [*self.window_keys, *self.keys]
         seen = [f"bool_or({flag}) as {flag}" for flag in flags]
         made = []
@@ -430,7 +430,7 @@ class SlicedWindows(Partials, WindowSteps):
         if self.window.emit == "on_change":
             # If the time zone skips this time, the next one that exists.
             last = (
-                self.window.end_after(f"({self.window.next_local_time(first)} - 1)")
+                self.window.first_end_after(f"({self.window.next_local_time(first)} - 1)")
                 if self.window.time_zone
                 else first
             )

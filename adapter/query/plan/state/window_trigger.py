@@ -60,11 +60,11 @@ class WindowTrigger:
 
     def first_unfired_end(self) -> str:
         """SQL of the first window end whose result still includes a late row."""
-        return self.window.end_after(f"unix_micros({self.before})")
+        return self.window.first_end_after(f"unix_micros({self.before})")
 
     def cleared(self) -> str:
         """SQL of the last window end whose state is cleared after the batch."""
-        return self.window.end_until(f"unix_micros({self.after})")
+        return self.window.last_end_until(f"unix_micros({self.after})")
 
     def fires(self, column: str) -> str:
         """SQL predicate: a window with this end emits a result."""
@@ -111,8 +111,8 @@ class WindowTrigger:
         after_it, until, watermarks = self.first_unfired_end(), self.cleared(), ""
         if self.emission.changes:
             after_it, until = (
-                window.end_after(f"({self._earliest()})"),
-                last if self.emission.at_once else window.end_until(f"({self._latest()})"),
+                window.first_end_after(f"({self._earliest()})"),
+                last if self.emission.at_once else window.last_end_until(f"({self._latest()})"),
             )
             watermarks = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
         # greatest() and least() ignore NULL: without a watermark before, everything is new.
