@@ -72,12 +72,10 @@ class Dataflow:
 
     @property
     def window_operators(self) -> tuple[WindowOperator, ...]:
-        """Returns the windows."""
         return tuple(each for each in self.operators if isinstance(each, WindowOperator))
 
     @property
     def windowed(self) -> tuple[WindowSpec, ...]:
-        """Returns the specs of the windows."""
         return tuple(each.spec for each in self.window_operators)
 
     @property

@@ -252,11 +252,9 @@ class QueryOperator(PrintedOperator):
 
     @property
     def tree(self) -> exp.Select:
-        """Returns the query."""
         return self.query
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
-        """Returns the lineage of its text."""
         return text_lineage(type(self).__name__, self.tree, below)
 
     @property

@@ -114,7 +114,6 @@ class TreePlanner(Planner):
         return flow
 
     def source(self, table: exp.Table) -> Operator:
-        """Returns the operator of a stream."""
         return plan_source(self, table)
 
     def query(self, node: exp.Query) -> Operator:
@@ -131,5 +130,4 @@ class TreePlanner(Planner):
         raise QueryError(f"'{hints.excerpt(node)}' can't be kept up to date from a stream.")
 
     def select(self, select: exp.Select) -> Operator:
-        """Returns the operator of a SELECT."""
         return plan_select(self, select)

@@ -45,7 +45,6 @@ class ReadText:
 
     @property
     def tree(self) -> exp.Query:
-        """Returns the tree of the query."""
         return self.query.tree
 
     def plan(

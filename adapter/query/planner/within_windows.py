@@ -89,7 +89,6 @@ class _Read:
 
     @property
     def sources(self) -> list[FromRelation]:
-        """Returns its relations."""
         return [
             FromRelation(
                 alias=node.alias_or_name,
@@ -370,7 +369,6 @@ class WithinWindows:
         return found
 
     def _visit_union(self, node: exp.SetOperation) -> Within | QueryError:
-        """Visits a set operation."""
         below = self._visit_each([node.this, node.expression])
         if isinstance(below, QueryError):
             return below

@@ -224,7 +224,6 @@ class AppendSink(Sink):
     """A table whose rows never change."""
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
-        """See `Sink.put`."""
         self.catch_up(spark)
         made = self.checked(spark, query)
         if self.changes is not None:

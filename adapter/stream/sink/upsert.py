@@ -92,7 +92,6 @@ class UpsertSink(Sink):
         super().begin(spark)
 
     def catch_up(self, spark: SparkSession) -> None:
-        """See `Sink.catch_up`."""
         known = self.table.known
         super().catch_up(spark)
         if self.table.known != known:

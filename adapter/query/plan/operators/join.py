@@ -42,7 +42,6 @@ class Join(QueryOperator, ExpiringOperator):
 
     @cached_property
     def until(self) -> tuple[Until, ...]:
-        """See `ExpiringOperator.until`."""
         return tuple(self._until.values())
 
     @cached_property

@@ -35,7 +35,6 @@ class LateRows(Operator):
 
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
-        """Returns its input."""
         return self.inputs
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:

@@ -38,7 +38,6 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
 
     @property
     def lookup_query(self) -> exp.Select:
-        """Returns the query."""
         return self.query
 
     def generate(self, wiring: Wiring) -> None:
@@ -157,7 +156,6 @@ class StoredOutputs:
         )
 
     def state(self) -> StatePart:
-        """Returns the state table."""
         items = (
             f"{ROW} as {self.row}, {_GIVEN} as {self.given}, {TIMES} as {self.times}, {GENERATION} as {SINCE}"
         )

@@ -30,7 +30,6 @@ class Project(QueryOperator):
 
     @property
     def lookup_query(self) -> exp.Select:
-        """Returns the query."""
         return self.query
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:

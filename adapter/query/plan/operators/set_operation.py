@@ -203,7 +203,6 @@ class RowCounts:
         return f"select {row}.*{weight} from (\n{summed}\n) where {WEIGHT} <> 0"
 
     def state(self) -> StatePart:
-        """Returns the state table."""
         counts = f"{self.row}, {self.left}, {self.right}"
         if self.ttl is None:
             append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"

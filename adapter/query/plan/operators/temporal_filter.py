@@ -51,7 +51,6 @@ class TemporalFilter(Operator):
 
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
-        """Returns its input."""
         return self.inputs
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:

@@ -49,7 +49,6 @@ class WindowChanges(Operator):
 
     @property
     def results(self) -> WindowResults:
-        """Returns its input."""
         (below,) = self.inputs
         assert isinstance(below, WindowResults)
         return below
@@ -103,7 +102,6 @@ class ChangedWindows:
         return net_change(f"{inserted}\nunion all\n{retracted}"), net_change(inserted)
 
     def state(self) -> StatePart:
-        """Returns the state table."""
         append = f"select {self._columns()} from (\n{packed_change(self.operator)}\n)"
         rows = (
             f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"

@@ -134,7 +134,6 @@ class OpenWindows:
         return self._closed_rows(f"{stored}\nunion all\n{closes}", closed), self._closed_rows(closes, closed)
 
     def state(self) -> StatePart:
-        """Returns the state table."""
         if self.emission.changes:
             items = self._items(f"{_micros(now('now_after'))} as {self.stored_at}, ")
             step, kept = (

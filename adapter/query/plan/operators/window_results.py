@@ -56,12 +56,10 @@ class WindowResults(PrintedOperator):
 
     @property
     def tree(self) -> exp.Query:
-        """Returns the query."""
         return self.query
 
     @property
     def lookup_query(self) -> exp.Query:
-        """Returns the query."""
         return self.query
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:

@@ -50,5 +50,4 @@ class WindowRows(Operator):
         wiring.output(self, without_expired_windows(text, self, wiring.ttl))
 
     def explain(self, context: Context) -> Explanation:
-        """Returns the windows."""
         return self.explanation(context, str(self.window), *self.shown_as)

@@ -75,7 +75,6 @@ class Groups(Partials):
         return [*steps, Step(self.changed, self._changes(), persist=True, initial=first)]
 
     def parts(self) -> list[StatePart]:
-        """Returns the state tables."""
         append, ttl = f"select * from {self.changed}", self.generations.ttl or None
         found = [StatePart(self.part, append, self._fold(), closes=None, forgets=ttl)]
         for members in self.spec.distinct_sets:

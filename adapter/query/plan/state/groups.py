@@ -203,7 +203,6 @@ class GroupChanges(Groups):
         return self._finished_values(f"select * from {self.changed}", self._counts_of_batch)
 
     def parts(self) -> list[StatePart]:
-        """Returns the state tables."""
         found = super().parts()
         if self.stores_output:
             found.append(self._emitted_rows_part())

@@ -77,7 +77,6 @@ class SlicedWindows(Partials, WindowSteps):
         return steps
 
     def parts(self) -> list[StatePart]:
-        """Returns the state tables."""
         changing = self.spec.distinct_sets if self.first_occurrences else ()
         slices = self._union_all([self._partials(), *(self._changes(m, False) for m in changing)])
         initial = self._union_all([self._partials(), *(self._changes(m, True) for m in changing)])
