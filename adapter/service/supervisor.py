@@ -176,9 +176,9 @@ class Supervisor:
             each.last_error = _sentence(attempt.problem)
             self._end(each)
         else:
-            self._note_failure(each, attempt, attempt.problem)
+            self._note_failure(each, attempt.problem)
 
-    def _note_failure(self, each: Supervised, attempt: Attempt, problem: BaseException) -> None:
+    def _note_failure(self, each: Supervised, problem: BaseException) -> None:
         error = _sentence(problem)
         is_news, each.last_error = error != each.last_error, error
         if isinstance(problem, NotReady):

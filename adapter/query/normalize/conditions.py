@@ -447,14 +447,11 @@ def _only_alias(node: exp.Expr, names: Sequence[str]) -> str | None:
     return found.pop() if len(found) == 1 and found <= set(names) else None
 
 
-def partitions(
-    select: exp.Select, template: exp.Select, aliases: Sequence[str], inputs: int
-) -> tuple[tuple[exp.Expr, ...], ...]:
+def partitions(template: exp.Select, aliases: Sequence[str], inputs: int) -> tuple[tuple[exp.Expr, ...], ...]:
     """Returns for each input the expressions whose values matched rows share. Empty tuples if there are none common
     to all inputs. Callers must not change them.
 
     Args:
-        select: as its author wrote it.
         template: the SELECT over ``__input_n``.
         inputs: number of inputs; those not in FROM are in expressions.
     """

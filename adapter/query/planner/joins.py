@@ -112,7 +112,7 @@ def plan_join(
         made = replace(made, inputs=inputs_with_late_rows_counted(planner, select, inputs, streams))
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
             return _plan_outer_interval_join(planner, made)
-    partitions = conditions.partitions(select, template, [e.alias for e in streams], len(inputs))
+    partitions = conditions.partitions(template, [e.alias for e in streams], len(inputs))
     if not any(partitions) and put_test_below(select, read):
         return planner.select(select)
     return _recomputed_join(planner, made, partitions, until)
@@ -376,7 +376,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     _make_subqueries_deterministic(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
-    partitions = conditions.partitions(select, template, aliases, len(inputs))
+    partitions = conditions.partitions(template, aliases, len(inputs))
     bounded = all(each.relation.bounded for each in inputs)
     growth = None if bounded else UnboundedState("every row of both sides", None)
     return plan_recomputed(

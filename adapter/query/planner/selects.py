@@ -69,7 +69,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         if (over or grouped) and len(read) > 1 and not inner:
             return _plan_over_join(planner, select)
         if not by_row or not passes_window_end(select, streams[0]):
-            return planner.select(_move_clock_predicates_below(planner, select, read, tests))
+            return planner.select(_move_clock_predicates_below(select, read, tests))
         if not any(map(hints.is_replacement, tests[0].walk())):
             return plan_temporal_filter(planner, select, tests[0])
         _check_clock_predicate(tests[0], streams[0])
@@ -120,7 +120,7 @@ def _plan_over_moved(planner: Planner, select: exp.Select) -> Operator:
 
 
 def _move_clock_predicates_below(
-    planner: Planner, select: exp.Select, read: Sequence[FromItem], tests: Sequence[exp.Expr]
+    select: exp.Select, read: Sequence[FromItem], tests: Sequence[exp.Expr]
 ) -> exp.Select:
     """Moves predicates on the current time into queries in FROM, over the streams whose rows they filter.
     Changes the tree and returns it."""

@@ -95,7 +95,7 @@ def _copied_below(
     name: str,
     place: int | None = None,
 ) -> exp.Expr:
-    """Returns a copy of a node, or of the tree that `others` names instead, in its place under a parent."""
+    """Returns a copy of a node, or of the tree that `others` names instead, under a new parent."""
     other = others.get(id(node)) if others else None
     copy = copied(node, others) if other is None else copied(other)
     copy.parent, copy.arg_key, copy.index = parent, name, place
