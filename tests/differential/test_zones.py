@@ -9,6 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
+from dbt.adapters.spark_streaming.query.windows import window_arguments
 from tests.differential.duck import Laboratory, translated
 from tests.differential.zones import COLUMNS, Row, Zoned, make, run, windows
 from tests.thorough import mostly_thorough
@@ -106,3 +107,22 @@ def test_a_step_on_change_that_the_clock_leaves_out_comes_with_the_next() -> Non
     ends = {row[2]: row[1].replace(tzinfo=None) for row in rows}
     assert ends["x"] == datetime(2024, 3, 31, 1)
     assert ends["y"] == datetime(2024, 3, 31, 6)
+
+
+@pytest.mark.parametrize(
+    "zone, skipped, changed",
+    [
+        ("Africa/Monrovia", "1972-01-07 00:00", "1972-01-07 00:44:30"),
+        ("Africa/Bissau", "1912-01-01 00:00", "1912-01-01 01:00:00"),
+        ("Pacific/Tongatapu", "1945-09-10 00:00", "1945-09-09 11:40:48"),
+        ("Pacific/Apia", "2011-12-30 00:00", "2011-12-30 10:00:00"),
+        ("Europe/Berlin", "2024-03-31 02:30", "2024-03-31 01:00:00"),
+    ],
+)
+def test_a_skipped_local_time_is_the_instant_of_the_change(zone: str, skipped: str, changed: str) -> None:
+    """Also where the offset before it has seconds."""
+    window = window_arguments.make("tumble", "ts", "1 day", time_zone=zone)
+    local_time = f"unix_micros(timestamp'{skipped}:00')"
+    rows = Laboratory().base.cursor().execute(translated(f"select {window.instant(local_time)}")).fetchall()
+    ((found,),) = rows
+    assert found.replace(tzinfo=None) == datetime.fromisoformat(changed)

@@ -112,12 +112,16 @@ class Window:
             return f"timestamp_micros({micros})"
         near = self._local_time(micros)
         # For a skipped time Spark returns one that is later by the length of the gap. The first instant after the change is
-        # the first minute with the new offset.
+        # the first minute with the new offset: a minute of UTC, or of the local time before the change, whose offset may
+        # have seconds (Africa/Monrovia until 1972).
         ahead = f"({self._clock(near)} - unix_micros({near}))"
         first = f"{micros} - {ahead}"
-        minutes = f"sequence({first} - pmod({first}, {_MINUTE}), unix_micros({near}), {_MINUTE})"
+        minutes = ", ".join(
+            f"sequence({first} - pmod({first}{before}, {_MINUTE}), unix_micros({near}), {_MINUTE})"
+            for before in ("", f" + {micros} - unix_micros({near})")
+        )
         changed = f"__minute -> {self._clock('timestamp_micros(__minute)')} - __minute = {ahead}"
-        forward = f"timestamp_micros(array_min(filter({minutes}, {changed})))"
+        forward = f"timestamp_micros(array_min(filter(concat({minutes}), {changed})))"
         return f"case when {self.micros(near)} <> {micros} then {forward} else {near} end"
 
     def latest_instant(self, micros: str) -> str:
