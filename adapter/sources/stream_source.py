@@ -30,7 +30,7 @@ from . import file_options, messages, profile_connections, source_tables, unread
 from .limits import without_limits
 
 ICEBERG = "iceberg"
-"""Format of a source that is a table of its catalog, which dbt names like any other."""
+"""Format of a source that is an Iceberg table. It has a catalog, schema and name, like any table in dbt."""
 
 KAFKA = "kafka"
 

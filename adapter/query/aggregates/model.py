@@ -107,7 +107,7 @@ class Enumerated:
     number: str
     """The input column with an index into `values`."""
     values: tuple[tuple[str, ...], ...]
-    """SQL literals of the keys, by number."""
+    """The combinations of the keys' values, as SQL literals; `number` has an index into them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,7 +125,7 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """
     if not any(map(is_clock, every(tree, exp.Func, exp.Column))):
         return
-    _Marker(tree, known).mark()
+    _Marker(tree, known).mark_clocks()
 
 
 class _Marker:
@@ -160,7 +160,12 @@ class _Marker:
                     self.untold.add(relation)
         self.base = frozenset(base)
 
-    def mark(self) -> None:
+    def mark_clocks(self) -> None:
+        """Marks the clocks that are the watermark. Changes the tree.
+
+        Raises:
+            QueryError: a predicate compares event time with a clock in a form that can't filter rows.
+        """
         for select in list(every(self.tree, exp.Select)):
             bounds = [test for test in filters(select) if self._mark_lower_bound(test, select)]
             if len(bounds) > 1 and not self.windowed:

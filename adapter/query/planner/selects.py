@@ -90,8 +90,8 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
                     return _plan_over_moved(planner, select)
                 if over or conditions.inner_queries(select, ("group",)):
                     raise QueryError(
-                        "A subquery over a stream is in a GROUP BY, or next to OVER or LIMIT; join it in a query "
-                        "below, or put the GROUP BY into one."
+                        "A subquery over a stream can't be in a GROUP BY, or in a SELECT with OVER or LIMIT; join it in a "
+                        "subquery in FROM instead, and group, rank or limit the rows of that."
                     )
                 return plan_over_groups(planner, select)
             return _plan_over_join(planner, select)

@@ -180,7 +180,7 @@ def _struct(items: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def values(select: exp.Select) -> list[exp.Expr]:
-    """Returns the values of the select list that break ties, one by one."""
+    """Returns the values that break ties as a list: the select items without OVER. `tie_breaker` has them as one struct."""
     if (fields := fields_of(select)) is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
     return [copied(item.unalias()) for item in items_without_over(select)]

@@ -104,10 +104,11 @@ class Due:
         return f"coalesce({listed})" if len(self.columns) > 1 else listed
 
     def condition(self, until: int) -> str:
-        """SQL predicate: the row's window ends at or before `until`.
+        """SQL predicate: the row's window ends at or before `until`. `window_time` is a microsecond before that end, so
+        it is compared with `<`.
 
         Args:
-            until: in microseconds since 1970 (UTC), for any time zone of the windows.
+            until: in microseconds since 1970 (UTC), whatever the time zone of the windows.
 
         >>> Due(("window_end",), False).condition(0)
         "`window_end` <= timestamp'1970-01-01T00:00:00Z'"

@@ -155,7 +155,8 @@ def read_progress(model: StreamModel) -> dict[str, object] | None:
 
 
 def written_progress(model: StreamModel) -> Mapping[str, object] | None:
-    """Returns the last progress that this process has written, also of an earlier process's step, or None."""
+    """Returns the last progress that this process has written; None if it wrote none. The step may have been taken by an
+    earlier process."""
     return _latest.get(model.progress)
 
 

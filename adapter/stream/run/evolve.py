@@ -68,7 +68,8 @@ class Verdict:
     history: str | None = None
     """Size of the sources' history that is read for new aggregates, in words; None if none is read."""
     undo: str | None = None
-    """Savepoint from before the last edit whose state has more of this query's aggregates."""
+    """The savepoint from before the last edit, if `dbt-stream state undo` helps: its state has aggregates of this query that
+    the present one lacks. None if not."""
 
 
 def with_signature(

@@ -174,7 +174,7 @@ class OrderedRows:
         lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{self._new_rows()}\n)",
+            f"select {now(STEP)} as {STEP}, {self._stored_items()} from (\n{self._new_rows()}\n)",
             self._fold(),
             closes=DUE if self.operator.waits else None,
             forgets=min(lengths, default=None),
@@ -209,7 +209,8 @@ class OrderedRows:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
         return f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\nfrom {self._as_rows(rows, self.runs)}"
 
-    def _items(self) -> str:
+    def _stored_items(self) -> str:
+        """Returns the select items of a stored row: the row, its running values, and when it is due if it waits."""
         runs = [f"{name} as {self._stored_run(name)}" for name in self.runs]
         return ", ".join([f"{ROW} as {self.row}", *runs]) + (
             f", {due_at(_TIME)} as {DUE}" if self.operator.waits else ""
@@ -264,7 +265,7 @@ class OrderedRows:
         if self.operator.waits:
             listed = ", ".join([ROW, _TIME, *self.runs])
             kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {has_passed(_TIME)}"
-        return f"select {NO_STEP}, {self._items()} from (\n{kept}\n)"
+        return f"select {NO_STEP}, {self._stored_items()} from (\n{kept}\n)"
 
     def _running_totals(self, rows: str) -> str:
         """Returns the last row of each partition with the merged running values of all its rows."""

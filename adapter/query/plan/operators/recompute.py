@@ -194,7 +194,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         )
 
     def _stored_inputs(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
-        """Returns the partitions, and the buffered rows of each input."""
+        """Returns how the inputs are stored: their common partitions, None without any, and the buffer of each input."""
         size = max(map(len, self.keys))
         if self.until:
             partitions = Partitions(self.name, size, None) if size else None

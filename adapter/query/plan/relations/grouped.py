@@ -13,7 +13,7 @@ from ..relation import Relation
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """Rows that are grouped."""
+    """The input of a GROUP BY and its keys, from which the properties of the groups follow (`relation`)."""
 
     keys: Sequence[Key]
     sets: Sequence[Sequence[str]] | None
