@@ -41,7 +41,7 @@ HANGS = 600.0
 _POINT = re.compile(
     r'\b(around|reached|commit\.(?:append|overwrite|change|replace|create|migrate))\(\s*(?:spark, )?"([\w.:]+)"'
 )
-_MAINTAINED = re.compile(r'\b(?:Maintenance|of_read_table)\(\s*"(\w+)"')
+_MAINTAINED = re.compile(r'\b(?:Maintenance|maintenance_of_read_table)\(\s*"(\w+)"')
 _WRITTEN = {"table.change": "by place", "table.merge": "merge"}
 """How tables are written that come to a point."""
 _RESETS = ("state.drop", "changelog.drop", "checkpoint.delete", "progress.delete")
