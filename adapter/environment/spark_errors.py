@@ -39,6 +39,7 @@ _JOB = re.compile(r"^Job aborted due to stage failure\b[^\0]*")
 """The message on a failed job, which names machines and tasks. Its cause follows."""
 
 _NOT_PARTITIONED = re.compile(r"Couldn't find column (?P<column>\S+) in:\s*root(?P<columns>(?:\s*\|-- .*)+)")
+_PARTITION_DROPPED = re.compile(r"Cannot find source column for partition field: \d+: (?P<field>[^:]+): ")
 _NO_TRANSFORM = re.compile(r"Transform is not supported: (?P<transform>.+)")
 _COLUMN = re.compile(r"^\s*\|-- (.+?): ", re.M)
 
@@ -114,6 +115,12 @@ def _partitioning_problem(text: str) -> str | None:
         columns = ", ".join(_COLUMN.findall(found["columns"]))
         named = found["column"]
         return f"config 'partition_by' names {named}, which isn't a column of the query; its columns are {columns}."
+    if found := _PARTITION_DROPPED.search(text):
+        return (
+            f"the table is partitioned by {found['field']}, whose column the query no longer gives, and Iceberg can't drop "
+            "it. Keep the column in the query, set on_schema_change to 'append_new_columns', or rebuild the table with "
+            "--full-refresh."
+        )
     if found := _NO_TRANSFORM.search(text):
         return (
             f"config 'partition_by' has {found['transform'].strip()}, which is no transform of Iceberg; there are years, "

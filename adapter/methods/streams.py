@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dbt.adapters.base import BaseRelation
 
     from ..environment import Environment
-    from ..project import as_of, model_configs, stream_node, streaming
+    from ..project import as_of, model_configs, partitioning, stream_node, streaming
     from ..query.generation import generate
     from ..query.normalize.rankings import ranks
     from ..query.plan.plan import Plan
@@ -49,7 +49,7 @@ else:
     import_lazily(
         globals(),
         {
-            "project": ["as_of", "model_configs", "stream_node", "streaming"],
+            "project": ["as_of", "model_configs", "partitioning", "stream_node", "streaming"],
             "query.generation": ["generate"],
             "query.normalize.rankings": ["ranks"],
             "query.sql": ["semicolons"],
@@ -312,7 +312,10 @@ class StreamingMethods(metaclass=AdapterMeta):
             described = stream_node.model(model, self.environment, program, graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
-            if not is_new:
+            if is_new:
+                with stream_node.errors_with_model_name(model):
+                    partitioning.check_new_table(model["config"].get("partition_by"), list(gives))
+            else:
                 has = column_types(self.environment.session().table(described.target).schema)
             columns.check_columns(described, program, gives, has)
             if has is not None:

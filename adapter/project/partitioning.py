@@ -11,6 +11,23 @@ from ..util.quoting import find_name, path_of, unquote
 
 def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
     """Raises unless the rows have the columns that the table is partitioned by."""
+    if name := _missing_column(partition_by, columns):
+        raise QueryError(
+            f"partition_by names {name}, and the query has no such column, so the partitions that its rows "
+            f"replace are unknown; it has {', '.join(columns)}."
+        )
+
+
+def check_new_table(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
+    """Raises unless a query has the columns that its new table is to be partitioned by."""
+    if name := _missing_column(partition_by, columns):
+        raise QueryError(
+            f"config 'partition_by' names {name}, which isn't a column of the query; its columns are {', '.join(columns)}."
+        )
+
+
+def _missing_column(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> str | None:
+    """Returns the first column of `partition_by` that isn't among some columns; None if all are."""
     for each in _as_list(partition_by):
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
         # Skips a number, as in bucket(16, id). A name may be a field of a struct.
@@ -19,11 +36,8 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
             find_name(part, columns) for name in (each, *names) for part in (name, name.partition(".")[0])
         ]
         if not any(known):
-            name = " and ".join(map(unquote, names))
-            raise QueryError(
-                f"partition_by names {name}, and the query has no such column, so the partitions that its rows "
-                f"replace are unknown; it has {', '.join(columns)}."
-            )
+            return " and ".join(map(unquote, names))
+    return None
 
 
 def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequence[str]) -> None:

@@ -85,6 +85,11 @@ def test_a_table_that_is_not_there_comes_with_what_it_may_be(name: str, advice: 
             "Config 'partition_by' names nope, which isn't a column of the query; its columns are page.",
         ),
         (
+            "org.apache.iceberg.exceptions.ValidationException: Cannot find source column for partition field: 1000: "
+            "at_day: day(2)",
+            "The table is partitioned by at_day, whose column the query no longer gives, and Iceberg can't drop it. Keep",
+        ),
+        (
             "java.lang.UnsupportedOperationException: Transform is not supported: dayz(ts)",
             "Config 'partition_by' has dayz(ts), which is no transform of Iceberg;",
         ),

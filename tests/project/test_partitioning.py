@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project.partitioning import check_partitioning, check_partitions
+from dbt.adapters.spark_streaming.project.partitioning import (
+    check_new_table,
+    check_partitioning,
+    check_partitions,
+)
 from dbt.adapters.spark_streaming.query.errors import QueryError
 
 
@@ -15,6 +19,14 @@ def test_rows_have_the_columns_of_their_partitions() -> None:
         check_partitions(partition_by, ["id", "day", "ts", "name", "meta"])
     with pytest.raises(QueryError, match=r"^partition_by names at, and the query has no such column"):
         check_partitions(["id", "hours(at)"], ["id", "day"])
+
+
+def test_a_new_table_has_the_columns_of_its_partitions() -> None:
+    check_new_table(["days(ts)", "Name"], ["ts", "name"])
+    with pytest.raises(
+        QueryError, match=r"^config 'partition_by' names at, which isn't a column of the query; its"
+    ):
+        check_new_table(["id", "hours(at)"], ["id", "day"])
 
 
 @pytest.mark.parametrize(

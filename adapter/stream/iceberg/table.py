@@ -230,6 +230,11 @@ class IcebergTable:
         """The names of the table's columns."""
         return tuple(columns_in_spark(self.spark, self.java).names)
 
+    def partition_columns(self) -> list[str]:
+        """Returns the columns that the table is partitioned by; a field of a struct as ``column.field``."""
+        schema = self.java.schema()
+        return [schema.findColumnName(field.sourceId()) for field in self.java.spec().fields()]
+
     def property(self, name: str) -> str | None:
         return self.java.properties().get(name)
 

@@ -554,6 +554,7 @@ def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -
     if found.state is not None and found.signature is not None:
         change = plan_change(session, context, found.signature, found.state, is_unfinished(found), has=has)
     add, drop = alterations(model, list(has))
+    sink.check_dropped(drop)
     with backfilled_metrics(
         spark=session,
         context=context,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
+from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
@@ -190,6 +191,17 @@ class Sink(ABC):
         """Returns the table's columns, without a comparison to the query's."""
         schema = spark.table(self.model.target).schema
         return Columns(schema, drop_unknown=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
+
+    def check_dropped(self, names: Sequence[str]) -> None:
+        """Raises if the table is partitioned by one of the columns to drop, which Iceberg refuses. Changes nothing."""
+        dropped = {name.lower() for name in names}
+        for name in self.table.partition_columns() if dropped else ():
+            if dropped & {name.lower(), name.lower().partition(".")[0]}:
+                raise StreamError(
+                    f"Model {self.model.name}: the table is partitioned by {name}, which the query no longer gives, and "
+                    "Iceberg can't drop it. Keep the column in the query, set on_schema_change to 'append_new_columns', or "
+                    f"rebuild the table with another 'partition_by': {self.model.rebuild}."
+                )
 
     def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
         """Adds and drops columns of the table and its changelog. Existing rows are NULL in new ones."""
