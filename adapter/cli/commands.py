@@ -110,7 +110,7 @@ def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_jso
     from .explain import as_json as plan_as_json
     from .explain import explain_node, print_plan
 
-    plans = (explain_node(*project.compiled_with_known(name)) for name in names)
+    plans = (explain_node(*project.compiled_with_relations(name)) for name in names)
     if as_json:
         found = [plan_as_json(each) for each in plans]
         _print_json(found if has_several else found[0])

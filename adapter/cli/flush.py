@@ -17,7 +17,7 @@ from .project import DbtProject
 
 def flush_model(project: DbtProject, name: str) -> str:
     """Closes a model's windows and returns a sentence with the result."""
-    node, known = project.compiled_with_known(name, asking=True)
+    node, known = project.compiled_with_relations(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
     plan = streaming.plan_as_in_run(node, sql, known, environment)

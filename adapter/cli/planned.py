@@ -49,7 +49,7 @@ def planned(project: DbtProject, name: str) -> Planned:
 
 def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
     """Plans a model as `planned` does, and also returns its query."""
-    node, known = project.compiled_with_known(name, asking=True)
+    node, known = project.compiled_with_relations(name, asking=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
     ask = streaming.query_runner(environment)

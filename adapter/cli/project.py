@@ -77,7 +77,7 @@ class DbtProject:
         """Whether lines of a run are JSON objects, as dbt's ``--log-format json`` asks."""
         return self.log_format == "json"
 
-    def compiled_with_known(
+    def compiled_with_relations(
         self, name: str, asking: bool = False
     ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
         """Returns the compiled node of a streaming model, and the relations it reads as the project describes them.

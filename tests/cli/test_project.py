@@ -91,5 +91,5 @@ def test_jinja_asks_the_database_where_a_command_starts_spark(
     monkeypatch.setattr(project_module, "_runner", lambda *_: SimpleNamespace(invoke=invoke))
     monkeypatch.setattr(project_module, "_model_named", lambda name, _: MODEL | {"name": name})
     with pytest.raises(ProjectError, match="enough"):
-        DbtProject(tmp_path, None, None, None, None).compiled_with_known("m", asking=asking)
+        DbtProject(tmp_path, None, None, None, None).compiled_with_relations("m", asking=asking)
     assert ("--no-introspect" in called[-1]) is not asking

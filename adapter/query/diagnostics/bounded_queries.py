@@ -41,17 +41,17 @@ def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> s
     tree = parse(text)
     if next(hints.windows_under(tree), None) is not None:
         return None  # next to windows, such a filter is applied only when a row arrives
-    if (found := _find_bounded(text, known, fits)) is not None:
+    if (found := _with_time_filter(text, known, fits)) is not None:
         return f"; or bound it by time{found}"
     untimed = _without_event_time(tree, known)
     declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
-    if untimed and (found := _find_bounded(text, {**known, **declared}, fits)) is not None:
+    if untimed and (found := _with_time_filter(text, {**known, **declared}, fits)) is not None:
         listed = " and ".join(untimed)
         return f"; or name the event time of {listed} in dbt's config event_time, and bound the query by time{found}"
     return None
 
 
-def _find_bounded(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
+def _with_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
     """Returns the bounded query after a colon. None if a filter helps nowhere."""
     reads = len(_stream_reads(parse(text)))
     single = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []

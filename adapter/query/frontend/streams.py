@@ -113,7 +113,7 @@ class Streams:
         """Returns the relation of the stream with this view; an empty text if there is none."""
         return next((stream.relation for stream in self.streams.values() if stream.view == view), "")
 
-    def ignore_time_of(self, window: exp.Select) -> None:
+    def exclude_from_watermark(self, window: exp.Select) -> None:
         """Ignores a windowing TVF for event times: its time column isn't a measure of its streams' progress."""
         for times in self._times.values():
             times.pop(window.meta_get(_NUMBER, -1), None)

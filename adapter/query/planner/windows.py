@@ -122,7 +122,7 @@ def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResul
 def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Operator:
     """Plans windows over joined, grouped or ranked rows, or over an updating table: each row is assigned on
     arrival."""
-    planner.streams.ignore_time_of(select)
+    planner.streams.exclude_from_watermark(select)
     planner.under_windows += 1
     below = planner.visit(hints.input_of(select))
     planner.under_windows -= 1
