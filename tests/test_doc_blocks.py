@@ -117,6 +117,7 @@ def test_each_command_is_one_that_its_program_takes(
     (tmp_path / "spend.sql").touch()
     (tmp_path / "path/to/prod/target").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "profiles.yml").touch()  # without one, dbt asks for the folder ~/.dbt
     for words in command_lines(script):
         check_command(words)
 

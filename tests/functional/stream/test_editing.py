@@ -196,8 +196,8 @@ def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
 
 def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> None:
     for text, what in (
-        (RANKED, r"its state has top_\w+_members"),
-        (OF_COUNTS, "its state is of several operators"),
+        (RANKED, r"Its state has top_\w+_members"),
+        (OF_COUNTS, "Its state has several operators"),
         ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
     ):
         program = generate.program(plan_query.plan(text, domains=["k", "n"]))
