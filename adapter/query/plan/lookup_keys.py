@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..program import Lookup
-from ..sql.clauses import conjuncts, filters
+from ..sql.clauses import conjuncts, filters, table_names
 from ..sql.dialect import DIALECT, from_clause, sql
 from ..sql.functions import is_random
 from ..sql.nodes import every
@@ -80,12 +80,7 @@ def key_queries(query: exp.Query, tables: Sequence[LookupTable]) -> Iterator[Key
         for join in select.args.get("joins") or ():
             if isinstance(join.this, exp.Table) and join.this.name in views and not join.this.db:
                 keys = _keys_query(select, join, views)
-                yield KeyQuery(join.this.name, sql(keys), tables_in(keys))
-
-
-def tables_in(query: exp.Expr) -> frozenset[str]:
-    """Returns the names of the tables and views that a query reads."""
-    return frozenset(table.name for table in every(query, exp.Table))
+                yield KeyQuery(join.this.name, sql(keys), table_names(keys))
 
 
 def ordered_lookups(found: Iterable[KeyQuery], tables: Sequence[LookupTable]) -> tuple[Lookup, ...]:

@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from ..normalize import event_clock
 from ..program import Lookup, Rows, StateNames, StatePart, Step
+from ..sql.clauses import table_names
 from ..sql.dialect import sql
-from ..sql.nodes import every
 from ..windows.emission import Emission
 from .author_text import Expressions, lifted_expressions, with_author_expressions
 from .explanation import (
@@ -235,7 +235,7 @@ class PrintedOperator(Operator):
     @property
     def tables_read(self) -> frozenset[str]:
         """Names of the tables and views in the tree."""
-        return frozenset(table.name for table in every(self.tree, exp.Table))
+        return table_names(self.tree)
 
     @cached_property
     def filters_on_arrival(self) -> bool:

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlglot import exp
-
 from ..frontend.source_text import compared_text
 from ..program import NEW_STATE, StateNames
 from ..sql import intervals
-from ..sql.nodes import every
+from ..sql.clauses import table_names
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
 from .explanation import Context, Explanation
@@ -40,7 +38,7 @@ class WindowOperator(Operator):
     @property
     def tables_read(self) -> frozenset[str]:
         """Names of the tables and views in its input."""
-        return frozenset(table.name for table in every(self.spec.written, exp.Table))
+        return table_names(self.spec.written)
 
     @property
     def filters_on_arrival(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -17,14 +18,17 @@ from ..normalize import event_clock
 from ..normalize.rankings.ranks import Top
 from ..plan.operators.window_aggregate import WindowAggregate
 from ..plan.operators.window_buffer import WindowBuffer
-from ..plan.state.window_steps import WindowBufferSpec
+from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
 from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
+from ..sql.clauses import table_names
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import copied, every
 from ..windows import expansion
 from ..windows.windows import Window
+
+_Made = TypeVar("_Made", WindowAggregate, WindowBuffer)
 
 
 class WindowOperators:
@@ -44,7 +48,7 @@ class WindowOperators:
 
     def read_by(self, query: exp.Expr) -> tuple[WindowOperator, ...]:
         """Returns the operators whose results a query reads, in the order in which they were made."""
-        tables = {table.name for table in every(query, exp.Table)}
+        tables = table_names(query)
         return tuple(operator for name, operator in self._by_name.items() if name in tables)
 
     def aggregate(
@@ -89,16 +93,7 @@ class WindowOperators:
             enumerated=enumerated,
             written=builder.text.written,
         )
-        made = WindowAggregate(
-            name=name,
-            label=str(window),
-            inputs=below,
-            spec=spec,
-            streams=self._relations(spec.streams),
-            at_once=self._at_once,
-        )
-        self._by_name[name] = self._by_text[text] = made
-        return made
+        return self._add(WindowAggregate, spec, below, text)
 
     def buffer(
         self, select: exp.Select, window: Window, reason: str, top: Top | None, time: str | None
@@ -141,15 +136,27 @@ class WindowOperators:
             time_carries=time,
             written=text.written,
         )
-        made = WindowBuffer(
-            name=name,
-            label=str(window),
+        return self._add(WindowBuffer, spec, below, key)
+
+    def _add(
+        self, kind: Callable[..., _Made], spec: WindowSpec, below: tuple[WindowOperator, ...], text: str
+    ) -> _Made:
+        """Returns a new operator.
+
+        Args:
+            kind: makes it.
+            below: the operators whose results it reads.
+            text: all that it computes.
+        """
+        made = kind(
+            name=spec.name,
+            label=str(spec.window),
             inputs=below,
             spec=spec,
             streams=self._relations(spec.streams),
             at_once=self._at_once,
         )
-        self._by_name[name] = self._by_text[key] = made
+        self._by_name[spec.name] = self._by_text[text] = made
         return made
 
     def _identity(

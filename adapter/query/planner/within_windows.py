@@ -87,7 +87,7 @@ class _Read:
         below = tuple(below)
         return _Read(copied(select, _trees(relations(select), below)), below)
 
-    @property
+    @cached_property
     def sources(self) -> list[FromRelation]:
         return [
             FromRelation(
@@ -278,13 +278,7 @@ class WithinWindows:
 
     def _visit_each(self, nodes: Sequence[exp.Expr]) -> list[Within] | QueryError:
         """Visits relations; returns the reason of the first one that leaves its windows."""
-        found = []
-        for node in nodes:
-            each = self.visit(node)
-            if isinstance(each, QueryError):
-                return each
-            found.append(each)
-        return found
+        return _unless_one_leaves(map(self.visit, nodes))
 
     def _visit_windows(self, read: _Read, asked: Mapping[str, int]) -> Within | QueryError:
         """Visits a SELECT over windows. `asked`: see `_visit_select`."""
@@ -360,13 +354,10 @@ class WithinWindows:
         self, nodes: Sequence[exp.Expr], below: Sequence[Within]
     ) -> list[Within] | QueryError:
         """Visits relations again whose windows were buffered."""
-        found = []
-        for node, each in zip(nodes, below, strict=True):
-            again = self.visit(node) if each.kind == WINDOWED else each
-            if isinstance(again, QueryError):
-                return again
-            found.append(again)
-        return found
+        return _unless_one_leaves(
+            self.visit(node) if each.kind == WINDOWED else each
+            for node, each in zip(nodes, below, strict=True)
+        )
 
     def _visit_union(self, node: exp.SetOperation) -> Within | QueryError:
         below = self._visit_each([node.this, node.expression])
@@ -551,6 +542,16 @@ class WithinWindows:
         return all(_contains_whole(window, each.spec.window) for each in below)
 
 
+def _unless_one_leaves(visited: Iterable[Within | QueryError]) -> list[Within] | QueryError:
+    """Returns all that are visited; or the reason of the first one that leaves its windows, after which none is."""
+    found = []
+    for each in visited:
+        if isinstance(each, QueryError):
+            return each
+        found.append(each)
+    return found
+
+
 def _trees(nodes: Sequence[exp.Expr], below: Sequence[Within]) -> dict[int, exp.Expr]:
     """Returns the trees of relations within windows, by the ids of the nodes whose places they take."""
     return {id(node): each.tree for node, each in zip(nodes, below, strict=True)}
@@ -583,11 +584,14 @@ def _why_closed(select: exp.Select) -> str | None:
 def _why_unmeasured(windows: Sequence[WindowOperator], streams: Streams) -> QueryError | None:
     """Returns the error about the first window over a union of streams if one of these has no watermark; None if there
     is none."""
+    below = [each.spec for top in windows for each in in_order(top) if isinstance(each, WindowOperator)]
+    over_several = [spec for spec in below if len(spec.streams) > 1]
+    if not over_several:
+        return None
     unmeasured = {each.view: each.relation for each in streams.read(True) if each.event_time is None}
-    below = (each for top in windows for each in in_order(top) if isinstance(each, WindowOperator))
-    for spec in (each.spec for each in below):
+    for spec in over_several:
         found = [unmeasured[view] for view in spec.streams if view in unmeasured]
-        if found and len(spec.streams) > 1:
+        if found:
             return QueryError(
                 f"{spec.window} reads several streams, and its time {shown_time(spec.window.time_col)} is no "
                 f"column of {', '.join(found)}, so the progress of each is unknown. Name the streams' own time "

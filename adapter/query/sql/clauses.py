@@ -28,6 +28,11 @@ def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
     return [*([(source.this, None)] if source else []), *((join.this, join) for join in joins)]
 
 
+def table_names(tree: exp.Expr) -> frozenset[str]:
+    """Returns the names of the tables and views in a tree."""
+    return frozenset(table.name for table in every(tree, exp.Table))
+
+
 def relations(select: exp.Select) -> list[exp.Expr]:
     return [node for node, _ in joined(select)]
 
