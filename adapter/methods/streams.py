@@ -194,7 +194,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the `whole_input_text` of a view with named windows inlined: Spark can't resolve them in a view."""
         with streaming.dbt_errors():
-            return ranks.with_windows_written_out(self.whole_input_text(sql, graph, model))
+            return ranks.inline_named_windows_in_text(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
         return streaming.query_runner(self.environment)

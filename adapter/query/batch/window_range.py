@@ -350,7 +350,7 @@ class Overwriting:
 
 def _windows_in(text: str) -> list[Window]:
     """Returns the windowing TVFs of a text."""
-    tree = exp.Subquery(this=ctes.inline(parse(text)))
+    tree = exp.Subquery(this=ctes.inline_ctes(parse(text)))
     found = [hints.window_of(select) for select in hints.windows_under(tree)]
     return [window for window in found if window is not None]
 

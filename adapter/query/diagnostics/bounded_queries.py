@@ -58,7 +58,7 @@ def _with_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str
     for chosen in (*single, tuple(range(reads))):
         for below in (False, True):
             tree = parse(text)
-            brackets.remove(tree)
+            brackets.remove_brackets(tree)
             marked = _stream_reads(tree)
             changed = [_with_predicate(tree, marked[each], known, below) for each in chosen]
             if any(changed) and fits(sql(tree), known):

@@ -35,10 +35,10 @@ def select_over_groups(select: exp.Select) -> exp.Select:
             "OVER, LIMIT or a subquery over a stream is in a SELECT with grouping sets; put the GROUP BY into a query "
             "below."
         )
-    return _Lifting(select, found.keys).query_over_groups()
+    return _GroupBySplit(select, found.keys).query_over_groups()
 
 
-class _Lifting:
+class _GroupBySplit:
     """Splits a SELECT with GROUP BY into one that groups and one over the groups.
 
     Args:
@@ -59,13 +59,13 @@ class _Lifting:
             if not name or name.lower() in names:
                 name = f"__key_{number}"
             names.add(name.lower())
-            self._add(key, name)
+            self._add_column(key, name)
 
     def query_over_groups(self) -> exp.Select:
         """Returns the SELECT above, over the groups."""
         outer = exp.Select()
         for item in self.select.expressions:
-            above = self._over_groups(item.unalias())
+            above = self._rewrite_over_groups(item.unalias())
             name = item.output_name
             if not name:
                 raise QueryError(
@@ -79,7 +79,7 @@ class _Lifting:
         if self.select.args.get("distinct"):
             outer.set("distinct", exp.Distinct())
         having = self.select.args.get("having")
-        where = None if having is None else self._over_groups(having.this, aliases=True)
+        where = None if having is None else self._rewrite_over_groups(having.this, aliases=True)
         below = self.select.copy()
         for clause in ("having", "distinct", "order"):
             below.set(clause, None)
@@ -92,31 +92,31 @@ class _Lifting:
     def _canonical_text(self, node: exp.Expr) -> str:
         return canonical(node, self.same)
 
-    def _add(self, node: exp.Expr, name: str) -> str:
+    def _add_column(self, node: exp.Expr, name: str) -> str:
         self.columns[self._canonical_text(node)] = name
         self.items.append(exp.alias_(node.copy(), name, quoted=True))
         return name
 
-    def _over_groups(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
+    def _rewrite_over_groups(self, node: exp.Expr, aliases: bool = False) -> exp.Expr:
         """Rewrites an expression over the groups' columns. With `aliases`, a name may be a select alias."""
         if is_name(node):
             return node.copy()
         if (name := self.columns.get(self._canonical_text(node))) is not None:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
-            return self._over_keys(node, {id(column) for column in correlated_columns(node)})
+            return self._rewrite_over_keys(node, {id(column) for column in correlated_columns(node)})
         if isinstance(call_of(node).function, exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(f"A subquery is inside '{hints.excerpt(node)}'; join it in a query below.")
-            return exp.column(self._add(node, f"__aggregate_{len(self.items)}"), quoted=True)
+            return exp.column(self._add_column(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
-            return exp.paren(self._over_groups(self.aliases[node.name.lower()]))
+            return exp.paren(self._rewrite_over_groups(self.aliases[node.name.lower()]))
         made = node.copy()
         for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
-            child.replace(self._over_groups(old, aliases))
+            child.replace(self._rewrite_over_groups(old, aliases))
         return made
 
-    def _over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
+    def _rewrite_over_keys(self, node: exp.Expr, asked: Collection[int]) -> exp.Expr:
         """Rewrites a subquery, or a part of one: references to the grouped rows become group keys.
 
         Args:
@@ -133,5 +133,5 @@ class _Lifting:
                 )
         made = node.copy()
         for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):
-            child.replace(self._over_keys(old, asked))
+            child.replace(self._rewrite_over_keys(old, asked))
         return made

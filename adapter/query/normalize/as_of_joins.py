@@ -37,7 +37,7 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
     Args:
         known: properties of relations. Versions of one whose rows change are read from its changelog.
     """
-    check(tree)
+    check_version_joins(tree)
     changing = {name.lower(): each for name, each in known.items() if each.changes}
     for join in list(every(tree, exp.Join)):
         versions, select = hints.versions_as_of(join.this), join.parent
@@ -58,7 +58,7 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
         for each in every(all_versions, exp.Select):
             mark_without_ties(each)
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
-        compare_times(select, join, alias, versions, versions.valid_until.name)
+        add_validity_condition(select, join, alias, versions, versions.valid_until.name)
 
 
 def _order_by_entries(select: exp.Expr, row: str) -> None:
@@ -88,7 +88,7 @@ def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
     return known.key
 
 
-def check(tree: exp.Expr) -> None:
+def check_version_joins(tree: exp.Expr) -> None:
     """Raises unless all versions as of a time are joined so that each row on the left gets the version of its time."""
     for node in every(tree, exp.Lateral):
         if (versions := hints.versions_as_of(node)) is None:
@@ -98,10 +98,10 @@ def check(tree: exp.Expr) -> None:
                 f"as_of() over {versions.relation} isn't joined to rows that look for versions; write these rows first, and "
                 "join the versions to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
             )
-        _check_join(node.parent, versions)
+        _check_version_join(node.parent, versions)
 
 
-def _check_join(join: exp.Join, versions: VersionsAsOf) -> None:
+def _check_version_join(join: exp.Join, versions: VersionsAsOf) -> None:
     of = versions.relation
     alias = join.this.args.get("alias")
     if alias is None or not alias.name:
@@ -131,7 +131,7 @@ def _check_join(join: exp.Join, versions: VersionsAsOf) -> None:
         )
 
 
-def compare_times(
+def add_validity_condition(
     select: exp.Select, join: exp.Join, alias: str, versions: VersionsAsOf, valid_until: str = VALID_UNTIL
 ) -> None:
     """Adds to the condition of a join that a version is valid at the time of the row that looks for it. Changes the

@@ -37,7 +37,7 @@ def move_to_from(query: exp.Query) -> bool:
             or any(conditions.inner_queries(query))
         )
     )
-    if not several or conditions.is_one_row(query) or _may_be_correlated(query):
+    if not several or conditions.returns_one_row(query) or _may_be_correlated(query):
         return False
     items = query.selects
     if any(item.is_star for item in items):
@@ -57,12 +57,12 @@ def move_to_from(query: exp.Query) -> bool:
     return True
 
 
-def count_rows(query: exp.Query) -> None:
+def rewrite_exists_as_count(query: exp.Query) -> None:
     """Rewrites an uncorrelated EXISTS as a count of rows, so only the count is kept as state. Changes the tree.
 
     >>> from ..sql.dialect import parse, sql
     >>> tree = parse("select exists (select o.k from o where o.v > 3) as e from s")
-    >>> count_rows(tree.find(exp.Exists).this)
+    >>> rewrite_exists_as_count(tree.find(exp.Exists).this)
     >>> sql(tree.expressions[0])
     '((SELECT COUNT(*) AS `__asked_column_0` FROM o WHERE o.v > 3) > 0) AS e'
     """
@@ -101,7 +101,7 @@ def _may_be_correlated(query: exp.Query) -> bool:
     return False
 
 
-def tests_with_queries(select: exp.Select) -> list[exp.Expr]:
+def conditions_with_stream_queries(select: exp.Select) -> list[exp.Expr]:
     """The conjuncts of WHERE with stream subqueries, if the SELECT has them nowhere else."""
     tests = filters(select)
     inner = {id(each) for each in conditions.inner_queries(select)}

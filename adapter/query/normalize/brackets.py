@@ -3,7 +3,7 @@
 >>> from ..sql.dialect import parse, sql
 >>> def without_brackets(text):
 ...     tree = parse(text)
-...     remove(tree)
+...     remove_brackets(tree)
 ...     return sql(tree)
 >>> without_brackets("select a.k, d.n from (((t as a)) join d on d.k = a.k) left join e on e.k = a.k")
 'SELECT a.k, d.n FROM t AS a JOIN d ON d.k = a.k LEFT JOIN e ON e.k = a.k'
@@ -20,7 +20,7 @@ from ..frontend import hints, select_numbers
 from ..sql.nodes import every
 
 
-def remove(tree: exp.Expr) -> None:
+def remove_brackets(tree: exp.Expr) -> None:
     """Removes the brackets around relations and joins in FROM, where that means the same. Changes the tree.
 
     Those around a join that follows another relation stay: which rows an outer join before them preserves depends on
@@ -29,15 +29,15 @@ def remove(tree: exp.Expr) -> None:
     # Innermost first, because brackets may be in brackets.
     for brackets in reversed(list(every(tree, exp.Subquery))):
         if isinstance(brackets.this, exp.Subquery | exp.Table):
-            _remove(brackets)
+            _remove_pair(brackets)
 
 
-def _remove(brackets: exp.Subquery) -> None:
+def _remove_pair(brackets: exp.Subquery) -> None:
     inner, around = brackets.this, brackets.parent
     joins = inner.args.get("joins") or []
-    more = _clauses(brackets)
+    more = _clause_names(brackets)
     if brackets.alias:
-        if _clauses(inner):
+        if _clause_names(inner):
             # The alias hides the names inside.
             inner.set("joins", None)
             below = exp.Select(expressions=[exp.Star()]).from_(inner, copy=False)
@@ -56,20 +56,20 @@ def _remove(brackets: exp.Subquery) -> None:
         brackets.replace(inner)
 
 
-def _clauses(relation: exp.Expr) -> set[str]:
+def _clause_names(relation: exp.Expr) -> set[str]:
     """Returns what a relation has in addition to its name or query, such as an alias, joins, or UNPIVOT."""
     return {name for name, value in relation.args.items() if value} - {"this", "db", "catalog"}
 
 
-def check(tree: exp.Expr) -> None:
-    """Raises unless `remove` has removed all brackets around streams. Requires marked streams.
+def check_streams_in_brackets(tree: exp.Expr) -> None:
+    """Raises unless `remove_brackets` has removed all brackets around streams. Requires marked streams.
 
     Raises:
         QueryError: some stay, whose joins and other clauses the planner wouldn't see.
     """
     for brackets in every(tree, exp.Subquery):
         inner = brackets.this
-        if not isinstance(inner, exp.Subquery | exp.Table) or not _clauses(inner):
+        if not isinstance(inner, exp.Subquery | exp.Table) or not _clause_names(inner):
             continue
         if not hints.reads_stream(inner):
             continue

@@ -17,14 +17,14 @@ from ..sql.dialect import relation_names, relation_of, sql, without_items
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from .names.qualified import select_around
-from .names.stars import types_of
+from .names.stars import column_types_of
 
 _TYPE, _MIXED = "type_of_compared", "of_mixed_types"
 _EXACT = re.compile(r"(?:TINYINT|SMALLINT|INT|BIGINT|DECIMAL\b.*)")
 _TEXT = re.compile(r"(?:STRING|VARCHAR|CHAR)\b.*")
 
 
-def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, ...]:
+def note_compared_types(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, ...]:
     """Notes the types of expressions that SELECTs equate. Changes no text.
 
     Args:
@@ -33,7 +33,7 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
     Returns:
         Columns whose type matters and is unknown because there is no session.
     """
-    session = None if ask is None else _Session(ask)
+    session = None if ask is None else _SessionTypes(ask)
     unknown: dict[str, None] = {}
     for select in selects:
         if session is None:
@@ -45,9 +45,9 @@ def note(selects: Iterable[exp.Select], ask: QueryRunner | None) -> tuple[str, .
         for node, scope in _compared_expressions(select):
             note_type(node, session.type_of(node, scope))
         for asked in every(select, exp.In):
-            _note_set_operation(asked)
+            _mark_mixed_branches(asked)
         for name, sides in _using_names(select):
-            kinds = [session.kind(side, name.name) for side in sides]
+            kinds = [session.column_type(side, name.name) for side in sides]
             name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
     return tuple(unknown)
 
@@ -121,14 +121,14 @@ def split_correlation(
     return (own, pairs) if found == len(around) else None
 
 
-def is_mixed(one: exp.Expr, other: exp.Expr) -> bool:
+def have_mixed_types(one: exp.Expr, other: exp.Expr) -> bool:
     """Whether one expression may be text and the other isn't, as far as a session knows. Then equal rows needn't
     share a key."""
     kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
     return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
 
 
-def compares_mixed(query: exp.Expr) -> bool:
+def compares_mixed_types(query: exp.Expr) -> bool:
     """Whether a query compares text with another type."""
     pairs = [(test.this, test.expression) for test in every(query, exp.EQ, exp.NullSafeEQ)]
     for asked in every(query, exp.In):
@@ -136,10 +136,10 @@ def compares_mixed(query: exp.Expr) -> bool:
         if isinstance(inner, exp.Select) and inner.expressions:
             pairs.append((asked.this, inner.expressions[0].unalias()))
     names = (name for join in every(query, exp.Join) for name in join.args.get("using") or ())
-    return any(is_mixed(one, other) for one, other in pairs) or any(map(is_of_mixed_types, names))
+    return any(have_mixed_types(one, other) for one, other in pairs) or any(map(has_mixed_types, names))
 
 
-def is_of_mixed_types(name: exp.Expr) -> bool:
+def has_mixed_types(name: exp.Expr) -> bool:
     """Whether a column in USING has text on one side and another type on the other."""
     return bool(name.meta.get(_MIXED))
 
@@ -148,7 +148,7 @@ def _is_text(kind: object) -> bool:
     return _TEXT.fullmatch(str(kind)) is not None
 
 
-class _Session:
+class _SessionTypes:
     """Types of relations' columns, from a session."""
 
     def __init__(self, ask: QueryRunner) -> None:
@@ -159,29 +159,33 @@ class _Session:
         """Returns the type of an expression over one relation of a SELECT, or of one around it. None if unknown."""
         if node.find(exp.AggFunc, exp.Window):
             return None  # depends on many rows
-        relation = _relation(node, select)
+        relation = _only_relation(node, select)
         if relation is None:
-            return self._value_of_several(node, select)
+            return self._type_over_several_relations(node, select)
         if isinstance(node, exp.Column) and len(node.parts) <= 2:
-            return self.kind(relation, node.name)
-        return self._value(node, exp.Select().from_(relation.copy(), copy=False))
+            return self.column_type(relation, node.name)
+        return self._type_over_rows(node, exp.Select().from_(relation.copy(), copy=False))
 
-    def kind(self, relation: exp.Expr, column: str) -> str | None:
+    def column_type(self, relation: exp.Expr, column: str) -> str | None:
         """Returns the type of a column. None if unknown."""
         if id(relation) not in self._columns:
             try:
-                found = types_of(relation, self._ask) or {}
+                found = column_types_of(relation, self._ask) or {}
             except QueryError:
                 found = {}  # planning reports what is wrong with it
             self._columns[id(relation)] = {name.lower(): _type_to_note(kind) for name, kind in found.items()}
         return self._columns[id(relation)].get(column.lower())
 
-    def _value_of_several(self, node: exp.Expr, select: exp.Select) -> str | None:
+    def _type_over_several_relations(self, node: exp.Expr, select: exp.Select) -> str | None:
         names = {relation_of(column) for column in every(node, exp.Column)}
         scope = next((each for each in _scopes(select) if names <= relation_names(each)), None)
-        return None if scope is None or node.find(exp.Query) else self._value(node, without_items(scope))
+        return (
+            None
+            if scope is None or node.find(exp.Query)
+            else self._type_over_rows(node, without_items(scope))
+        )
 
-    def _value(self, node: exp.Expr, rows: exp.Select) -> str | None:
+    def _type_over_rows(self, node: exp.Expr, rows: exp.Select) -> str | None:
         try:
             (kind,) = self._ask(types_query(rows, [f"any_value({sql(node)})"]))
         except QueryError:
@@ -214,7 +218,7 @@ def _compared_expressions(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Se
                 yield from ((each.expressions[0].unalias(), each) for each in reversed(branches))
 
 
-def _note_set_operation(membership: exp.In) -> None:
+def _mark_mixed_branches(membership: exp.In) -> None:
     """Marks the first branch of a set operation in IN as having an unknown type if a branch is text and another
     isn't."""
     selects = _branches(membership.args["query"]) if membership.args.get("query") else []
@@ -240,7 +244,7 @@ def _using_names(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]
             yield name, [*(each for each, _ in sides[:place]), node]
 
 
-def _relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
+def _only_relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
     """Returns the relation that all columns of an expression belong to. None if there are several or none."""
     names = {relation_of(column) for column in every(node, exp.Column)}
     if len(names) != 1 or node.find(exp.Query):

@@ -45,7 +45,7 @@ from ..sql.tie_breaking import (
 )
 from ..windows.window_columns import is_in_each_row
 from . import event_clock
-from .compared_types import is_mixed, is_of_mixed_types
+from .compared_types import has_mixed_types, have_mixed_types
 from .rankings.orders import CUTS
 
 INPUT = "__input_"
@@ -106,7 +106,7 @@ def why_over_nondeterministic(
     select: exp.Select, keys: Sequence[frozenset[str]], to_the_digit: bool
 ) -> str | None:
     """Returns the reason why an OVER may have another value when computed again. None if all are deterministic. Run
-    `order_all` before.
+    `order_by_whole_rows` before.
 
     Args:
         keys: sets of columns that identify an input row.
@@ -148,7 +148,7 @@ def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None
             f"whether {name}(), which isn't Spark's own, returns the same value for the same rows isn't known; "
             "compute it in a separate model"
         )
-    if to_the_digit and _is_rounded(node):
+    if to_the_digit and _rounds_when_adding(node):
         return (
             f"{name}() of floating-point numbers has other last digits when they are added up in another order; compute "
             "it in a separate GROUP BY, or of decimals"
@@ -156,7 +156,7 @@ def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None
     return None
 
 
-def _is_rounded(node: exp.Expr) -> bool:
+def _rounds_when_adding(node: exp.Expr) -> bool:
     """Whether an aggregate rounds with each value that it adds."""
     name = function_name(node)
     if name not in TYPED:
@@ -210,7 +210,7 @@ def order_windows(query: exp.Expr) -> None:
             if not node.alias_or_name:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(f"{_UNNAMED}{number}")))
         break_ties(select)
-        order_all(select, *(node.alias_or_name for node in relations(select)))
+        order_by_whole_rows(select, *(node.alias_or_name for node in relations(select)))
 
 
 def check_limits(query: exp.Expr) -> None:
@@ -253,7 +253,7 @@ def order_limits(query: exp.Expr) -> None:
             select.args["order"].append("expressions", exp.Ordered(this=value.copy(), nulls_first=True))
 
 
-def order_all(select: exp.Select, *aliases: str) -> None:
+def order_by_whole_rows(select: exp.Select, *aliases: str) -> None:
     """Adds the whole row to the ORDER BY of functions that depend on the order of rows, and that `break_ties`, which runs
     before, leaves: they have no ORDER BY, or values without an order. Changes the tree.
 
@@ -352,7 +352,7 @@ def equal_columns(select: exp.Select, aliases: Sequence[str]) -> list[dict[str, 
         alias = join.this.alias_or_name.lower()
         place = names.index(alias) if alias in names else 0
         for column in join.args.get("using") or () if place else ():
-            if not is_of_mixed_types(column):
+            if not has_mixed_types(column):
                 sides = [exp.column(column.name, table=aliases[n], quoted=True) for n in (0, place)]
                 pairs.append((names[0], sides[0], names[place], sides[1]))
     pairs += _equalities(select, names)
@@ -378,7 +378,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
     """
     joins = select.args.get("joins") or ()
     inner = all(map(is_inner, joins))
-    outer = has_outer(select)
+    outer = has_outer_join(select)
     where = select.args.get("where")
     places = [(join.args.get("on"), join, number > 0) for number, join in enumerate(joins)]
     for condition, join, later in [*places, (where.this if where else None, None, True)]:
@@ -388,7 +388,7 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
                 continue
             sides = [(_only_alias(node, names), node.unnest()) for node in (test.this, test.expression)]
             (left, one), (right, other) = sides
-            if left is None or right is None or left == right or is_mixed(one, other):
+            if left is None or right is None or left == right or have_mixed_types(one, other):
                 continue
             if not inner and own is not None and own not in (left, right):
                 continue
@@ -407,7 +407,7 @@ def as_inner_join(template: exp.Select) -> exp.Select:
     return made
 
 
-def rows_of_side(template: exp.Select, place: int, kind: str) -> exp.Select:
+def side_as_semi_join(template: exp.Select, place: int, kind: str) -> exp.Select:
     """Returns the rows of one of two joined relations that have a match in the other (SEMI), or none (ANTI).
 
     Args:
@@ -430,7 +430,7 @@ def rows_of_side(template: exp.Select, place: int, kind: str) -> exp.Select:
     return made
 
 
-def has_outer(select: exp.Select) -> bool:
+def has_outer_join(select: exp.Select) -> bool:
     """Whether a join may fill a relation's columns with NULLs."""
     return any(not is_inner(join) and not is_semi_or_anti(join) for join in select.args.get("joins") or ())
 
@@ -447,7 +447,9 @@ def _only_alias(node: exp.Expr, names: Sequence[str]) -> str | None:
     return found.pop() if len(found) == 1 and found <= set(names) else None
 
 
-def partitions(template: exp.Select, aliases: Sequence[str], inputs: int) -> tuple[tuple[exp.Expr, ...], ...]:
+def partition_expressions(
+    template: exp.Select, aliases: Sequence[str], inputs: int
+) -> tuple[tuple[exp.Expr, ...], ...]:
     """Returns for each input the expressions whose values matched rows share. Empty tuples if there are none common
     to all inputs. Callers must not change them.
 
@@ -472,7 +474,9 @@ def partitions(template: exp.Select, aliases: Sequence[str], inputs: int) -> tup
         return (outer, *(tuple(each[text][1] for text in shared) for each in inner)) if shared else nothing
     keys: list[tuple[exp.Expr, ...]] = []
     for each in classes:
-        texts = {canonical(node) for node in each.values() if _is_column(node) or not has_outer(template)}
+        texts = {
+            canonical(node) for node in each.values() if _is_column(node) or not has_outer_join(template)
+        }
         of_inner = [[own for outer, own in found.values() if canonical(outer) in texts] for found in inner]
         if all(of_inner):
             keys.append((*(each[alias].copy() for alias in aliases), *(found[0] for found in of_inner)))
@@ -516,7 +520,7 @@ def _equated_by_correlation(query: exp.Query, aliases: Sequence[str]) -> _Equate
     if not is_test or over.find_ancestor(exp.Not, exp.Or, exp.Case) is not None:
         return None  # its value depends on NULLs among all rows
     if isinstance(clause, exp.Where):
-        found |= _equality_of_in(over, query, alias, names)
+        found |= _expressions_equated_by_in(over, query, alias, names)
     return found or None
 
 
@@ -535,13 +539,13 @@ def _equated_with_inner(tests: Sequence[exp.Expr], alias: str, names: Sequence[s
                 if (
                     _only_alias(mine, [alias.lower()])
                     and _only_alias(others, names)
-                    and not is_mixed(mine, others)
+                    and not have_mixed_types(mine, others)
                 ):
                     found[sql(others)] = (others.copy(), mine.copy())
     return found
 
 
-def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> _Equated:
+def _expressions_equated_by_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> _Equated:
     """Returns the expression before IN with the only column of the query behind it; empty if either isn't of one row."""
     item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
     # Of a single outer relation, a column needs no qualifier.
@@ -550,7 +554,7 @@ def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence
         _only_alias(over.this, outer) is None
         or item is None
         or item.find(exp.Star, exp.AggFunc)
-        or is_mixed(over.this, item)
+        or have_mixed_types(over.this, item)
     ):
         return {}
     columns = list(every(item, exp.Column))
@@ -562,7 +566,7 @@ def _equality_of_in(over: exp.In, query: exp.Select, alias: str, names: Sequence
     return {sql(over.this): (over.this.copy(), copy)}
 
 
-def is_one_row(query: exp.Query) -> bool:
+def returns_one_row(query: exp.Query) -> bool:
     """Whether an inner query is an uncorrelated aggregate over all of its rows.
 
     An unqualified name may be an outer column. It counts as one if it is compared with another name.
@@ -597,7 +601,7 @@ def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, .
     return tuple(found[number] for number in range(start, inputs))
 
 
-def row_source(template: exp.Select) -> str:
+def input_rows_text(template: exp.Select) -> str:
     """Canonical text of the rows below a SELECT's GROUP BY."""
     copy = copied(template)
     for clause in ("group", "having", "order", "distinct", "hint"):

@@ -72,7 +72,7 @@ def rewrite_as_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     found = [
         (query, parts)
         for query in inner
-        if not _is_in_join(query, select) and (parts := _split(query, around)) is not None
+        if not _is_in_join(query, select) and (parts := _split_aggregate(query, around)) is not None
     ]
     if not found or not _qualify_stars(select):
         return False
@@ -117,7 +117,7 @@ def _is_in_join(query: exp.Query, select: exp.Select) -> bool:
     return join is not None and join.find_ancestor(exp.Select) is select
 
 
-def _split(query: exp.Query, around: set[str]) -> _Correlated | None:
+def _split_aggregate(query: exp.Query, around: set[str]) -> _Correlated | None:
     """Splits a correlated scalar aggregate. Returns None if it has another form, or an unqualified column."""
     place = query.parent
     if not isinstance(query, exp.Select) or not isinstance(place, exp.Subquery):
@@ -174,7 +174,7 @@ def _join_groups(select: exp.Select, query: exp.Select, found: _Correlated, take
     groups.set("expressions", items)
     set_filters(groups, found.own)
     groups.set("group", exp.Group(expressions=[key.copy() for key in found.keys]))
-    is_needed = _is_needed(select, query, found)
+    is_needed = _drops_rows_without_group(select, query, found)
 
     on = [
         exp.EQ(this=quoted_column(name, alias), expression=each.copy())
@@ -205,7 +205,7 @@ def _column_name(node: exp.Expr) -> str:
     return re.sub(r"\W+", "_", sql(copy)).strip("_").lower()[:40]
 
 
-def _is_needed(select: exp.Select, query: exp.Select, found: _Correlated) -> bool:
+def _drops_rows_without_group(select: exp.Select, query: exp.Select, found: _Correlated) -> bool:
     """Whether WHERE drops rows without a group: a comparison in it is NULL for them."""
     if any(isinstance(each, exp.Count) for each in found.aggregates):
         return False

@@ -70,15 +70,15 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
         "now",
         "current_timestamp",
     )
-    length = interval(since.expression) if is_now else None
+    length = interval_micros(since.expression) if is_now else None
     return None if length is None else (time, clock, length, isinstance(node, exp.GTE | exp.LTE))
 
 
-def interval(node: exp.Expr) -> int | None:
+def interval_micros(node: exp.Expr) -> int | None:
     """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one."""
     node = node.unnest()
     if isinstance(node, exp.Add):
-        parts = [interval(node.this), interval(node.expression)]
+        parts = [interval_micros(node.this), interval_micros(node.expression)]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
     if not isinstance(node, exp.Interval):
@@ -93,7 +93,7 @@ def is_watermark(node: exp.Expr) -> bool:
     return bool(node.meta_get(_IS_EVENT_TIME))
 
 
-def bounds(select: exp.Select) -> list[exp.Expr]:
+def watermark_conditions(select: exp.Select) -> list[exp.Expr]:
     """The conjuncts of a SELECT's WHERE, in a marked tree, that filter rows by the watermark."""
     return [
         test
@@ -102,8 +102,8 @@ def bounds(select: exp.Select) -> list[exp.Expr]:
     ]
 
 
-def column_of(test: exp.Expr) -> exp.Column:
-    """Returns the event time column that a condition of `bounds` compares."""
+def compared_column(test: exp.Expr) -> exp.Column:
+    """Returns the event time column that a condition of `watermark_conditions` compares."""
     return next(
         each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
     )
@@ -125,17 +125,17 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
     """
     if not any(map(is_clock, every(tree, exp.Func, exp.Column))):
         return
-    _Marker(tree, known).mark_clocks()
+    _ClockMarker(tree, known).mark_clocks()
 
 
-class _Marker:
+class _ClockMarker:
     """Finds the clocks that `mark_watermarks` marks, from the origins of the columns that they are compared with."""
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
         self.tree = tree
         self.windowed = next(hints.windows_under(tree), None) is not None
         self.known = {relation.lower(): what for relation, what in known.items()}
-        self.untold: set[str] = set()
+        self.undeclared: set[str] = set()
         """Streams without a declared event time."""
         self.times: set[object] = set()
         base: set[tuple[str, str]] = set()
@@ -157,7 +157,7 @@ class _Marker:
                     if not is_path(time):
                         self.times.add((relation, column))
                 elif not any(relation == other for other, _ in base):
-                    self.untold.add(relation)
+                    self.undeclared.add(relation)
         self.base = frozenset(base)
 
     def mark_clocks(self) -> None:
@@ -184,10 +184,10 @@ class _Marker:
         if found is None:
             return False
         column, clock, _, _ = found
-        lineage = self._column(column, select)
+        lineage = self._column_origin(column, select)
         if not lineage.same or not lineage.same <= self.times:
             return False
-        if not self.windowed and len(_streams(select)) != 1:
+        if not self.windowed and len(_stream_relations(select)) != 1:
             return False
         clock.meta[_IS_EVENT_TIME] = True
         return True
@@ -211,12 +211,14 @@ class _Marker:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() in names:
                 columns += [each for each in walk_same_query(item.this) if isinstance(each, exp.Column)]
-        return frozenset().union(*(self._column(each, select).base for each in columns if not is_clock(each)))
+        return frozenset().union(
+            *(self._column_origin(each, select).base for each in columns if not is_clock(each))
+        )
 
     def _check_clock(self, node: exp.Expr, clock: exp.Expr, base: frozenset[tuple[str, str]]) -> None:
         """Raises if a condition with a clock is computed from an event time, or from what may be one."""
         if not base & self.base:
-            relation = next((relation for relation, _ in base if relation in self.untold), None)
+            relation = next((relation for relation, _ in base if relation in self.undeclared), None)
             if relation is None:
                 return
             raise QueryError(
@@ -238,7 +240,7 @@ class _Marker:
 
     # -- lineage -----------------------------------------------------------------------------------
 
-    def _column(self, column: exp.Column, select: exp.Select) -> ColumnOrigin:
+    def _column_origin(self, column: exp.Column, select: exp.Select) -> ColumnOrigin:
         sources = relations(select)
         first, *fields = [part.name for part in column.parts]
         owners = [each for each in sources if each.alias_or_name.lower() == first.lower()]
@@ -290,9 +292,9 @@ class _Marker:
                 continue
             made = item.unalias()
             if isinstance(made, exp.Column):
-                return self._origin_above(select, self._column(made, select))
+                return self._origin_above(select, self._column_origin(made, select))
             columns = [each for each in every(made, exp.Column) if each.find_ancestor(exp.Select) is select]
-            base = frozenset().union(*(self._column(each, select).base for each in columns))
+            base = frozenset().union(*(self._column_origin(each, select).base for each in columns))
             same = frozenset({(canonical(made), base)}) if base else frozenset()
             return self._origin_above(select, ColumnOrigin(base, same))
         stars = [item for item in select.expressions if item.is_star]
@@ -308,7 +310,9 @@ class _Marker:
         stays = stays and first_aggregate(select) is None and select.find(exp.Window) is None
         if not self.windowed:
             # A bound or a join of streams below keeps state, so the rows above aren't the stream's.
-            stays = stays and len(_streams(select)) == 1 and not any(map(lower_bound, filters(select)))
+            stays = (
+                stays and len(_stream_relations(select)) == 1 and not any(map(lower_bound, filters(select)))
+            )
         return lineage if stays else ColumnOrigin(lineage.base)
 
     def _all_columns(self, query: exp.Expr) -> Iterator[tuple[str, str]]:
@@ -340,7 +344,7 @@ def filters_on_arrival(tree: exp.Expr) -> bool:
     return next(hints.replacements(tree), None) is not None
 
 
-def why_output_filtered(query: exp.Expr) -> QueryError | None:
+def output_filter_error(query: exp.Expr) -> QueryError | None:
     """Returns the error about a query over window operators, which runs when their windows close, that filters by the
     watermark; None if it doesn't."""
     found = next(hints.replacements(query), None)
@@ -348,10 +352,10 @@ def why_output_filtered(query: exp.Expr) -> QueryError | None:
         return None
     test = found.find_ancestor(exp.Predicate)
     assert test is not None
-    return refusal_over_buffered_rows(test)
+    return buffered_rows_filter_error(test)
 
 
-def refusal_over_buffered_rows(test: exp.Expr) -> QueryError:
+def buffered_rows_filter_error(test: exp.Expr) -> QueryError:
     """Returns the error about a watermark predicate over buffered rows."""
     return QueryError(
         f"'{written_condition(test)}' would filter rows that are kept until their windows close, when the watermark has "
@@ -359,7 +363,7 @@ def refusal_over_buffered_rows(test: exp.Expr) -> QueryError:
     )
 
 
-def _streams(select: exp.Select) -> list[exp.Expr]:
+def _stream_relations(select: exp.Select) -> list[exp.Expr]:
     return [each for each in relations(select) if hints.reads_stream(each)]
 
 

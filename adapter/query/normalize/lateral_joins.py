@@ -64,7 +64,7 @@ def rewrite_as_join(tree: exp.Query, is_changing: Callable[[exp.Expr], bool]) ->
 
 def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Rewrites one LATERAL join if possible. Returns whether it did. Changes the tree."""
-    if not _is_rewritable(join, select) or not _rank_within_compared(join.this):
+    if not _is_rewritable(join, select) or not _rewrite_limit_as_ranking(join.this):
         return False
     query = join.this.this.unnest()
     outer = {id(column) for column in correlated_columns(query)}
@@ -73,7 +73,7 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
         return False
     _check_order(join, select, tests, outer)
     is_one_row = bool(tests) and first_aggregate(query) is not None and not query.args.get("group")
-    if is_one_row and not _may_be_missing_group(query, join, select, tree):
+    if is_one_row and not _can_become_groups(query, join, select, tree):
         return False
     alias = join.this.args.get("alias")
     if alias is not None and alias.columns:
@@ -84,7 +84,7 @@ def _try_rewrite(join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
         _keep_rows_without_group(query, join, select)
         query.set("group", exp.Group(expressions=[]))
     names = {each.name.lower() for each in every(tree, exp.Identifier)}
-    _join(join, select, tests, outer, names)
+    _replace_lateral_by_join(join, select, tests, outer, names)
     return True
 
 
@@ -94,7 +94,7 @@ def _is_rewritable(join: exp.Join, select: exp.Select) -> bool:
     if join.args.get("using") or join.args.get("method") or side not in ("", "LEFT"):
         return False
     # A '*' in a call would include the columns for the join's condition.
-    is_item = all(_is_item(star) or isinstance(star.parent, exp.Count) for star in _stars(select))
+    is_item = all(_is_select_item(star) or isinstance(star.parent, exp.Count) for star in _stars(select))
     return kind in ("", "INNER", "CROSS", "OUTER") and is_item
 
 
@@ -103,12 +103,12 @@ def _stars(select: exp.Select) -> list[exp.Star]:
     return [star for star in stars if star.find_ancestor(exp.Select) is select]
 
 
-def _is_item(star: exp.Star) -> bool:
+def _is_select_item(star: exp.Star) -> bool:
     holder = star.parent if isinstance(star.parent, exp.Column) else star
     return isinstance(holder, exp.Expr) and isinstance(holder.parent, exp.Select)
 
 
-def _rank_within_compared(lateral: exp.Lateral) -> bool:
+def _rewrite_limit_as_ranking(lateral: exp.Lateral) -> bool:
     """Rewrites the LIMIT of a LATERAL query as a ranking within the compared columns. Returns whether that was
     possible or there is none. Changes the tree."""
     query = lateral.this.unnest() if isinstance(lateral.this, exp.Subquery) else None
@@ -119,7 +119,7 @@ def _rank_within_compared(lateral: exp.Lateral) -> bool:
         return False
     if not any(query.args.get(clause) for clause in orders.CUTS):
         return True
-    made = limits.rank_within_compared(query)
+    made = limits.rank_within_compared_columns(query)
     if made is not None:
         query.replace(made)
     return made is not None
@@ -166,7 +166,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], oute
                 )
 
 
-def _may_be_missing_group(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
+def _can_become_groups(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
     """Whether a query of one aggregated row can become groups, where a group may be missing."""
     items = [item.unalias() for item in query.expressions]
     if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
@@ -184,7 +184,7 @@ def _may_be_missing_group(query: exp.Select, join: exp.Join, select: exp.Select,
     return (
         is_named
         and len(others) + len(tables) == 1
-        and not any(map(_is_item, _stars(select)))
+        and not any(map(_is_select_item, _stars(select)))
         and not any(each.args.get("using") or each.args.get("method") for each in select.args["joins"])
         and not any((each.side or "").upper() in ("RIGHT", "FULL") for each in _joins_behind(join, select))
     )
@@ -208,7 +208,7 @@ def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Sele
             column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
 
 
-def _own_side(test: exp.Expr, outer: set[int]) -> list[exp.Expr]:
+def _own_parts(test: exp.Expr, outer: set[int]) -> list[exp.Expr]:
     """The query's own part of a test: a whole side of it, or its columns."""
     columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in outer]
     for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
@@ -217,7 +217,7 @@ def _own_side(test: exp.Expr, outer: set[int]) -> list[exp.Expr]:
     return columns
 
 
-def _join(
+def _replace_lateral_by_join(
     join: exp.Join, select: exp.Select, tests: list[exp.Expr], outer: set[int], names: set[str]
 ) -> None:
     query = join.this.this.unnest()
@@ -231,7 +231,7 @@ def _join(
     hidden: dict[str, str] = {}
     on = [test for test in conjuncts(join.args.get("on")) if test != exp.true()]
     for test in tests:
-        for own in _own_side(test, outer):
+        for own in _own_parts(test, outer):
             text = canonical(own)
             if text not in hidden:
                 hidden[text] = next(free)

@@ -49,7 +49,7 @@ def stream_relations(text: str) -> tuple[str, ...]:
     Raises:
         QueryError: see `plan`.
     """
-    tree = ctes.inline(parse(text))
+    tree = ctes.inline_ctes(parse(text))
     hints.mark_streams(tree)
     tables = (table for table in every(tree, exp.Table) if hints.is_stream(table))
     return tuple(dict.fromkeys(map(hints.relation_name, tables)))

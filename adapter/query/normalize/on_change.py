@@ -40,7 +40,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     """
     made = exp.Subquery(this=copied(tree))
     if any(is_on_change(over) for over in hints.windows_under(made)):
-        ctes.inline(made.this)
+        ctes.inline_ctes(made.this)
         # Innermost first, because outer ones copy inner ones.
         for over in reversed(list(hints.windows_under(made))):
             if is_on_change(over):
@@ -49,15 +49,17 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     return found.pop()
 
 
-def rewrite_group(group: exp.Select) -> bool:
+def drop_unchanged_steps_in_group(group: exp.Select) -> bool:
     """Rewrites the on_change windows that a GROUP BY reads. Returns whether there are any. Changes the tree."""
-    found = [over for over in hints.windows_under(group) if is_on_change(over) and _group_of(over) is group]
+    found = [
+        over for over in hints.windows_under(group) if is_on_change(over) and _group_by_over(over) is group
+    ]
     for over in reversed(found):
         _filter_unchanged(over, group)
     return bool(found)
 
 
-def refusal(window: Window) -> str:
+def ungrouped_message(window: Window) -> str:
     """Message that a window's rows can't be read without a GROUP BY."""
     return (
         f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its "
@@ -81,7 +83,7 @@ def is_on_change(over: exp.Select) -> bool:
     return window is not None and window.emit == EMIT
 
 
-def _group_of(over: exp.Expr) -> exp.Select | None:
+def _group_by_over(over: exp.Expr) -> exp.Select | None:
     """Returns the GROUP BY that reads a window's rows one by one. None if there is none."""
     for select in _selects_above(over):
         if is_grouped(select):
@@ -108,10 +110,10 @@ def _selects_above(node: exp.Expr) -> list[exp.Select]:
 
 
 def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
-    window, group = hints.window_of(over), group or _group_of(over)
+    window, group = hints.window_of(over), group or _group_by_over(over)
     assert window is not None
     if group is None:
-        raise QueryError(refusal(window))
+        raise QueryError(ungrouped_message(window))
     if group.args.get("distinct") and not group.args.get("group") and first_aggregate(group) is None:
         write_distinct_as_group(group)
     rows = over.copy()
@@ -119,7 +121,7 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
         if isinstance(hint, exp.Anonymous):
             said = [each for each in hint.expressions if not each.name.startswith(OPTIONS["emit"])]
             hint.set("expressions", said)
-    told = parse(_with_new_flag(window))
+    told = parse(_new_flag_sql(window))
     next(every(told, exp.Table)).replace(rows.subquery(_ROWS, copy=False))
     node: exp.Expr = over
     for select in _selects_above(over):
@@ -139,7 +141,7 @@ def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
     over.replace(told)
 
 
-def _with_new_flag(window: Window) -> str:
+def _new_flag_sql(window: Window) -> str:
     """SQL of a window's rows, each with a flag that says whether it is new at the step."""
     slice_end = window.slice_end(window.micros(window.time))
     if not window.time_zone:

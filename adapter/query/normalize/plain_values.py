@@ -37,11 +37,11 @@ def inline_values(selects: Iterable[exp.Select]) -> None:
     for select in selects:
         # Innermost first, because outer ones copy inner ones.
         for node in reversed(list(every(select, exp.Subquery, exp.Exists))):
-            if (value := _value(node)) is not None:
+            if (value := _replacement(node)) is not None:
                 node.replace(value)
 
 
-def _value(node: exp.Expr) -> exp.Expr | None:
+def _replacement(node: exp.Expr) -> exp.Expr | None:
     """Returns the expression that a subquery without FROM, or an EXISTS, can be replaced by; None if there is none."""
     select = node.this
     if not isinstance(select, exp.Select) or not _has_one_value_per_row(select) or _names_its_column(node):
@@ -56,12 +56,21 @@ def _value(node: exp.Expr) -> exp.Expr | None:
             return None
         assert place.parent is not None
         place = place.parent
-    if isinstance(place, _OF_QUERIES):
+    if isinstance(place, _PLACES_OF_QUERIES):
         return None
     return exp.paren(value) if condition is None else exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
-_OF_QUERIES = (exp.From, exp.Join, exp.Lateral, exp.SetOperation, exp.CTE, exp.Exists, exp.Any, exp.All)
+_PLACES_OF_QUERIES = (
+    exp.From,
+    exp.Join,
+    exp.Lateral,
+    exp.SetOperation,
+    exp.CTE,
+    exp.Exists,
+    exp.Any,
+    exp.All,
+)
 
 
 def _names_its_column(node: exp.Expr) -> bool:

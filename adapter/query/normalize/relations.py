@@ -29,14 +29,14 @@ def check_case(tree: exp.Query) -> None:
             )
 
 
-def check(tree: exp.Expr) -> None:
+def check_stream_relations(tree: exp.Expr) -> None:
     """Raises unless only GROUP BY, joins and rankings combine rows of a stream in FROM.
 
     Raises:
         QueryError: PIVOT, TABLESAMPLE by number or a table function does; or a table is to be read as of each
             row's time.
     """
-    as_of_joins.check(tree)
+    as_of_joins.check_version_joins(tree)
     for version in every(tree, exp.Version):
         if version.find(exp.Column) is not None:
             name = exp.table_name(version.parent) if isinstance(version.parent, exp.Table) else "the table"

@@ -68,7 +68,7 @@ def inline_ctes(query: NormalizedQuery) -> None:
     >>> after_rule(inline_ctes, "with a as (select 1 as x) select x from a")
     'SELECT x FROM (SELECT 1 AS x) AS a'
     """
-    query.tree = ctes.inline(query.tree)
+    query.tree = ctes.inline_ctes(query.tree)
 
 
 def remove_brackets(query: NormalizedQuery) -> None:
@@ -77,7 +77,7 @@ def remove_brackets(query: NormalizedQuery) -> None:
     >>> after_rule(remove_brackets, "select a.k from (t as a join u as b on a.k = b.k)")
     'SELECT a.k FROM t AS a JOIN u AS b ON a.k = b.k'
     """
-    brackets.remove(query.tree)
+    brackets.remove_brackets(query.tree)
 
 
 def inline_named_windows(query: NormalizedQuery) -> None:
@@ -86,7 +86,7 @@ def inline_named_windows(query: NormalizedQuery) -> None:
     >>> after_rule(inline_named_windows, "select lag(a) over w as b from t window w as (order by c)")
     'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
     """
-    query.tree = ranks.without_names(query.tree)
+    query.tree = ranks.inline_named_windows(query.tree)
 
 
 def rewrite_qualify(query: NormalizedQuery) -> None:
@@ -105,7 +105,7 @@ def check_relation_names(query: NormalizedQuery) -> None:
 
 def note_rankings(query: NormalizedQuery) -> None:
     """Notes the text of each ranking for messages."""
-    ranks.note(query.tree)
+    ranks.note_ranking_texts(query.tree)
 
 
 def mark_functions(query: NormalizedQuery) -> None:
@@ -137,8 +137,8 @@ def rewrite_natural_joins(query: NormalizedQuery) -> None:
 def check_relations(query: NormalizedQuery) -> None:
     """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings, and windows by columns that aren't
     there."""
-    brackets.check(query.tree)
-    relations.check(query.tree)
+    brackets.check_streams_in_brackets(query.tree)
+    relations.check_stream_relations(query.tree)
     relations.check_times_of_windows(query.tree)
 
 
@@ -170,15 +170,15 @@ def inline_plain_values(query: NormalizedQuery) -> None:
 def qualify_columns(query: NormalizedQuery) -> None:
     """Qualifies columns with their relation where a query reads several streams, and notes the types that are compared."""
     written = (each for each in every(query.tree, exp.Select) if _is_written(each))
-    query.unclear_columns = qualified.qualify(query.tree, written, hints.reads_stream, query.ask)
+    query.unclear_columns = qualified.qualify_columns(query.tree, written, hints.reads_stream, query.ask)
     compared = [each for each in query.selects if qualified.depends_on_owners(each, hints.reads_stream)]
-    query.unclear_columns += compared_types.note(compared, query.ask)
+    query.unclear_columns += compared_types.note_compared_types(compared, query.ask)
 
 
 def rewrite_lateral_joins(query: NormalizedQuery) -> None:
     """Rewrites LATERAL queries as joins."""
     while lateral_joins.rewrite_as_join(query.tree, hints.reads_stream):
-        compared_types.note(query.selects, query.ask)
+        compared_types.note_compared_types(query.selects, query.ask)
 
 
 def rename_duplicate_columns(query: NormalizedQuery) -> None:

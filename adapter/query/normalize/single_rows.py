@@ -3,12 +3,12 @@ with such a row becomes a cross join, too.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select (select count(*) from __input_0) as n, 1 + (select max(v) from __input_1) as m")
->>> join(tree)
+>>> join_single_rows(tree)
 >>> print(sql(tree))
 SELECT __row_0.`__value` AS n, 1 + __row_1.`__value` AS m FROM (SELECT COUNT(*) AS `__value` FROM __input_0) AS __row_0 \
 CROSS JOIN (SELECT MAX(v) AS `__value` FROM __input_1) AS __row_1
 >>> tree = parse("select t.x, s.n from t left join (select count(*) as n from __input_0) as s on true")
->>> join(tree)
+>>> join_single_rows(tree)
 >>> print(sql(tree))
 SELECT t.x, s.n FROM t CROSS JOIN (SELECT COUNT(*) AS n FROM __input_0) AS s
 """
@@ -30,7 +30,7 @@ from . import conditions
 _VALUE = "__value"
 
 
-def join(select: exp.Select) -> None:
+def join_single_rows(select: exp.Select) -> None:
     """Moves the subqueries to FROM if FROM has only tables. Changes the tree.
 
     Raises:
@@ -39,7 +39,7 @@ def join(select: exp.Select) -> None:
     _cross_single_rows(select)
     queries = conditions.inner_queries(select)
     if not queries or not all(
-        conditions.is_one_row(query) and _is_scalar_subquery(query) for query in queries
+        conditions.returns_one_row(query) and _is_scalar_subquery(query) for query in queries
     ):
         return
     if any(map(conditions.reads_input, relations(select))) or not _can_join_single_rows(select, queries):
@@ -83,7 +83,7 @@ def _cross_single_rows(select: exp.Select) -> None:
         ):
             continue
         is_of_tables = not any(conditions.reads_input(other) for other, _ in read[:place])
-        is_row = conditions.reads_input(node) and conditions.is_one_row(node.this)
+        is_row = conditions.reads_input(node) and conditions.returns_one_row(node.this)
         if is_of_tables and _is_true(each.args.get("on")) and is_row:
             each.set("side", None)
             each.set("kind", "CROSS")

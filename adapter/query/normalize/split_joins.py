@@ -11,12 +11,12 @@ from ..sql.nodes import every, quoted_column, star_without
 _JOINED = "joined"
 
 
-def split(select: exp.Select) -> None:
+def move_join_below(select: exp.Select) -> None:
     """Moves FROM, joins and WHERE of a SELECT to a query below. Changes the tree.
 
     >>> from ..sql.dialect import parse, sql
     >>> tree = parse("select e.k, d.* except (k) from e join d on d.k = e.k")
-    >>> split(tree) or sql(tree)
+    >>> move_join_below(tree) or sql(tree)
     'SELECT * EXCEPT (`__0`), `__0` AS `k` FROM (SELECT d.* EXCEPT (k), e.k AS `__0` FROM e JOIN d ON d.k = e.k) AS joined'
     """
     # Subqueries keep their own columns, and ask for those of the rows by the name of a relation.

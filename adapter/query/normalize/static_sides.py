@@ -3,7 +3,7 @@ So the static columns of a level are a function of the rows below it.
 
 >>> from ..sql.dialect import parse, sql
 >>> select = parse("select l.k, r.v, d.name from l left join r on l.k = r.k join d on d.k = r.k where l.v > 0 and d.n")
->>> nest(select, [True, True, False])
+>>> nest_joins(select, [True, True, False])
 True
 >>> print(sql(select))
 SELECT joined.`k` AS k, joined.`v` AS v, d.name FROM (SELECT l.k AS `k`, r.v AS `v`, r.k AS `__c_2` \
@@ -26,7 +26,7 @@ from .names.qualified import select_around
 _JOINED, _COLUMN = "joined", "__c_"
 
 
-def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> bool:
+def nest_joins(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> bool:
     """Moves the first relations that can be joined on their own into a subquery. Changes the tree.
 
     Args:
@@ -38,10 +38,10 @@ def nest(select: exp.Select, streaming: Sequence[bool], whole: bool = False) -> 
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
     count = len(streaming) if whole else _number_to_nest(select, streaming)
-    return count is not None and nest_first(select, count)
+    return count is not None and nest_first_relations(select, count)
 
 
-def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> bool:
+def nest_first_relations(select: exp.Select, count: int, around: Collection[str] = ()) -> bool:
     """Moves the first relations of FROM into a subquery. Changes the tree.
 
     Args:
@@ -69,7 +69,7 @@ def nest_first(select: exp.Select, count: int, around: Collection[str] = ()) -> 
     for join in joins[: count - 1]:
         below.append("joins", join.copy())
     rest = joins[count - 1 :]
-    if all(map(_keeps_first, rest)):
+    if all(map(_extends_left_rows, rest)):
         _push_conditions(select, below, aliases)
     for star in of_first:
         below.append("expressions", exp.Star() if everything else star.copy())
@@ -157,7 +157,7 @@ def _number_to_nest(select: exp.Select, streaming: Sequence[bool]) -> int | None
     return count if count > 1 else None
 
 
-def nest_inner(query: exp.Query) -> bool:
+def nest_subquery_join(query: exp.Query) -> bool:
     """Moves the join of a subquery in an expression into a query in FROM, if it joins a stream. Changes the tree.
 
     Returns:
@@ -172,7 +172,7 @@ def nest_inner(query: exp.Query) -> bool:
     if len(sides) < 2 or any(query.args.get(each) for each in clauses):
         return False
     reads_stream = any(hints.reads_stream(node) for node, _ in sides)
-    return reads_stream and nest_first(query, len(sides), around=relations_around(query))
+    return reads_stream and nest_first_relations(query, len(sides), around=relations_around(query))
 
 
 def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
@@ -210,7 +210,7 @@ def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -
     set_filters(select, stay)
 
 
-def _keeps_first(join: exp.Join) -> bool:
+def _extends_left_rows(join: exp.Join) -> bool:
     """Whether a join adds no rows that its left side lacks."""
     return (join.side or "").upper() in ("", "LEFT") or is_semi_or_anti(join)
 

@@ -3,7 +3,7 @@ rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select k, sum(v - (select avg(w) from t)) as s, max(v) as m from r group by k")
->>> move_below(tree, list(tree.find_all(exp.Query))[1:])
+>>> move_queries_below(tree, list(tree.find_all(exp.Query))[1:])
 True
 >>> print(sql(tree))
 SELECT `k` AS `k`, SUM(`v` - `__asked_0`) AS s, MAX(`v`) AS m FROM (SELECT k AS `k`, v AS `v`, \
@@ -27,7 +27,7 @@ from . import split_joins
 _NAME = "__asked_{}"
 
 
-def move_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
+def move_queries_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     """Moves queries that are evaluated for each row to a query below. Changes the tree.
 
     Args:
@@ -52,7 +52,7 @@ def move_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         name = names[text] = names.get(text) or next(free)
         asked[name] = node.copy()
         node.replace(exp.column(name, quoted=True))
-    split_joins.split(select)
+    split_joins.move_join_below(select)
     source = from_clause(select)
     assert source is not None
     for item in source.this.this.expressions:

@@ -47,14 +47,14 @@ def plain_batch_text(
     """
     tree = parse(text)
     select_numbers.number_selects(tree)
-    taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+    taken = own_names.names_taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         rewritten = _rewrite_for_batch(tree, ask, known, dropped)
         return text if rewritten == tree else sql(rewritten)
     own_names.mark_names(tree)
     with own_names.unmark_errors():
         marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
-        asked = own_names.asked_as_written(ask, taken)
+        asked = own_names.query_runner_of_marked_tree(ask, taken)
         rewritten = _rewrite_for_batch(tree, asked, own_names.with_marked_columns(known), marked)
     return text if rewritten == tree else own_names.separate_names(sql(rewritten), taken)
 
@@ -67,14 +67,16 @@ def _rewrite_for_batch(
 ) -> exp.Query:
     """Returns a rewritten copy of a tree; see `plain_batch_text`."""
     unbracketed = copied(tree)
-    brackets.remove(unbracketed)
-    rewritten = qualify.without_qualify(ranks.without_names(on_change.drop_unchanged_steps(unbracketed)))
+    brackets.remove_brackets(unbracketed)
+    rewritten = qualify.without_qualify(
+        ranks.inline_named_windows(on_change.drop_unchanged_steps(unbracketed))
+    )
     if not _has_literal_rows(rewritten):
         hints.mark_streams(rewritten)
     if ask is not None:
         find_ties(rewritten, ask)
     try:
-        rewritten = limits.write_as_ranks(copied(rewritten), _limits_same_rows)
+        rewritten = limits.write_limits_as_ranks(copied(rewritten), _limits_same_rows)
     except QueryError:
         pass  # any rows may be the first in batch
     as_of_joins.write_as_joins(rewritten, known)

@@ -114,11 +114,13 @@ class Summary:
         if is_grouped(select):
             name, words = "Aggregate", [*words, grouped_by(written)]
         if calls := over_clauses(select):
-            columns = [*ranks.ranks(select)]
+            columns = [*ranks.rankings(select)]
             made = "OverAggregate", over_clauses_text(written)
             if len(calls) == len(columns) == 1:
                 last = (
-                    ranks.bounds_in_outer_select(select).get(columns[0]) if self.last is None else self.last
+                    ranks.greatest_ranks_in_outer_select(select).get(columns[0])
+                    if self.last is None
+                    else self.last
                 )
                 made = ranking(written, last, self.time, self.windows)
             name, words = made[0], [*words, made[1]]
@@ -172,7 +174,7 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
     >>> ranking(select, 1, time="ts"), ranking(select, 3, time="ts")
     (('Deduplicate', 'keep first by ts per k'), ('TopN', 'first 3 by ts per k'))
     """
-    (rank,) = ranks.ranks(select).values()
+    (rank,) = ranks.rankings(select).values()
     within = partition(rank)
     if windows:
         bounds = ("window_start", "window_end", "window_time")

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ...util.quoting import quote
 from ..errors import QueryError
 from ..frontend import session_zone
-from ..normalize.event_clock import interval
+from ..normalize.event_clock import interval_micros
 from ..program import StateNames
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
@@ -147,7 +147,7 @@ def arrival_delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int
         return None if None in each else max(delay for delay in each if delay is not None)
     if isinstance(node, exp.Add | exp.Sub):
         try:
-            delay, length = arrival_delay_of(node.this, delay_of_column), interval(node.expression)
+            delay, length = arrival_delay_of(node.this, delay_of_column), interval_micros(node.expression)
         except QueryError:
             return None  # Months have no fixed length.
         if delay is None or length is None:

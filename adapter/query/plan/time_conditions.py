@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..frontend import session_zone
-from ..normalize.event_clock import interval
+from ..normalize.event_clock import interval_micros
 from ..sql.clauses import conjuncts, filters
 
 
@@ -68,7 +68,7 @@ def _moved_column(node: exp.Expr) -> tuple[exp.Column, int] | None:
     if isinstance(node, exp.Column):
         return (node, 0) if len(node.parts) == 2 else None
     if isinstance(node, exp.Add | exp.Sub):
-        inner, length = _moved_column(node.this), interval(node.expression)
+        inner, length = _moved_column(node.this), interval_micros(node.expression)
         if inner is None or length is None:
             return None
         return inner[0], inner[1] + (length if isinstance(node, exp.Add) else -length)

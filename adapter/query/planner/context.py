@@ -46,7 +46,7 @@ class Planner(ABC):
         within: WithinWindows,
         settings: PlannerSettings,
     ) -> None:
-        self.tree = limits.write_as_ranks(tree, reads_stream)
+        self.tree = limits.write_limits_as_ranks(tree, reads_stream)
         streams.check_declarations()
         self.streams, self._within = streams.copy(), within
         self.rewrites, self.settings = within.rewrites, settings
@@ -62,7 +62,7 @@ class Planner(ABC):
         """Places where each operator drops rows without an event time, by its name."""
         self._feeding = WithinWindows(self.tree, self.streams, self.rewrites, at_once=True)
         """Queries within windows that feed other windows as their rows arrive."""
-        self.read_again = ctes.random_and_read_again(self.tree)
+        self.read_again = ctes.random_ctes_read_twice(self.tree)
         """Identities of the non-deterministic CTEs that the tree reads more than once."""
 
     @property
@@ -99,7 +99,7 @@ class Planner(ABC):
             return None
         # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
         # rows.
-        ended = ranks.bounds_in_outer_select(node) if isinstance(node, exp.Select) else {}
+        ended = ranks.greatest_ranks_in_outer_select(node) if isinstance(node, exp.Select) else {}
         visited = (shape(node), *sorted(ended.items()), self.feeds_windows)
         if visited not in self.visited:
             self.visited[visited] = self.query(node)

@@ -208,7 +208,7 @@ def _aggregate(
     names, in_sets = [key.name for key in keys], chain.from_iterable(builder.grouping_sets or ())
     identity = digest(
         below.name,
-        conditions.row_source(template),
+        conditions.input_rows_text(template),
         *sorted(key.sql for key in keys),
         builder.grouping_sets,
         *(names if builder.grouping_sets and names != [*dict.fromkeys(in_sets)] else ()),

@@ -62,7 +62,7 @@ def with_numbered_inputs(
     with temporarily_replaced(tables):
         made = copied(select)
     for query in conditions.inner_queries(made):
-        if conditions.is_one_row(query):
+        if conditions.returns_one_row(query):
             # Its single row is stored, not all rows that it aggregates.
             operator = planner.visit(exp.Subquery(this=query.copy()))
             assert operator is not None

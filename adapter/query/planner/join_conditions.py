@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from ..normalize import conditions
-from ..normalize.asked_relations import tests_with_queries
+from ..normalize.asked_relations import conditions_with_stream_queries
 from ..plan import column_origins
 from ..plan.relation import Relation
 from ..sql.clauses import filters, joined, set_filters
@@ -54,7 +54,7 @@ def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     a join with the rows it tests; returns whether there were several. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
-    tests = tests_with_queries(select)
+    tests = conditions_with_stream_queries(select)
     return len(tests) > 1 and _put_below(select, tests[:1], read[0].node, read[0].alias)
 
 

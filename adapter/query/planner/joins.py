@@ -12,7 +12,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import asked_relations, conditions, correlated_aggregates, semi_joins
-from ..normalize.static_sides import nest, nest_inner, unqualified_correlation
+from ..normalize.static_sides import nest_joins, nest_subquery_join, unqualified_correlation
 from ..plan import column_origins
 from ..plan.hidden_items import with_weight
 from ..plan.operator import Operator, UnboundedState, Until
@@ -87,7 +87,7 @@ def plan_join(
         return _plan_without_from(planner, select, template, inputs)
     streaming = [each.operator is not None for each in read]
     if all(streaming) and not (inner or _has_subquery_in_on(select)) and conditions.reads_tables(template):
-        if nest(select, streaming, whole=True):
+        if nest_joins(select, streaming, whole=True):
             return planner.select(select)
     check_repeatable(select, template, inputs, "joins streams")
     if put_tests_of_tables_below(select, read):
@@ -112,7 +112,7 @@ def plan_join(
         made = replace(made, inputs=inputs_with_late_rows_counted(planner, select, inputs, streams))
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
             return _plan_outer_interval_join(planner, made)
-    partitions = conditions.partitions(template, [e.alias for e in streams], len(inputs))
+    partitions = conditions.partition_expressions(template, [e.alias for e in streams], len(inputs))
     if not any(partitions) and put_test_below(select, read):
         return planner.select(select)
     return _recomputed_join(planner, made, partitions, until)
@@ -145,10 +145,10 @@ def _plan_rewritten(
             f"'{hints.excerpt(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
             f"whose column it is; write the relation's name before it, as in t.{column.name}."
         )
-    if is_beside and nest(select, streaming, whole=sum(streaming) == 1):
+    if is_beside and nest_joins(select, streaming, whole=sum(streaming) == 1):
         return planner.select(select)
     joins_alone = all(streaming) and len(read) > 1 and not asks
-    if inner and joins_alone and all(map(_is_qualified, inner)) and nest(select, streaming, whole=True):
+    if inner and joins_alone and all(map(_is_qualified, inner)) and nest_joins(select, streaming, whole=True):
         return planner.select(select)
     if correlated_aggregates.rewrite_as_joins(select, inner):
         return planner.select(select)
@@ -376,7 +376,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     _make_subqueries_deterministic(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))
-    partitions = conditions.partitions(template, aliases, len(inputs))
+    partitions = conditions.partition_expressions(template, aliases, len(inputs))
     bounded = all(each.relation.bounded for each in inputs)
     growth = None if bounded else UnboundedState("every row of both sides", None)
     return plan_recomputed(
@@ -398,7 +398,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
 def _simplify_to_row_by_row(query: exp.Query) -> bool:
     """Rewrites a subquery so that it reads one relation row by row, if possible; returns whether it changed.
     Changes the tree."""
-    return nest_inner(query) or asked_relations.move_to_from(query) or put_tests_below_inner(query)
+    return nest_subquery_join(query) or asked_relations.move_to_from(query) or put_tests_below_inner(query)
 
 
 def _is_qualified(query: exp.Query) -> bool:

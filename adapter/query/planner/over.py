@@ -55,9 +55,9 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     below = source.streamed
     relation, written = below.relation, copied(select)
     break_ties(select)
-    conditions.order_all(select, source.alias)
+    conditions.order_by_whole_rows(select, source.alias)
     template, inputs = with_numbered_inputs(planner, select, [source])
-    ranked, bounds = ranks.ranks(select), ranks.bounds_in_outer_select(select)
+    ranked, bounds = ranks.rankings(select), ranks.greatest_ranks_in_outer_select(select)
     # Each of the first rows of append-only input is computed once.
     is_first = not relation.changes and len(over_clauses(select)) == len(inputs) == 1
     if not (is_first and ranked and ranked.keys() <= bounds.keys()):
@@ -97,7 +97,7 @@ def _ranked_or_recomputed(
         QueryError: it would be computed again, and has non-deterministic values.
     """
     select, common, bounds = partitioned.select, partitioned.common, partitioned.bounds
-    ranked, relation = ranks.ranks(select), source.streamed.relation
+    ranked, relation = ranks.rankings(select), source.streamed.relation
     all_are_limited = ranked.keys() <= bounds.keys()
     has_other = len(over_clauses(select)) != len(ranked)
     covered = planner.fixed_keys(common, select)
@@ -174,8 +174,8 @@ def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str)
 
 def _refusal(written: exp.Select) -> str:
     """Returns a sentence about a ranking without a limit; empty if there is none."""
-    found = ranks.ranks(written).items()
-    return next((ranks.refusal(rank, name, "all rows that ever come") for name, rank in found), "")
+    found = ranks.rankings(written).items()
+    return next((ranks.unbounded_message(rank, name, "all rows that ever come") for name, rank in found), "")
 
 
 def _first_rows(

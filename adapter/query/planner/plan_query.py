@@ -186,14 +186,16 @@ def plan_with_separate_names(
     try:
         tree = parse_text(text)
         known = _without_names_in_other_case(known, tree)
-        taken = own_names.taken_by_author(tree, [name for what in known.values() for name in what.columns])
+        taken = own_names.names_taken_by_author(
+            tree, [name for what in known.values() for name in what.columns]
+        )
         if not taken:
             found = made(text, tree, known, domains, ask=ask)
         else:
             own_names.mark_names(tree)
             domains = [own_names.marked_column(name) for name in domains]
             with own_names.unmark_errors():
-                asked = own_names.asked_as_written(ask, taken)
+                asked = own_names.query_runner_of_marked_tree(ask, taken)
                 found = made(text, tree, own_names.with_marked_columns(known), domains, ask=asked)
     except SqlglotError as problem:
         # sqlglot accepts syntax that Spark doesn't, as in min_by(a, b ORDER BY c): what it prints doesn't parse.
@@ -257,7 +259,7 @@ def _error_to_report(problem: QueryError, left: QueryError | None) -> QueryError
 def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) -> Plan | QueryError:
     """Returns the plan of a text that stays within windows and whose results are emitted as `emission` says; or the reason
     why it leaves its windows. `batch`: see `plan_windows`."""
-    left = ctes.why_read_twice(read.tree) or _why_updating_tables(read.tree, read.streams)
+    left = ctes.random_cte_error(read.tree) or _why_updating_tables(read.tree, read.streams)
     if left is not None:
         return left
     if not batch:
@@ -302,7 +304,7 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
     """Returns the plan of a text as a tree of operators. Changes the text's tree."""
     read.check_stars()
     # Equal queries over a stream are one operator.
-    problem = ctes.why_read_twice(read.tree, lambda query: not hints.reads_stream(query))
+    problem = ctes.random_cte_error(read.tree, lambda query: not hints.reads_stream(query))
     if problem is not None:
         raise problem
     flow, streams, ended, dropped = dataflow(

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
-from ..normalize.compared_types import compares_mixed
+from ..normalize.compared_types import compares_mixed_types
 from ..plan import column_origins
 from ..plan.operator import Operator, UnboundedState, in_order
 from ..plan.operators.recompute import Recompute
@@ -92,7 +92,7 @@ def plan_recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Op
     elif growth is None and made.top is None and not all(each.relation.bounded for each in inputs):
         growth = UnboundedState("every row", None)
     first = () if made.top is None else (made.top.rows,)
-    told = ["mixed types"] if compares_mixed(template) else []
+    told = ["mixed types"] if compares_mixed_types(template) else []
     return planner.add(
         replace(
             made,

@@ -47,13 +47,13 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     Raises:
         QueryError: it isn't supported over streams.
     """
-    ranks.check(select)
+    ranks.check_rankings(select)
     if planner.ttl is None:
         # With a TTL the counts might expire before the rows that use them.
         for query in conditions.inner_queries(select):
-            asked_relations.count_rows(query)
-    single_rows.join(select)
-    if is_grouped(select) and on_change.rewrite_group(select):
+            asked_relations.rewrite_exists_as_count(query)
+    single_rows.join_single_rows(select)
+    if is_grouped(select) and on_change.drop_unchanged_steps_in_group(select):
         return planner.query(select)
     for clause in ("cluster", "distribute", "sort", "order", "hint"):
         select.set(clause, None)
@@ -64,7 +64,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
     streams = [each for each in read if each.operator is not None]
     over = over_clauses(select)
     grouped = is_grouped(select)
-    if tests := event_clock.bounds(select):
+    if tests := event_clock.watermark_conditions(select):
         by_row = len(streams) == 1 and not (inner or over or grouped)
         if (over or grouped) and len(read) > 1 and not inner:
             return _plan_over_join(planner, select)
@@ -78,13 +78,13 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         raise problem
     of_windows = next(hints.windows_under(select), None) is not None
     if grouped and not (inner or of_windows) and (asked := subqueries_below.row_level_table_queries(select)):
-        if subqueries_below.move_below(select, asked):
+        if subqueries_below.move_queries_below(select, asked):
             return _plan_over_moved(planner, select)
     if grouped or over:
         if len(read) > 1 or inner or (grouped and select.args.get("laterals")):
             if asked := conditions.inner_queries(select, ("expressions", "having", "group")):
                 # Subqueries over static tables too have columns that aren't the row's.
-                if subqueries_below.move_below(
+                if subqueries_below.move_queries_below(
                     select, subqueries_below.queries_in_clauses(select) if grouped else asked
                 ):
                     return _plan_over_moved(planner, select)
@@ -107,7 +107,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
 
 def _plan_over_join(planner: Planner, select: exp.Select) -> Operator:
     """Plans a SELECT with its join moved to a query below. Changes the tree."""
-    split_joins.split(select)
+    split_joins.move_join_below(select)
     return _plan_over_moved(planner, select)
 
 
@@ -128,7 +128,7 @@ def _move_clock_predicates_below(
     preserved = not any((each.join is not None and each.join.side in ("RIGHT", "FULL")) for each in read)
     by_source: dict[str, list[exp.Expr]] = {}
     for test in tests:
-        column = event_clock.column_of(test)
+        column = event_clock.compared_column(test)
         found = [
             each
             for each in (read if column.table else streams)
@@ -165,4 +165,4 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     for each in in_order(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
         if not (at_once or (isinstance(each, WindowResults) and not each.specs)):
-            raise event_clock.refusal_over_buffered_rows(test)
+            raise event_clock.buffered_rows_filter_error(test)

@@ -128,7 +128,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise QueryError("DISTINCT ON is not Spark SQL; filter on ROW_NUMBER() = 1.")
     grouped = _as_group_by(rows)
-    below = planner.visit(_limited_ranking(rows, ranks.bounds_in_outer_select(select)))
+    below = planner.visit(_limited_ranking(rows, ranks.greatest_ranks_in_outer_select(select)))
     assert below is not None
     below = without_open_windows(planner, below)
     together = frozenset(below.relation.together)

@@ -11,7 +11,7 @@ from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints, select_numbers
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
-from ..normalize.static_sides import nest_first
+from ..normalize.static_sides import nest_first_relations
 from ..plan.operator import Operator, in_order
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
@@ -68,7 +68,7 @@ def plan_temporal_join(
     if len(read) > 2 or inner or select.args.get("laterals"):
         count = place if place > 1 else 2
         node.meta.setdefault(_AS_WRITTEN, versions.time.copy())
-        if nest_first(select, count):
+        if nest_first_relations(select, count):
             (below, *_) = relations(select)
             select_numbers.copy_number(below.this, select)
             return planner.select(select)
@@ -83,7 +83,7 @@ def plan_temporal_join(
         planner, select, [found.rows, replace(found.item, operator=source)]
     )
     (made_join,) = template.args["joins"]
-    as_of_joins.compare_times(template, made_join, found.item.alias, versions)
+    as_of_joins.add_validity_condition(template, made_join, found.item.alias, versions)
     text = canonical(template)
     sought = _key_values(found)
     growth = None

@@ -54,8 +54,8 @@ def _is_read_otherwise(planner: Planner, node: exp.Query) -> bool:
             hints.is_stream(table) and planner.streams.known(table.name).replaces
             for table in every(node, exp.Table)
         )
-        or any(ctes.random_cte(each) in planner.read_again for each in every(node, exp.Subquery))
-        or bool(ctes.random_and_read_again(node))
+        or any(ctes.random_cte_identity(each) in planner.read_again for each in every(node, exp.Subquery))
+        or bool(ctes.random_ctes_read_twice(node))
     )
 
 
@@ -136,7 +136,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
             "late_updates out."
         )
     if window.emit == "on_change":
-        raise QueryError(on_change.refusal(window))
+        raise QueryError(on_change.ungrouped_message(window))
     if not changes:
         below = without_open_windows(planner, below)
     text = f"select * from {expansion.expand(input_name(0), window)}"

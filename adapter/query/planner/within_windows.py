@@ -182,7 +182,7 @@ class WithinWindows:
         """Returns why the query over the windows can't be computed when they close; None if it can."""
         if found.kind == WINDOWED and (reason := self._why_on_change(found.tree)) is not None:
             return reason
-        if windows and (reason := event_clock.why_output_filtered(found.tree)) is not None:
+        if windows and (reason := event_clock.output_filter_error(found.tree)) is not None:
             return reason
         return _why_unmeasured(windows, streams)
 
@@ -209,7 +209,7 @@ class WithinWindows:
         if not isinstance(node, exp.Select | exp.SetOperation):
             return self._visit_relation(node)
         # Which of its rows are stored may depend on the filter around a ranking.
-        asked = ranks.bounds_in_outer_select(node) if isinstance(node, exp.Select) else {}
+        asked = ranks.greatest_ranks_in_outer_select(node) if isinstance(node, exp.Select) else {}
         seen = (shape(node), *sorted(asked.items()))
         if seen not in self._visited:
             self._visited[seen] = (
@@ -237,7 +237,7 @@ class WithinWindows:
         """Visits a SELECT.
 
         Args:
-            asked: the result of `ranks.bounds_in_outer_select`.
+            asked: the result of `ranks.greatest_ranks_in_outer_select`.
         """
         if result := hints.result_of(select):
             return Within(RESULT, select, dict(result.window_columns), result.unique)
@@ -288,9 +288,9 @@ class WithinWindows:
                 f"'{rows[0].alias}' is a stream without windows, joined with windows; give it a windowing table function "
                 "too, or read it as a table."
             )
-        ranks.check(read.select)
+        ranks.check_rankings(read.select)
         # Their text before tie-breakers are added.
-        ranked = [sql(rank) for name, rank in ranks.ranks(read.select).items() if name in asked]
+        ranked = [sql(rank) for name, rank in ranks.rankings(read.select).items() if name in asked]
         windowed = [source for source in read.sources if source.kind == WINDOWED]
         is_one = len(windowed) == 1 and all(source.kind != RESULT for source in read.sources)
         found = (
@@ -310,7 +310,9 @@ class WithinWindows:
             return _row_by_row(read, WINDOWED, output_columns(select, sources))
         if not select.args.get("group"):
             is_first_of_all = self._is_only_read_here(windowed.node)
-            return self._closed(read, reason, ranks.top(select, sources, asked) if is_first_of_all else None)
+            return self._closed(
+                read, reason, ranks.top_of_slice(select, sources, asked) if is_first_of_all else None
+            )
         made = self._aggregate(read, windowed)
         if not isinstance(made, str):
             return made
@@ -416,7 +418,7 @@ class WithinWindows:
         if reason is not None:
             return reason
         # The rows may be results of other windows, emitted when these close.
-        left = event_clock.why_output_filtered(select) if self._operators.read_by(select) else None
+        left = event_clock.output_filter_error(select) if self._operators.read_by(select) else None
         if left is not None:
             return left
         if (reason := why_not_before_closing(select, window, sources, ())) is not None:
@@ -475,7 +477,7 @@ class WithinWindows:
             assert window is not None
             rows = hints.input_of(select)
             time = self._window_column_as_time(select, window)
-            left = event_clock.why_output_filtered(rows) if self._operators.read_by(rows) else None
+            left = event_clock.output_filter_error(rows) if self._operators.read_by(rows) else None
             if (left := left or self._why_late_results(select, window, time)) is not None:
                 return left
             name = self._operators.buffer(select, window, reason, top, time).name
@@ -490,7 +492,7 @@ class WithinWindows:
         for over in hints.windows_under(node):
             window = hints.window_of(over)
             if window is not None and on_change.is_on_change(over):
-                return QueryError(on_change.refusal(window))
+                return QueryError(on_change.ungrouped_message(window))
         return None
 
     def _why_other_windows(self, select: exp.Select) -> QueryError | None:

@@ -78,7 +78,7 @@ def _ranking_below(select: exp.Select) -> exp.Select | None:
     """Returns the SELECT directly below this one, if it ranks rows and this one filters them; None otherwise."""
     source = from_clause(select)
     below = source.this.this if source and isinstance(source.this, exp.Subquery) else None
-    fits = isinstance(below, exp.Select) and ranks.ranks(below) and select.args.get("where")
+    fits = isinstance(below, exp.Select) and ranks.rankings(below) and select.args.get("where")
     return below if fits else None
 
 
@@ -87,7 +87,7 @@ def _inline_ranking_ctes(tree: exp.Query) -> None:
     for clause in list(every(tree, exp.With)):
         for cte in list(clause.expressions):
             body = cte.this
-            if not isinstance(body, exp.Select) or not ranks.ranks(body) or cte.alias_column_names:
+            if not isinstance(body, exp.Select) or not ranks.rankings(body) or cte.alias_column_names:
                 continue
             name, tables = cte.alias.lower(), every(clause.parent or tree, exp.Table)
             read = [table for table in tables if not table.db and table.name.lower() == name]
@@ -114,7 +114,7 @@ class _Rewrite:
         refusals.check_steps(refusals.windows_read(below))
         self.select, self.below, self.names, self.buckets = select, below, names, buckets
         self._check()
-        ((self.rank_name, self.most),) = ranks.bounds(select).items()
+        ((self.rank_name, self.most),) = ranks.greatest_ranks(select).items()
         (self.position,) = [
             at for at, item in enumerate(below.expressions) if item.alias_or_name.lower() == self.rank_name
         ]
@@ -176,8 +176,8 @@ class _Rewrite:
                 f"The ranking's window has a name, '{sql(self.below.args['windows'][0])}'; write its PARTITION BY and "
                 "ORDER BY into OVER (…)."
             )
-        ranks.check(self.below)
-        ranks.check(self.select)
+        ranks.check_rankings(self.below)
+        ranks.check_rankings(self.select)
         windows = list(every(self.below, exp.Window))
         own = [window for window in windows if window.parent_select is self.below]
         if len(own) > 1:
@@ -186,8 +186,8 @@ class _Rewrite:
                 f"'{sql(other)}' is next to the ranking and needs all rows of its group, not only the first of each "
                 "bucket; compute it in a query below."
             )
-        if not ranks.bounds(self.select):
-            rank = next(iter(ranks.ranks(self.below)))
+        if not ranks.greatest_ranks(self.select):
+            rank = next(iter(ranks.rankings(self.below)))
             raise QueryError(f"No filter sets an upper bound to the rank {rank}; add {rank} <= N.")
         for clause in ("distinct", "limit", "offset", "fetch"):
             if value := self.below.args.get(clause):

@@ -49,7 +49,7 @@ _BUCKETS = {SPLIT_DISTINCT: split_distinct.BUCKETS, SPLIT_TOPN: split_topn.BUCKE
 _FITS: Mapping[str, tuple[Callable[[exp.Select], bool], str]] = {
     ENUM_DISTINCT: (lambda select: has_distinct(select, enum_distinct.FUNCTIONS), enum_distinct.NOTHING),
     SPLIT_DISTINCT: (lambda select: has_distinct(select, split_distinct.FUNCTIONS), split_distinct.NOTHING),
-    SPLIT_TOPN: (lambda select: bool(ranks.bounds(select)), split_topn.NOTHING),
+    SPLIT_TOPN: (lambda select: bool(ranks.greatest_ranks(select)), split_topn.NOTHING),
 }
 
 

@@ -13,7 +13,7 @@ from tests.query.trees import OTHER, STREAM, flow, kinds
 def removed(text: str) -> str:
     """A query without its brackets."""
     tree = parse(text)
-    brackets.remove(tree)
+    brackets.remove_brackets(tree)
     return sql(tree)
 
 

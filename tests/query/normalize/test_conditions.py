@@ -26,5 +26,5 @@ def test_an_in_of_having_goes_by_the_rows_that_it_is_correlated_with(
 ) -> None:
     select = parse(f"select a.k from __input_0 as a group by a.k having {having}")
     assert isinstance(select, exp.Select)
-    found = conditions.partitions(select, ["a"], 2)
+    found = conditions.partition_expressions(select, ["a"], 2)
     assert tuple(tuple(map(sql, each)) for each in found) == keys

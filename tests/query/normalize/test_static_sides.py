@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.normalize.static_sides import nest
+from dbt.adapters.spark_streaming.query.normalize.static_sides import nest_joins
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 
 STREAMS = {"l", "r", "s"}
@@ -12,7 +12,7 @@ def nested(text: str, whole: bool = False) -> str | None:
     """A query over streams l, r and s, and tables d and e; what it becomes."""
     select = parse(text)
     aliases = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-    if not nest(select, [each.alias_or_name in STREAMS for each in aliases], whole):
+    if not nest_joins(select, [each.alias_or_name in STREAMS for each in aliases], whole):
         return None
     return sql(select).replace("`", "")
 

@@ -3,7 +3,7 @@
 A CTE that is read twice is planned twice; equal window operators are merged by their text.
 
 >>> from ...sql.dialect import parse, sql
->>> sql(inline(parse("with a as (select 1 as x) select x from a")))
+>>> sql(inline_ctes(parse("with a as (select 1 as x) select x from a")))
 'SELECT x FROM (SELECT 1 AS x) AS a'
 """
 
@@ -25,7 +25,7 @@ _RANDOM = "random"
 Environment = Mapping[str, exp.Query]
 
 
-def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
+def inline_ctes(query: exp.Query, outer: Environment | None = None) -> exp.Query:
     """Inlines the CTEs of a query. Changes the tree."""
     names = dict(outer or {})
     if clause := with_clause(query):
@@ -35,16 +35,16 @@ def inline(query: exp.Query, outer: Environment | None = None) -> exp.Query:
             )
         for cte in clause.expressions:
             columns = cte.args["alias"].args.get("columns") or []
-            names[cte.alias.lower()] = _rename_columns(inline(cte.this, names), columns, cte.alias)
+            names[cte.alias.lower()] = _rename_columns(inline_ctes(cte.this, names), columns, cte.alias)
         remove_with(query)
-    _replace(query, names)
+    _replace_references(query, names)
     return query
 
 
-def _replace(node: exp.Expr, names: Environment) -> None:
+def _replace_references(node: exp.Expr, names: Environment) -> None:
     for child in list(node.iter_expressions()):
         if isinstance(child, exp.Query) and with_clause(child):
-            inline(child, names)
+            inline_ctes(child, names)
         elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:
             alias = child.args.get("alias") or exp.TableAlias(this=exp.to_identifier(child.name))
             beside = {name: child.args.get(name) for name in ("joins", "pivots", "sample", "laterals")}
@@ -52,27 +52,27 @@ def _replace(node: exp.Expr, names: Environment) -> None:
             if any(map(is_random, every(made, exp.Func))):
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
-            _name_columns(made)
+            _move_column_names_inside(made)
             # Of a table in brackets, what is joined with it there.
             for join in beside["joins"] or ():
-                _replace(join, names)
+                _replace_references(join, names)
         else:
-            _replace(child, names)
+            _replace_references(child, names)
             if isinstance(child, exp.Subquery):
-                _name_columns(child)
+                _move_column_names_inside(child)
 
 
-def why_read_twice(
+def random_cte_error(
     tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True
 ) -> QueryError | None:
     """Returns the error about the first non-deterministic CTE that is read more than once, as both copies would have to
     return equal values; None if there is none.
 
     Args:
-        tree: the result of `inline`.
+        tree: the result of `inline_ctes`.
         concerned: which inlined CTEs to check.
     """
-    for identity in random_and_read_again(tree, concerned):
+    for identity in random_ctes_read_twice(tree, concerned):
         return QueryError(
             f"WITH {identity.partition(' ')[0]} calls a non-deterministic function and is read twice, and both reads would "
             "compute it on their own; read it once, or put it into a separate model."
@@ -80,25 +80,25 @@ def why_read_twice(
     return None
 
 
-def random_and_read_again(
+def random_ctes_read_twice(
     tree: exp.Expr, concerned: Callable[[exp.Subquery], bool] = lambda query: True
 ) -> tuple[str, ...]:
     """Returns the identities of the non-deterministic CTEs that a tree reads more than once. Arguments as in
-    `why_read_twice`."""
+    `random_cte_error`."""
     read: Counter[str] = Counter()
     for query in every(tree, exp.Subquery):
-        if (identity := random_cte(query)) is not None and concerned(query):
+        if (identity := random_cte_identity(query)) is not None and concerned(query):
             read[identity] += 1
     return tuple(identity for identity, times in read.items() if times > 1)
 
 
-def random_cte(query: exp.Subquery) -> str | None:
+def random_cte_identity(query: exp.Subquery) -> str | None:
     """Returns the identity of the non-deterministic CTE that a subquery was; None if it was no such CTE."""
     identity: str | None = query.meta_get(_RANDOM)
     return identity
 
 
-def _name_columns(query: exp.Subquery) -> None:
+def _move_column_names_inside(query: exp.Subquery) -> None:
     """Moves the column names of an alias, as in `(…) as t(a, b)`, into the query."""
     alias = query.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns and isinstance(query.this, exp.Query):
@@ -110,7 +110,7 @@ def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) ->
     if not columns:
         return query
     items = query.selects
-    values = _values_of(query)
+    values = _unnamed_values(query)
     width = len(items) if values is None else len(values.expressions[0].expressions)
     if values is None and any(item.is_star for item in items):
         raise _column_names_error(name, columns, "that has '*'")
@@ -138,7 +138,7 @@ def _rename_columns(query: exp.Query, columns: Sequence[exp.Expr], name: str) ->
     return exp.select(*renamed).from_(query.subquery("named", copy=False))
 
 
-def _values_of(query: exp.Query) -> exp.Values | None:
+def _unnamed_values(query: exp.Query) -> exp.Values | None:
     """Returns the VALUES that a query consists of, if its columns have no names."""
     if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
         return None

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ...sql.clauses import is_semi_or_anti, joined
 from ...sql.functions import QueryRunner
-from .stars import names_if_known
+from .stars import column_names_if_known
 
 
 def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None = None) -> None:
@@ -26,13 +26,13 @@ def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None
     """
     for select in selects:
         if any(join.args.get("method") == "NATURAL" for join in select.args.get("joins") or ()):
-            _write_out(select, ask)
+            _rewrite_with_using(select, ask)
 
 
-def _write_out(select: exp.Select, ask: QueryRunner | None) -> None:
+def _rewrite_with_using(select: exp.Select, ask: QueryRunner | None) -> None:
     before: list[str] = []
     for relation, join in joined(select):
-        names = names_if_known(relation, ask)
+        names = column_names_if_known(relation, ask)
         if names is None:
             return
         using = {each.name.lower() for each in join.args.get("using") or ()} if join is not None else set()

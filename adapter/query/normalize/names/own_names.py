@@ -6,7 +6,7 @@ generated SQL the marks are removed, and generated names that collide are rename
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select __sign, v as __life from t where x = '__sign'")
->>> taken = taken_by_author(tree)
+>>> taken = names_taken_by_author(tree)
 >>> mark_names(tree)
 >>> sql(tree)
 "SELECT __of_author0sign, v AS __of_author0life FROM t WHERE x = '__sign'"
@@ -46,7 +46,7 @@ def may_be_ours(name: str) -> bool:
     return _IS_OURS.fullmatch(name.lower()) is not None and name.lower() != _PRINTED
 
 
-def taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozenset[str]:
+def names_taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozenset[str]:
     """Returns the author's names, in lower case, that generated SQL may use as well.
 
     Args:
@@ -95,8 +95,8 @@ def marked_column(name: str) -> str:
 
 
 def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
-    """Returns the names that columns of the author have in a plan: unchanged if `taken` (`taken_by_author`) is empty, since
-    nothing is marked then."""
+    """Returns the names that columns of the author have in a plan. They are unchanged if `taken` is empty (see
+    `names_taken_by_author`), because nothing is marked then."""
     return tuple(map(marked_column, columns)) if taken else columns
 
 
@@ -112,7 +112,7 @@ def with_marked_columns(known: Mapping[str, Known]) -> dict[str, Known]:
     }
 
 
-def marked_in(answer: object, taken: Collection[str]) -> object:
+def mark_names_in_answer(answer: object, taken: Collection[str]) -> object:
     """Marks names in a session's answer, such as a struct type.
 
     Answers that aren't text are returned unchanged.
@@ -124,12 +124,12 @@ def marked_in(answer: object, taken: Collection[str]) -> object:
     )
 
 
-def asked_as_written(ask: QueryRunner | None, taken: Collection[str]) -> QueryRunner | None:
+def query_runner_of_marked_tree(ask: QueryRunner | None, taken: Collection[str]) -> QueryRunner | None:
     """Returns a function that asks a session what a marked tree asks: with the author's names in the query, and marks in
     the answer. None without a session."""
     if ask is None:
         return None
-    return lambda query: [marked_in(each, taken) for each in ask(separate_names(query, taken))]
+    return lambda query: [mark_names_in_answer(each, taken) for each in ask(separate_names(query, taken))]
 
 
 @contextmanager

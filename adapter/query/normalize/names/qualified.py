@@ -3,18 +3,19 @@ Join planning needs to know which side each operand belongs to.
 
 >>> from ...sql.dialect import parse, sql
 >>> tree = parse("select k, w from (select k, v from t) as a join (select id, w from u) as b on k = id and w > 0")
->>> qualify(tree, tree.find_all(exp.Select), lambda select: True), sql(tree).partition(" FROM ")[0]
+>>> qualify_columns(tree, tree.find_all(exp.Select), lambda select: True), sql(tree).partition(" FROM ")[0]
 ((), 'SELECT a.k, b.w')
 >>> sql(tree.args["joins"][0].args["on"])
 'a.k = b.id AND b.w > 0'
 >>> tree = parse("select k from (select k from t) as a where exists (select 1 from (select id from u) as b where id = k)")
->>> qualify(tree, tree.find_all(exp.Select), lambda select: True), sql(tree.args["where"].find(exp.EQ))
+>>> qualify_columns(tree, tree.find_all(exp.Select), lambda select: True), sql(tree.args["where"].find(exp.EQ))
 ((), 'b.id = a.k')
 >>> tree = parse("select v from t as a join u as b on a.k = b.k")
->>> qualify(tree, tree.find_all(exp.Select), lambda select: True)
+>>> qualify_columns(tree, tree.find_all(exp.Select), lambda select: True)
 ('v',)
->>> of_tables = {"t": ["struct<k:int,v:int>"], "u": ["struct<k:int>"]}
->>> qualify(tree, tree.find_all(exp.Select), lambda select: True, lambda query: of_tables[parse(query).find(exp.Table).name])
+>>> types = {"t": ["struct<k:int,v:int>"], "u": ["struct<k:int>"]}
+>>> ask = lambda query: types[parse(query).find(exp.Table).name]
+>>> qualify_columns(tree, tree.find_all(exp.Select), lambda select: True, ask)
 ()
 >>> sql(tree.expressions[0])
 'a.v'
@@ -32,7 +33,7 @@ from ...sql.dialect import relation_names, relation_of, relations_around, walk_s
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 from .same_names import name_relation
-from .stars import names_if_known
+from .stars import column_names_if_known
 
 _AFTER_THE_ITEMS = ("having", "qualify", "order", "sort")
 """Clauses in which a name refers to a select item first."""
@@ -40,7 +41,7 @@ _BEFORE = ("table", "db", "catalog")
 """Parts of a qualified column name, from right to left."""
 
 
-def qualify(
+def qualify_columns(
     tree: exp.Query,
     selects: Iterable[exp.Select],
     is_changing: Callable[[exp.Expr], bool],
@@ -71,8 +72,8 @@ def qualify(
     for select in list(selects):
         around = select if is_changing(select) else select_around(select)
         if around is not None and depends_on_owners(around, is_changing):
-            for column, seen in list(_columns(select)):
-                owners = _owner(column, seen, select, columns_of)
+            for column, seen in list(_columns_with_relations(select)):
+                owners = _owners(column, seen, select, columns_of)
                 if owners is None:
                     unknown.setdefault(column.parts[0].name)
                 for owner in owners or ():
@@ -117,7 +118,7 @@ def select_around(select: exp.Query) -> exp.Select | None:
     return parent.find_ancestor(exp.Select) if not isinstance(parent, exp.Select) else parent
 
 
-def _columns(select: exp.Select) -> Iterator[tuple[exp.Column, _VisibleRelations]]:
+def _columns_with_relations(select: exp.Select) -> Iterator[tuple[exp.Column, _VisibleRelations]]:
     """Yields a SELECT's own columns with the relations they may belong to."""
     sides = joined(select)
     there = [each for each, join in sides if join is None or not is_semi_or_anti(join)]
@@ -144,7 +145,7 @@ def _columns_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
                 yield node
 
 
-def _owner(
+def _owners(
     column: exp.Column,
     seen: _VisibleRelations,
     select: exp.Select,
@@ -160,7 +161,7 @@ def _owner(
     while True:
         has = [columns_of(each) for each in relations]
         owners = [each for each, columns in zip(relations, has, strict=True) if columns and name in columns]
-        lateral = _lateral(name, around)
+        lateral = _lateral_view_with_column(name, around)
         if len(owners) > 1 or (lateral is not None and (owners or around is select)):
             return []
         if lateral is not None:
@@ -189,7 +190,7 @@ def _visible_relations(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
     return found
 
 
-def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
+def _lateral_view_with_column(name: str, select: exp.Select) -> exp.Lateral | None:
     """Returns the LATERAL VIEW that has (or may have) a column. None if there is none."""
     laterals: list[exp.Lateral] = select.args.get("laterals") or []
     named = ((each, [*map(str.lower, each.alias_column_names)]) for each in laterals)
@@ -198,5 +199,5 @@ def _lateral(name: str, select: exp.Select) -> exp.Lateral | None:
 
 def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:
     """Returns a relation's columns in lower case. None if unknown."""
-    names = names_if_known(relation, ask)
+    names = column_names_if_known(relation, ask)
     return None if names is None else frozenset(map(str.lower, names))

@@ -25,7 +25,7 @@ from ...sql.dialect import sql, walk_same_query
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 from . import result_names
-from .stars import columns_of
+from .stars import columns_of_star
 
 
 def rename_duplicates(
@@ -53,7 +53,7 @@ def rename_duplicates(
     for select in results if renamed else ():
         below = {each.name for each in every(select, exp.Identifier) if each.name in renamed}
         for item in select.expressions:
-            columns = columns_of(item, ask) if item.is_star else [item]
+            columns = columns_of_star(item, ask) if item.is_star else [item]
             given = None if columns is None else {each.alias_or_name for each in columns}
             if twins := below if given is None else below & given:
                 raise QueryError(
@@ -74,7 +74,7 @@ def _rename_in_select(
     asks = ask if several or select.args.get("laterals") or _may_duplicate_star_column(select) else None
     items: list[exp.Expr] = []
     for item in select.expressions:
-        columns = columns_of(item, asks) if item.is_star else None
+        columns = columns_of_star(item, asks) if item.is_star else None
         items += [item] if columns is None else columns
     called = [_column_name(item) for item in items]
     twins = [place for place, name in enumerate(called) if name is not None and name in called[:place]]

@@ -50,7 +50,7 @@ def expand_stars(
         call = holder.parent
         if call is None or not _needs_expansion(holder, call) or not concerned(holder):
             continue
-        columns = columns_of(holder, ask)
+        columns = columns_of_star(holder, ask)
         if isinstance(call, exp.Struct) and any(column.name in renamed for column in columns or ()):
             columns = None  # field names are part of a struct's value
         if columns is None:
@@ -73,7 +73,7 @@ def _needs_expansion(holder: exp.Expr, call: exp.Expr) -> bool:
     return isinstance(call, exp.Func | exp.Distinct) and isinstance(listed, list)
 
 
-def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
+def columns_of_star(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | None:
     """Returns the columns of a star, in order.
 
     Args:
@@ -92,7 +92,7 @@ def columns_of(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Column] | 
         sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
     found: list[exp.Column] = []
     for each, join in sides:
-        names = names_of(each, ask)
+        names = column_names_of(each, ask)
         if names is None or not (each.alias_or_name or len(sides) == 1):
             return None
         own = [exp.column(name, table=each.alias_or_name or None, quoted=True) for name in names]
@@ -141,25 +141,25 @@ def _join_columns(join: exp.Join, left: list[exp.Column], right: list[exp.Column
     return [*first, *rest]
 
 
-def names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+def column_names_of(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
     """Returns the column names of a relation in FROM or JOIN, in order. None if they are unknown or not unique."""
-    names = _names(relation)
+    names = _written_names(relation)
     if names is not None or ask is None:
         return names
-    types = types_of(relation, ask)
+    types = column_types_of(relation, ask)
     return None if types is None else [*types]
 
 
-def names_if_known(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
-    """Returns the column names of a relation as `names_of` does; None also if the session rejects it, which planning
+def column_names_if_known(relation: exp.Expr, ask: QueryRunner | None) -> list[str] | None:
+    """Returns the column names of a relation as `column_names_of` does; None also if the session rejects it, which planning
     reports."""
     try:
-        return names_of(relation, ask)
+        return column_names_of(relation, ask)
     except QueryError:
         return None
 
 
-def _names(relation: exp.Expr) -> list[str] | None:
+def _written_names(relation: exp.Expr) -> list[str] | None:
     if isinstance(relation, exp.Lateral) and not relation.alias_column_names:
         relation = relation.this
     if not isinstance(relation, exp.Subquery) or relation.args.get("pivots"):
@@ -167,18 +167,18 @@ def _names(relation: exp.Expr) -> list[str] | None:
     query = relation.unnest()
     if not isinstance(query, exp.Query) or any(item.is_star for item in query.selects):
         return None
-    return _unless_ambiguous([item.alias_or_name for item in query.selects])
+    return _names_unless_ambiguous([item.alias_or_name for item in query.selects])
 
 
-def types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
+def column_types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | None:
     """Returns the columns of a relation in FROM or JOIN with their types, in order. None if they are unknown or not
     unique."""
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(types_query(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
     columns = nested_types.columns_of(str(kind)) or []
-    return dict(columns) if _unless_ambiguous([name for name, _ in columns]) else None
+    return dict(columns) if _names_unless_ambiguous([name for name, _ in columns]) else None
 
 
-def _unless_ambiguous(names: list[str]) -> list[str] | None:
+def _names_unless_ambiguous(names: list[str]) -> list[str] | None:
     return names if all(names) and len({*map(str.lower, names)}) == len(names) else None

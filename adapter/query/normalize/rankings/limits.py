@@ -28,7 +28,7 @@ _CORRELATED = {"kind", "expressions", "from_", "from", "joins", "where", "order"
 """Clauses of a correlated query that can be ranked."""
 
 
-def write_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
+def write_limits_as_ranks(tree: exp.Query, concerned: Callable[[exp.Query], bool]) -> exp.Query:
     """Rewrites every LIMIT of the concerned queries as a rank. Changes the tree and returns it.
 
     Raises:
@@ -54,7 +54,7 @@ def _limit_as_rank(select: exp.Select) -> exp.Select | None:
         return None
     if not (asked := correlated_columns(select)):
         return rewrite_as_rank(select.copy())
-    within = rank_within_compared(select)
+    within = rank_within_compared_columns(select)
     if within is None:
         raise QueryError(
             f"'{hints.excerpt(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
@@ -64,7 +64,7 @@ def _limit_as_rank(select: exp.Select) -> exp.Select | None:
     return within
 
 
-def rank_within_compared(query: exp.Select) -> exp.Select | None:
+def rank_within_compared_columns(query: exp.Select) -> exp.Select | None:
     """Returns a correlated query with LIMIT as one over rows ranked within the compared columns, which isn't correlated
     below its comparison with the outer row. None if it is correlated by other predicates than equalities of one type, or
     groups.
@@ -74,7 +74,7 @@ def rank_within_compared(query: exp.Select) -> exp.Select | None:
     >>> tree = parse("select (select o.v from o where o.k = e.k and o.w > 1 order by o.ts desc limit 1) as last from e")
     >>> for column in tree.find_all(exp.Column):
     ...     note_type(column, "bigint")
-    >>> print(sql(rank_within_compared(tree.expressions[0].this.this)))
+    >>> print(sql(rank_within_compared_columns(tree.expressions[0].this.this)))
     SELECT MAX(__limited.`v`) FROM (SELECT v, __within_0 FROM (SELECT o.v AS `v`, o.k AS `__within_0`, \
 ROW_NUMBER() OVER (PARTITION BY o.k ORDER BY o.ts DESC) AS __rank FROM o WHERE o.w > 1) AS ranked WHERE __rank <= 1) \
 AS __limited WHERE __limited.`__within_0` = e.k
@@ -160,7 +160,7 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
         select, order = _select_over_distinct(select, order)
     elif any(item.find(exp.Window) for item in select.expressions):
         # OVER isn't allowed in another window's ORDER BY.
-        select, order = orders.put_above(select, order, "windowed")
+        select, order = orders.put_order_above(select, order, "windowed")
     ordered = orders.order_by_columns(order, select)
     names = [output_name(item) for item in select.expressions]
     rank = exp.Window(

@@ -10,7 +10,7 @@ from ...sql.clauses import aggregates_in, call_of, is_over, output_name
 from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
 from ...sql.nodes import every, quoted_column, star_without, with_notes_of
-from ..names.stars import columns_of
+from ..names.stars import columns_of_star
 
 CUTS = ("limit", "offset", "fetch")
 """Clauses that cut off rows."""
@@ -38,7 +38,7 @@ def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
         return exp.Order(expressions=[_ordered_by(first, item) for item in select.expressions])
     for each in order.expressions:
         is_place = isinstance(each.this, exp.Literal) and each.this.is_int
-        made.append(_ordered_by(each, _item(select, int(each.this.name))) if is_place else each.copy())
+        made.append(_ordered_by(each, _item_at(select, int(each.this.name))) if is_place else each.copy())
     return exp.Order(expressions=made)
 
 
@@ -48,21 +48,21 @@ def order_by_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
     found = []
     for each in order.expressions:
         copy = each.copy()
-        if _is_item(copy.this):
+        if _is_marked_item(copy.this):
             _refuse_random(copy.this)
         else:
-            copy.set("this", with_items(copy.this, by_name))
+            copy.set("this", expand_aliases(copy.this, by_name))
         found.append(copy)
     return found
 
 
-def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
+def put_order_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
     """Returns a SELECT over this one with its columns, and the ORDER BY (from `expand_order`) over these. Other order
     expressions become hidden columns below. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select k, lag(v) over (order by ts) as p from t order by p + 1, w")
-    >>> outer, order = put_above(tree, tree.args["order"], "below")
+    >>> outer, order = put_order_above(tree, tree.args["order"], "below")
     >>> sql(outer.find(exp.Subquery).this.expressions[2]), sql(order).strip()
     ('w AS `__sorted_by_0`', 'ORDER BY p + 1, `__sorted_by_0`')
     """
@@ -77,12 +77,12 @@ def put_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Sele
     for each in copy.expressions:
         columns = list(every(each.this, exp.Column))
         is_by_names = all(not column.table and column.name.lower() in names for column in columns)
-        if is_by_names and not _is_item(each.this) and next(aggregates_in(each.this), None) is None:
+        if is_by_names and not _is_marked_item(each.this) and next(aggregates_in(each.this), None) is None:
             continue
         name = by_text.get(canonical(each.this))
         if name is None:
             name = f"__sorted_by_{len(hidden)}"
-            value = each.this if _is_item(each.this) else with_items(each.this, by_name)
+            value = each.this if _is_marked_item(each.this) else expand_aliases(each.this, by_name)
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(name)
         each.set("this", quoted_column(name))
@@ -100,17 +100,17 @@ def _ordered_by(ordered: exp.Expr, item: exp.Expr) -> exp.Expr:
     return copy
 
 
-def _is_item(node: exp.Expr) -> bool:
+def _is_marked_item(node: exp.Expr) -> bool:
     return bool(node.meta.get(_ITEM))
 
 
-def with_items(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
+def expand_aliases(node: exp.Expr, by_name: dict[str, exp.Expr]) -> exp.Expr:
     """Returns a copy of an expression with items in place of their aliases (`items_by_name`). Within an
     aggregate, the alias of an aggregate isn't replaced: there it is the name of a column.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select sum(v) as v from t order by sum(v) + v")
-    >>> sql(with_items(tree.args["order"].expressions[0].this, items_by_name(tree)))
+    >>> sql(expand_aliases(tree.args["order"].expressions[0].this, items_by_name(tree)))
     'SUM(v) + (SUM(v))'
 
     Raises:
@@ -161,11 +161,11 @@ def items_by_name(select: exp.Select) -> dict[str, exp.Expr]:
     }
 
 
-def _item(select: exp.Select, place: int) -> exp.Expr:
+def _item_at(select: exp.Select, place: int) -> exp.Expr:
     """Returns the item of an ordinal, counted from 1."""
     items: list[exp.Expr] = []
     for item in select.expressions:
-        columns = columns_of(item, None) if item.is_star else [item]
+        columns = columns_of_star(item, None) if item.is_star else [item]
         if columns is None:
             raise QueryError(
                 f"ORDER BY {place} … LIMIT over a stream with '*', whose number of columns isn't known; name "

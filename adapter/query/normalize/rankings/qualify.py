@@ -59,7 +59,7 @@ AS _t WHERE _w < 3 AND _w_2 > w
         if text not in columns:
             columns[text] = exp.column(find_new_name(names, _HIDDEN))
             names.add(columns[text].name)
-            below.append("expressions", exp.alias_(orders.with_items(node, items), columns[text].name))
+            below.append("expressions", exp.alias_(orders.expand_aliases(node, items), columns[text].name))
         column = columns[text].copy()
         if is_in_subquery:
             column.set("table", exp.to_identifier(_RELATION))
@@ -119,7 +119,7 @@ ORDER BY `__sorted_by_0` LIMIT 3
     for clause in ("order", *cuts):
         below.set(clause, None)
     written = exp.Order(expressions=[]) if order is None else orders.expand_order(order, below)
-    made, above = orders.put_above(below, written, "qualified")
+    made, above = orders.put_order_above(below, written, "qualified")
     for clause, value in cuts.items():
         made.set(clause, value)
     made.set("order", None if order is None else above)

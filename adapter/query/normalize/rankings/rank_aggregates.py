@@ -3,7 +3,7 @@
 >>> from ...sql.dialect import parse
 >>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"
 >>> def places(items, group="group by k"):
-...     return ranks_read(parse(f"select {items} from ({ranked}) as r {group}"))
+...     return greatest_ranks_read(parse(f"select {items} from ({ranked}) as r {group}"))
 >>> places("k, sum(v) filter (where rn = 1) as s, max(case when r.rn <= 3 then v end) as m")
 {'rn': 3}
 >>> places("sum(if(rn < 3, v, null)) as s", group=""), places("k, count(v) as n")
@@ -49,7 +49,7 @@ _PASS_OVER_NULL = (
 _LEAVES_OUT_ROWS = ("where", "group", "having", "distinct", "limit", "offset", "qualify", "joins", "laterals")
 
 
-def ranks_read(select: exp.Select) -> dict[str, int]:
+def greatest_ranks_read(select: exp.Select) -> dict[str, int]:
     """Returns the rank columns in the input of a grouped SELECT with the greatest rank that it reads.
 
     Filtering the other rows keeps all groups: each group has a row with rank 1.
@@ -114,15 +114,15 @@ def _ranks_by_argument(call: exp.Expr) -> dict[tuple[str, str], int]:
     argument = call.this.unnest()
     if isinstance(argument, exp.Distinct):
         listed = argument.expressions
-        return _ranks_for_value(listed[0]) if len(listed) == 1 else {}
-    return {} if isinstance(call, exp.Count) and call.expressions else _ranks_for_value(argument)
+        return _ranks_where_not_null(listed[0]) if len(listed) == 1 else {}
+    return {} if isinstance(call, exp.Count) and call.expressions else _ranks_where_not_null(argument)
 
 
-def _ranks_for_value(value: exp.Expr) -> dict[tuple[str, str], int]:
+def _ranks_where_not_null(value: exp.Expr) -> dict[tuple[str, str], int]:
     """Greatest ranks for which a value isn't NULL."""
     value = value.unnest()
     if isinstance(value, exp.Cast):
-        return _ranks_for_value(value.this)
+        return _ranks_where_not_null(value.this)
     if not isinstance(value, exp.Case | exp.If) or (isinstance(value, exp.Case) and value.this is not None):
         return {}
     tests, default = branches(value)
@@ -149,7 +149,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
         return False
     if relation.args.get("pivots") or relation.alias_column_names:
         return False
-    window = ranks.ranks(query).get(rank)
+    window = ranks.rankings(query).get(rank)
     if window is not None:
         if any(query.args.get(clause) for clause in ("limit", "offset")):
             return False

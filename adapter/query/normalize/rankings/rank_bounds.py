@@ -96,7 +96,7 @@ def _bounds_where(condition: exp.Expr, holds: bool) -> _Found:
             given = (condition.this, *condition.expressions)
             return _bounds_of_or([_bounds_where(each, holds) for each in given])
         case exp.Case() | exp.If():
-            return _bounds_of_or(_branches(condition, holds))
+            return _bounds_of_or(_branch_bounds(condition, holds))
         case exp.Between():
             limits = ((exp.GTE, condition.args["low"]), (exp.LTE, condition.args["high"]))
             sides = [_bounds_of_comparison(kind, condition.this, limit, holds) for kind, limit in limits]
@@ -127,7 +127,7 @@ def _unwrap(condition: exp.Expr) -> tuple[exp.Expr, bool] | None:
     return None
 
 
-def _branches(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
+def _branch_bounds(case: exp.Case | exp.If, holds: bool) -> list[_Found]:
     """Returns the bounds in each branch of a CASE or IF with this value. Earlier branches that aren't TRUE imply
     nothing, because they may be NULL."""
     tests, default = branches(case)
@@ -171,8 +171,8 @@ class _Sum:
 
 
 def _bounds_of_sides(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> _Found:
-    one, other = _sum(left), _sum(right)
-    difference = None if one is None or other is None else _sum_of(one, other, -1, checked=False)
+    one, other = _parse_sum(left), _parse_sum(right)
+    difference = None if one is None or other is None else _add_sums(one, other, -1, checked=False)
     if difference is None or difference.column is None or kind is exp.NEQ:
         return {}
     limit, exact = -difference.number * difference.times, difference.exact
@@ -193,26 +193,26 @@ def _first_rank(limit: Fraction, exact: bool, strict: bool) -> int:
     return math.floor(limit) + 1 if exact and strict else math.ceil(limit if exact else limit - _SLACK)
 
 
-def _sum(node: exp.Expr) -> _Sum | None:
+def _parse_sum(node: exp.Expr) -> _Sum | None:
     node = node.unnest()
     if isinstance(node, exp.Column):
         if node.name == "*" or len(node.parts) > 2:
             return None  # the third part is a field of a struct
         return _Sum((node.table.lower(), node.name.lower()), 1, Fraction(0))
     if isinstance(node, exp.Literal):
-        return _literal(node)
+        return _literal_value(node)
     if isinstance(node, exp.Neg | exp.Negative):
-        value = _sum(node.this)
-        return None if value is None else _sum_of(_Sum(None, 0, Fraction(0)), value, -1)
+        value = _parse_sum(node.this)
+        return None if value is None else _add_sums(_Sum(None, 0, Fraction(0)), value, -1)
     if isinstance(node, exp.Add | exp.Sub):
-        left, right = _sum(node.this), _sum(node.expression)
+        left, right = _parse_sum(node.this), _parse_sum(node.expression)
         if left is None or right is None:
             return None
-        return _sum_of(left, right, 1 if isinstance(node, exp.Add) else -1)
-    return _cast(node) if isinstance(node, exp.Cast) else None
+        return _add_sums(left, right, 1 if isinstance(node, exp.Add) else -1)
+    return _cast_value(node) if isinstance(node, exp.Cast) else None
 
 
-def _sum_of(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
+def _add_sums(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum | None:
     """Returns `left` plus `times` × `right`. None if too large; `checked`: SQL computes this sum, so its limits
     apply."""
     if left.column is not None and right.column is not None:
@@ -225,7 +225,7 @@ def _sum_of(left: _Sum, right: _Sum, times: int, checked: bool = True) -> _Sum |
     return _Sum(left.column or right.column, left.times + times * right.times, number, exact)
 
 
-def _literal(literal: exp.Expr) -> _Sum | None:
+def _literal_value(literal: exp.Expr) -> _Sum | None:
     """Returns a number. Text counts if it is a whole number, as it is converted to the type it is compared with."""
     try:
         number = Fraction(literal.name)
@@ -237,20 +237,20 @@ def _literal(literal: exp.Expr) -> _Sum | None:
     return _Sum(None, 0, number, whole) if whole or abs(number) < _PLACES_OF_FRACTIONS else None
 
 
-def _cast(node: exp.Expr) -> _Sum | None:
+def _cast_value(node: exp.Expr) -> _Sum | None:
     """Returns the value of a cast that doesn't change it, unless to NULL. A smaller type might change a rank."""
     inner, to = node.this.unnest(), node.args["to"]
     if to.this in (exp.DType.DECIMAL, exp.DType.DOUBLE):
         if isinstance(inner, exp.Literal) and inner.is_string:
             inner = exp.Literal.number(inner.name)
-        value = _sum(inner)
+        value = _parse_sum(inner)
         if value is None or value.exact:
             return value
         # A fraction that doesn't fit the scale is rounded.
         scale = int(to.expressions[1].name) if len(to.expressions) > 1 else 0
         fits = to.this == exp.DType.DOUBLE or (value.number * 10**scale).denominator == 1
         return value if fits and value.column is None else None
-    value = _sum(inner) if to.this in _WHOLE else None
+    value = _parse_sum(inner) if to.this in _WHOLE else None
     if value is None or not value.exact or abs(value.number) >= _WHOLE[to.this]:
         return None
     holds_ranks = to.this in (exp.DType.INT, exp.DType.BIGINT)

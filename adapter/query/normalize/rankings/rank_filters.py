@@ -24,7 +24,7 @@ from ...frontend import hints
 from ...sql.clauses import column_names, conjuncts, filters, joined, relations
 from ...sql.nodes import every
 from . import ranks
-from .rank_aggregates import ranks_read
+from .rank_aggregates import greatest_ranks_read
 from .rank_bounds import bounds_of_condition
 
 _CHANGES_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "pivots")
@@ -44,7 +44,7 @@ def push_down_bounds(tree: exp.Query) -> exp.Query:
     """Pushes upper bounds of ranks down to rankings that aren't bounded by the query directly above. Changes the
     tree."""
     for select in list(every(tree, exp.Select)):
-        for name, last in ranks_read(select).items():
+        for name, last in greatest_ranks_read(select).items():
             _push_down(relations(select)[0], _RankBound(name, last, False), at_top=True)
         several = len(relations(select)) > 1
         for node, join in joined(select):
@@ -89,11 +89,11 @@ def _push_into(query: exp.Expr, bound: _RankBound, at_top: bool) -> None:
         return
     if not isinstance(query, exp.Select):
         return
-    rank = ranks.ranks(query).get(bound.column)
+    rank = ranks.rankings(query).get(bound.column)
     if rank is not None:
         if (
             at_top
-            and bound.column not in ranks.bounds_in_outer_select(query)
+            and bound.column not in ranks.greatest_ranks_in_outer_select(query)
             and not _is_within_windows(query, rank)
         ):
             _filter_ranking(query, bound)

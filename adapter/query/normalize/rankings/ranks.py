@@ -2,7 +2,7 @@
 
 >>> from ...sql.dialect import parse
 >>> tree = parse("select * from (select *, rank() over (order by b) as r from t) where r < 4 and 9 >= r")
->>> bounds(tree)
+>>> greatest_ranks(tree)
 {'r': 3}
 """
 
@@ -40,7 +40,7 @@ class Top:
     """Number of buckets in which a group's new rows are ranked first. None without buckets."""
 
 
-def with_windows_written_out(text: str) -> str:
+def inline_named_windows_in_text(text: str) -> str:
     """Returns a text with its WINDOW clauses inlined.
 
     Raises:
@@ -54,14 +54,14 @@ def with_windows_written_out(text: str) -> str:
         return text  # Spark reports the error
     if not any(select.args.get("windows") for select in every(tree, exp.Select)):
         return text
-    return sql(without_names(tree))
+    return sql(inline_named_windows(tree))
 
 
-def without_names(tree: exp.Query) -> exp.Query:
+def inline_named_windows(tree: exp.Query) -> exp.Query:
     """Inlines every named window. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
-    >>> sql(without_names(parse("select lag(a) over w as b from t window w as (order by c)")))
+    >>> sql(inline_named_windows(parse("select lag(a) over w as b from t window w as (order by c)")))
     'SELECT LAG(a) OVER (ORDER BY c) AS b FROM t'
     """
     for select in every(tree, exp.Select):
@@ -88,7 +88,7 @@ def without_names(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def ranks(select: exp.Expr) -> dict[str, exp.Window]:
+def rankings(select: exp.Expr) -> dict[str, exp.Window]:
     """Returns the rankings in a select list, by output column (lower case)."""
     return {
         item.alias_or_name.lower(): item.unalias()
@@ -97,7 +97,7 @@ def ranks(select: exp.Expr) -> dict[str, exp.Window]:
     }
 
 
-def note(tree: exp.Query) -> None:
+def note_ranking_texts(tree: exp.Query) -> None:
     """Notes the text of rankings for messages, because their columns may be renamed later."""
     for window in every(tree, exp.Window):
         if isinstance(window.this, RANKS):
@@ -109,7 +109,7 @@ def written_ranking(rank: exp.Window) -> str:
     return str(rank.meta_get(_WRITTEN) or sql(rank))
 
 
-def refusal(rank: exp.Window, name: str, ranked: str) -> str:
+def unbounded_message(rank: exp.Window, name: str, ranked: str) -> str:
     """Message about a ranking without an upper bound."""
     return (
         f"'{written_ranking(rank)}' ranks {ranked}; say how many are asked for: WHERE {name} <= 10 in the query around "
@@ -117,9 +117,9 @@ def refusal(rank: exp.Window, name: str, ranked: str) -> str:
     )
 
 
-def check(select: exp.Select) -> None:
+def check_rankings(select: exp.Select) -> None:
     """Raises unless a SELECT's rankings have an order, and its filters on ranks an upper bound."""
-    for rank in ranks(select).values():
+    for rank in rankings(select).values():
         if not rank.args.get("order"):
             raise QueryError(
                 f"'{written_ranking(rank)}' has no ORDER BY, so any row could come first; write "
@@ -127,7 +127,7 @@ def check(select: exp.Select) -> None:
             )
     relation = _first_relation(select)
     of_rows = _ranks_in(relation)
-    last = bounds(select)
+    last = greatest_ranks(select)
     for test in filters(select):
         for column in every(test, exp.Column):
             is_rank = len(column.parts) <= 2 and column.name.lower() in of_rows.keys() - last.keys()
@@ -137,15 +137,15 @@ def check(select: exp.Select) -> None:
                 )
 
 
-def bounds(select: exp.Expr) -> dict[str, int]:
+def greatest_ranks(select: exp.Expr) -> dict[str, int]:
     """Returns the greatest rank that a SELECT's WHERE lets through, for each ranking in its first relation."""
-    return _bounds(select, _first_relation(select))
+    return _greatest_ranks(select, _first_relation(select))
 
 
-def bounds_in_outer_select(ranking: exp.Select) -> dict[str, int]:
+def greatest_ranks_in_outer_select(ranking: exp.Select) -> dict[str, int]:
     """Returns the greatest rank that the SELECT around a SELECT lets through, for each ranking of the inner one."""
-    relation = _relation_of(ranking)
-    return {} if relation is None else _bounds(relation.find_ancestor(exp.Select), relation)
+    relation = _relation_with_query(ranking)
+    return {} if relation is None else _greatest_ranks(relation.find_ancestor(exp.Select), relation)
 
 
 def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
@@ -153,7 +153,7 @@ def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.
     return exp.select("*").from_(exp.Subquery(this=ranking)).where(*conditions)
 
 
-def _bounds(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
+def _greatest_ranks(select: exp.Expr | None, relation: exp.Expr | None) -> dict[str, int]:
     names, found = _ranks_in(relation), dict[str, int]()
     for test in filters(select) if select is not None else ():
         for (table, name), places in bounds_of_condition(test).items():
@@ -178,7 +178,7 @@ def _first_relation(select: exp.Expr) -> exp.Expr | None:
     return source.this if source else None
 
 
-def _relation_of(select: exp.Select) -> exp.Expr | None:
+def _relation_with_query(select: exp.Select) -> exp.Expr | None:
     """Returns the relation in FROM or JOIN that consists of this SELECT. None if there is none."""
     node: exp.Expr = select
     while isinstance(node.parent, exp.Subquery):
@@ -188,17 +188,17 @@ def _relation_of(select: exp.Select) -> exp.Expr | None:
 
 def _ranks_in(relation: exp.Expr | None) -> dict[str, exp.Window]:
     query = None if relation is None else relation.unnest()
-    return ranks(query) if isinstance(query, exp.Select) else {}
+    return rankings(query) if isinstance(query, exp.Select) else {}
 
 
-def top(select: exp.Select, sources: Sequence[FromRelation], last: Mapping[str, int]) -> Top | None:
+def top_of_slice(select: exp.Select, sources: Sequence[FromRelation], last: Mapping[str, int]) -> Top | None:
     """Returns the rows that a ranking directly over a windowing TVF needs. None for all.
 
     A row that isn't among the first of its slice isn't among the first of a window with that slice.
 
     Args:
         sources: the relations of the SELECT.
-        last: the result of `bounds_in_outer_select`.
+        last: the result of `greatest_ranks_in_outer_select`.
     """
     if len(sources) != 1:
         return None
@@ -206,7 +206,7 @@ def top(select: exp.Select, sources: Sequence[FromRelation], last: Mapping[str, 
     if len(list(every(select, exp.Window))) != 1 or not last or any(others):
         return None
     ((name, rows),) = last.items()
-    rank = ranks(select)[name]
+    rank = rankings(select)[name]
     try:
         partition = [_expression_over_row(key, sources) for key in rank.args.get("partition_by") or ()]
         order = []

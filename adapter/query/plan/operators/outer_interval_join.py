@@ -72,7 +72,7 @@ class OuterIntervalJoin(QueryOperator):
         semi or anti join all are None, as its own text selects its rows."""
         preserved = () if self._is_anti else preserved_sides(self.query)
         return tuple(
-            sql(conditions.rows_of_side(self.query, number, kind)) if alias in preserved else None
+            sql(conditions.side_as_semi_join(self.query, number, kind)) if alias in preserved else None
             for number, alias in enumerate(self._due)
         )
 
@@ -86,7 +86,7 @@ class OuterIntervalJoin(QueryOperator):
             if alias not in preserved or [column] == [name for name, _ in self._due[alias]]
         }
         # Rows without a match may be distinguished by NULLs only.
-        keys = () if conditions.has_outer(self.query) else joined.keys
+        keys = () if conditions.has_outer_join(self.query) else joined.keys
         return Relation(delays=joined.delays(delays), keys=keys)
 
     def generate(self, wiring: Wiring) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from sqlglot import exp
 
 from ...normalize import conditions
-from ...normalize.compared_types import is_mixed, is_of_mixed_types
+from ...normalize.compared_types import has_mixed_types, have_mixed_types
 from ...sql.clauses import conjuncts, filters, is_semi_or_anti, joined
 from ...sql.nodes import every
 from ..column_origins import Outputs, outputs_of_join
@@ -106,9 +106,9 @@ class JoinedRelations:
         tests = [test for each in joins if each is not None for test in conjuncts(each.args.get("on"))]
         tests += filters(self.select) if inner else []
         using = join.args.get("using") if join is not None else None
-        found = {name.name.lower() for name in using or () if not is_of_mixed_types(name)}
+        found = {name.name.lower() for name in using or () if not has_mixed_types(name)}
         for test in tests:
-            if not isinstance(test, exp.EQ | exp.NullSafeEQ) or is_mixed(test.this, test.expression):
+            if not isinstance(test, exp.EQ | exp.NullSafeEQ) or have_mixed_types(test.this, test.expression):
                 continue
             for one, other in ((test.this, test.expression), (test.expression, test.this)):
                 column = one.unnest()

@@ -62,7 +62,7 @@ def rank_keys(select: exp.Select, bounds: Mapping[str, int]) -> tuple[frozenset[
     """
     if conditions.has_generator(select):
         return ()
-    for name, rank in ranks.ranks(select).items():
+    for name, rank in ranks.rankings(select).items():
         if isinstance(rank.this, exp.RowNumber):
             within = [output_column_of(select, key) for key in rank.args.get("partition_by") or ()]
             if None not in within:
