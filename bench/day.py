@@ -154,7 +154,9 @@ class Bench:
 
 def cumulate(relation: str) -> str:
     """The model's window function over a relation."""
-    return expansion.expand(relation, window_arguments.make("cumulate", "ts", "1 minute", "1 day"))
+    return expansion.expand_window(
+        relation, window_arguments.make_window("cumulate", "ts", "1 minute", "1 day")
+    )
 
 
 def arguments(description: str, name: str, pieces: int = 12) -> argparse.ArgumentParser:

@@ -41,7 +41,7 @@ TOTALS = f"select page, {AGGREGATES} from (select /*+ STREAM */ * from raw.event
 
 def windowed(kind: str, *lengths: str) -> str:
     """The aggregates of windows."""
-    window = expansion.expand("raw.events", window_arguments.make(kind, "ts", *lengths))
+    window = expansion.expand_window("raw.events", window_arguments.make_window(kind, "ts", *lengths))
     columns = "window_start, window_end, page"
     aggregates = AGGREGATES if kind == "cumulate" else "count(*) as n, sum(v) as total"
     return f"select {columns}, {aggregates} from {window} group by {columns}"

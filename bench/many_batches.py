@@ -165,7 +165,9 @@ class Bench:
         events = StreamSource("events", "bench.events", options=one)
         self.probe = Probe(self.spark)
         if "windows" in self.options.query:
-            tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+            tumble = expansion.expand_window(
+                "events", window_arguments.make_window("tumble", "ts", "1 minute")
+            )
             program = generate.program(plan_query.plan(WINDOWS.format(tumble=tumble)))
             self.go(self.model("windows", WINDOWS_COLUMNS, events), program)
         if "ranking" in self.options.query:

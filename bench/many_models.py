@@ -34,7 +34,7 @@ WINDOWED = "select window_start, window_end, page, {aggregates} from {window} gr
 
 def windowed(kind: str, aggregates: str, *lengths: str) -> str:
     """A query over windows of the clicks."""
-    window = expansion.expand(CLICKS, window_arguments.make(kind, "ts", *lengths))
+    window = expansion.expand_window(CLICKS, window_arguments.make_window(kind, "ts", *lengths))
     return WINDOWED.format(window=window, aggregates=aggregates)
 
 

@@ -104,12 +104,15 @@ def write(rows: Any, folder: Path, devices: int) -> None:
 
 
 def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) -> list[dict[str, Any]]:
-    window, devices = window_arguments.make("cumulate", "ts", "1 minute", "1 day"), "count(distinct device)"
+    window, devices = (
+        window_arguments.make_window("cumulate", "ts", "1 minute", "1 day"),
+        "count(distinct device)",
+    )
     if options.tumble:
-        window, devices = window_arguments.make("tumble", "ts", "1 minute"), "cast(null as bigint)"
+        window, devices = window_arguments.make_window("tumble", "ts", "1 minute"), "cast(null as bigint)"
     query = f"""
         select window_start, window_end, page, count(*) as views, sum(v) as total, {devices} as devices
-        from {expansion.expand("events", window)} group by window_start, window_end, page
+        from {expansion.expand_window("events", window)} group by window_start, window_end, page
     """
     target = TARGET
     if options.groups:

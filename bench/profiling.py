@@ -41,7 +41,7 @@ RANKED = (
     "select * from (select *, row_number() over (partition by category order by {order}) as place from {of}) "
     "where place <= 10"
 )
-TUMBLE = expansion.expand("raw.events", window_arguments.make("tumble", "ts", "1 minute"))
+TUMBLE = expansion.expand_window("raw.events", window_arguments.make_window("tumble", "ts", "1 minute"))
 WORK = {
     "cumulate": QUERY.format(cumulate=cumulate("raw.events")),
     "tumble": "select window_start, page, count(*) as views, sum(v) as total "

@@ -22,8 +22,8 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files, replace_where
-from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files_sql, replace_where_sql
+from dbt.adapters.spark_streaming.query.batch.window_range import WindowOverwriter
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query as planner
 from dbt.adapters.spark_streaming.query.windows import expansion, ranges, window_arguments
@@ -46,7 +46,7 @@ def make_events(spark: Any, table: str, rows: int) -> None:
     seconds = DAYS * 86_400
     spark.sql(
         f"""insert into {table}
-        select timestamp_micros({ranges.micros(FIRST)}L + (id * {seconds}L div {rows}) * 1000000L) as ts,
+        select timestamp_micros({ranges.instant_of(FIRST)}L + (id * {seconds}L div {rows}) * 1000000L) as ts,
           concat('page ', pmod(hash(id, 1), 200) * pmod(hash(id, 2), 200) div 200) as page,
           pmod(hash(id, 3), 1000000) as device, pmod(hash(id, 4), 100) as v
         from range({rows})"""
@@ -63,10 +63,10 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
     events, target = "bench.range_events", "bench.range_curves"
     spark.sql("create namespace if not exists bench")
     make_events(spark, events, rows)
-    window = window_arguments.make("cumulate", "ts", "1 minute", "1 day")
-    text = QUERY.format(cumulate=expansion.expand(events, window))
-    overwriting = Overwriting(text, lambda query: tuple(spark.sql(query).first()))
-    last = ranges.micros(FIRST) + (DAYS - 1) * 86_400_000_000
+    window = window_arguments.make_window("cumulate", "ts", "1 minute", "1 day")
+    text = QUERY.format(cumulate=expansion.expand_window(events, window))
+    overwriting = WindowOverwriter(text, lambda query: tuple(spark.sql(query).first()))
+    last = ranges.instant_of(FIRST) + (DAYS - 1) * 86_400_000_000
 
     def whole() -> None:
         spark.sql(f"drop table if exists {target}")
@@ -80,7 +80,7 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         made = overwriting.overwrite(ends)
         types = dict(spark.table(target).dtypes)
         (divided,) = spark.sql(overwriting.divided_files_query(target, ends)).first()
-        statement = replace_where if divided else replace_files
+        statement = replace_where_sql if divided else replace_files_sql
         spark.sql(statement(target, f"(\n{made.sql}\n)", types, made.condition))
 
     found = [timed("whole", whole), timed("day", day), timed("again", day)]

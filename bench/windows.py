@@ -48,12 +48,14 @@ def seconds(figures: list[dict[str, Any]], put_out: bool) -> float:
 
 def cumulate(step: str) -> str:
     """A cumulate over a day."""
-    return expansion.expand("raw.events", window_arguments.make("cumulate", "ts", step, "1 day"))
+    return expansion.expand_window(
+        "raw.events", window_arguments.make_window("cumulate", "ts", step, "1 day")
+    )
 
 
 def tumble(size: str) -> str:
     """Fixed windows."""
-    return expansion.expand("raw.events", window_arguments.make("tumble", "ts", size))
+    return expansion.expand_window("raw.events", window_arguments.make_window("tumble", "ts", size))
 
 
 def by_steps(bench: Windows, folder: Path) -> None:

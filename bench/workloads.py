@@ -125,11 +125,11 @@ class Ours(Dialect):
         return f"(select /*+ STREAM */ * from raw.{source})"
 
     def window(self, kind: str, source: str, *lengths: str) -> str:
-        return expansion.expand(f"raw.{source}", window_arguments.make(kind, "ts", *lengths))
+        return expansion.expand_window(f"raw.{source}", window_arguments.make_window(kind, "ts", *lengths))
 
     def session(self, source: str, key: str, gap: str) -> str:
-        return expansion.expand(
-            f"raw.{source}", window_arguments.make("session", "ts", gap, partition_by=[key])
+        return expansion.expand_window(
+            f"raw.{source}", window_arguments.make_window("session", "ts", gap, partition_by=[key])
         )
 
 

@@ -96,8 +96,8 @@ class Query:
             if self.kind in ("session", "dynamic_cumulate"):
                 options["partition_by"] = ["k"]
             lengths = self.window or WINDOWS[self.kind]
-            made = window_arguments.make(self.kind, self.event_time, *lengths, **options)
-            relation = expansion.expand(name, made)
+            made = window_arguments.make_window(self.kind, self.event_time, *lengths, **options)
+            relation = expansion.expand_window(name, made)
         if self.cte:
             return f"with source as (select * from {relation}) ", f"source{self._as}"
         return "", f"{relation}{self._as}"

@@ -60,8 +60,8 @@ def compiled(block: str) -> tuple[str, dict[str, Any]]:
         def macro(relation: str, time_col: str, *lengths: str, **options: Any) -> str:
             count = NUMBER_OF_LENGTHS.get(kind, 2)
             named = dict(zip(["partition_by"], lengths[count:], strict=False))
-            return expansion.expand(
-                relation, window_arguments.make(kind, time_col, *lengths[:count], **named, **options)
+            return expansion.expand_window(
+                relation, window_arguments.make_window(kind, time_col, *lengths[:count], **named, **options)
             )
 
         return macro

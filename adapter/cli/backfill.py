@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..project import batch
-from ..query.batch.window_range import Overwriting
+from ..query.batch.window_range import WindowOverwriter
 from ..query.errors import QueryError
 from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
     """Recomputes the closed windows of a time range and returns a sentence with the result."""
-    span = batch.nonempty_range(TimeRange(ranges.micros(start), ranges.micros(end)))
+    span = batch.nonempty_range(TimeRange(ranges.instant_of(start), ranges.instant_of(end)))
     (session, model, program), query = planned_with_query(project, name)
     check_types(session, model, model.columns or {})
     recomputed: list[WindowRange] = []
@@ -36,9 +36,9 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
             return tuple(row)
 
         try:
-            overwriting = Overwriting(query.sql, ask, batch=False)
+            overwriting = WindowOverwriter(query.sql, ask, batch=False)
             ends = closed_only(overwriting.touched_windows(span), closed)
-            ends = settled_before(overwriting.extended_over_sessions(ends, model.target), closed)
+            ends = settled_before(overwriting.extend_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             plan = overwriting.overwrite(ends)
         except QueryError as problem:
@@ -78,8 +78,8 @@ def closed_only(ends: WindowRange, closed: int) -> WindowRange:
     assert ends.after is not None and ends.until is not None
     if closed <= ends.after:
         raise QueryError(
-            f"No window of the range has closed: those that end until {ranges.text(closed)} have, and later ones are "
-            "the stream's to emit."
+            f"No window of the range has closed: those that end until {ranges.instant_text(closed)} have, and later ones "
+            "are the stream's to emit."
         )
     return WindowRange(ends.after, min(ends.until, closed))
 
@@ -93,13 +93,13 @@ def settled_before(ends: WindowRange, closed: int) -> WindowRange:
     assert ends.after is not None and ends.until is not None
     if ends.until > closed:
         raise QueryError(
-            f"With the rows that came since, a session of this range ends at {ranges.text(ends.until)}, and the stream has "
-            f"closed windows only until {ranges.text(closed)}. Recompute it once it has closed, or choose a range that ends "
-            "before it begins."
+            f"With the rows that came since, a session of this range ends at {ranges.instant_text(ends.until)}, and the "
+            f"stream has closed windows only until {ranges.instant_text(closed)}. Recompute it once it has closed, or "
+            "choose a range that ends before it begins."
         )
     return ends
 
 
 def _notes(ends: WindowRange) -> dict[str, str]:
     assert ends.after is not None and ends.until is not None
-    return {"after": ranges.text(ends.after), "until": ranges.text(ends.until)}
+    return {"after": ranges.instant_text(ends.after), "until": ranges.instant_text(ends.until)}

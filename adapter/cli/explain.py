@@ -19,7 +19,7 @@ from ..project.model_names import label
 from ..project.stream_config import StreamConfig
 from ..query.diagnostics import unknown_relations
 from ..query.errors import QueryError
-from ..query.explain.tree import as_dict, in_order
+from ..query.explain.tree import operators_in_order, tree_as_dict
 from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.plan.author_text import relation
@@ -57,7 +57,7 @@ def explain_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explain
         QueryError: it can't be planned, or reads a name that the project doesn't know.
     """
     with stream_node.errors_with_model_name(node):
-        unknown_relations.check(node["compiled_code"], known)
+        unknown_relations.check_relation_names(node["compiled_code"], known)
     plan = streaming.plan(node, node["compiled_code"], known)
     program = streaming.program(node, plan)
     config = stream_node.config(node)
@@ -81,7 +81,7 @@ def as_json(model: Explained) -> dict[str, Any]:
             }
             for stream in model.plan.streams
         ],
-        "tree": as_dict(model.tree),
+        "tree": tree_as_dict(model.tree),
         "results": list(_results(model)),
         "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in model.plan.rewrites],
         "lookups": [
@@ -119,9 +119,9 @@ def print_plan(model: Explained, sql: bool) -> None:
 def _render_tree(root: Explanation) -> RenderableType:
     """Renders each operator above its inputs. An operator that is read several times is shown once, with a number that
     the other places refer to."""
-    read = Counter(each.identity for node in in_order(root) for each in node.inputs)
+    read = Counter(each.identity for node in operators_in_order(root) for each in node.inputs)
     numbers: dict[str, int] = {}
-    for node in in_order(root):
+    for node in operators_in_order(root):
         if read[node.identity] > 1:
             numbers[node.identity] = len(numbers) + 1
     shown: set[str] = set()
@@ -244,7 +244,7 @@ def _sentences(model: Explained) -> Iterator[str]:
 
 def _results(model: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
-    recomputing = [node for node in in_order(model.tree) if node.computing.how != FROM_CHANGES]
+    recomputing = [node for node in operators_in_order(model.tree) if node.computing.how != FROM_CHANGES]
     flow = model.plan.dataflow
     if flow.windowed:
         yield from _firing(model.settings.emission)
@@ -261,7 +261,7 @@ def _results(model: Explained) -> Iterator[str]:
         if any(each.open_for is None for each in closes):
             yield from _on_time(model.settings.emission)
             yield "After that a window's result changes in the micro-batch in which its input changes."
-    elif not any(node.state for node in in_order(model.tree)):
+    elif not any(node.state for node in operators_in_order(model.tree)):
         yield "No state: each row goes to the table in the micro-batch that it arrives in."
     else:
         yield "No windows: the table changes in each micro-batch, by the rows that arrived in it."

@@ -25,7 +25,7 @@ def verify(project: DbtProject, name: str) -> dict[str, Any]:
     """Compares the table of a model with a batch run, and returns the result as a JSON object."""
     (session, model, program), query = planned_with_query(project, name)
     with stream_node.errors_with_model_name(query.node):
-        comparing.check(query.sql, query.plan, query.known)
+        comparing.check_same_in_batch(query.sql, query.plan, query.known)
     request = _verify_request(query, program.upsert is None)
     found = verifying.verify(session, model, program, request)
     result = _as_json(name, found)
@@ -41,13 +41,15 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
 
     def text(views: Mapping[str, str]) -> str:
         try:
-            return comparing.reading_views(streaming.batch_text(query.sql, query.ask, query.known), views)
+            return comparing.replace_tables_by_views(
+                streaming.batch_text(query.sql, query.ask, query.known), views
+            )
         except QueryError as problem:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 
     return VerifyRequest(
         text,
-        comparing.final_rows(query.plan),
+        comparing.columns_of_final_rows(query.plan),
         settings.emission,
         has_windows=comparing.has_windows(query.plan),
         is_append=is_append,

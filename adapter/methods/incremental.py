@@ -101,7 +101,8 @@ class BatchMethods(metaclass=AdapterMeta):
         if start is None and end is None:
             return None
         return ranges.TimeRange(
-            None if start is None else ranges.micros(start), None if end is None else ranges.micros(end)
+            None if start is None else ranges.instant_of(start),
+            None if end is None else ranges.instant_of(end),
         )
 
     def _query_row(self, query: str) -> tuple[int | None, ...]:
@@ -208,8 +209,8 @@ class BatchMethods(metaclass=AdapterMeta):
             and [*types] == [*_types(self.get_columns_in_relation(target))]  # type: ignore[attr-defined]
             and self._query_row(divided) == (0,)
         ):
-            return replace_rows.replace_files(target.render(), source, types, condition)
-        return replace_rows.replace_where(target.render(), source, types, condition, predicates or ())
+            return replace_rows.replace_files_sql(target.render(), source, types, condition)
+        return replace_rows.replace_where_sql(target.render(), source, types, condition, predicates or ())
 
     @available.parse(lambda *arguments, **named: "")
     def replace_keys_sql(
@@ -222,7 +223,7 @@ class BatchMethods(metaclass=AdapterMeta):
     ) -> str:
         """Returns the statement that replaces the rows of a table that have the key of a new row."""
         names = [key.name for key in keys]
-        return replace_rows.replace_keys(
+        return replace_rows.replace_keys_sql(
             target.render(), source.render(), _types(columns), names, predicates or ()
         )
 
@@ -330,7 +331,9 @@ class BatchMethods(metaclass=AdapterMeta):
             columns: the columns that both have; the others are NULL.
         """
         has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]
-        return replace_rows.replace_files(target.render(), source, _types(has), "true", list(_types(columns)))
+        return replace_rows.replace_files_sql(
+            target.render(), source, _types(has), "true", list(_types(columns))
+        )
 
 
 def _as_list(names: str | Sequence[str] | None) -> list[str]:

@@ -117,8 +117,8 @@ class StreamingMethods(metaclass=AdapterMeta):
                     )
             given = [None if isinstance(each, Undefined) else each for each in lengths]
             time = None if isinstance(time_col, Undefined) else time_col
-            window = window_arguments.make(kind, time, *given, **options)
-            return expansion.expand(str(relation), window)
+            window = window_arguments.make_window(kind, time, *given, **options)
+            return expansion.expand_window(str(relation), window)
 
     @available.parse(lambda *arguments, **named: "")
     def expand_stream(self, relation: object) -> str:

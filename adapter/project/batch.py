@@ -12,7 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..query.batch.batch_filter import Batch, compare_instants, filtered_relations, without_filter
-from ..query.batch.window_range import Overwriting, StreamExtent, TimesRunner, reads_windows
+from ..query.batch.window_range import StreamExtent, TimesRunner, WindowOverwriter, reads_windows
 from ..query.errors import QueryError
 from ..query.normalize import model_text
 from ..query.rewrites import rewrite_configs, rewriting
@@ -136,7 +136,7 @@ def overwrite(
     """
     if sample is not None:
         sql = without_filter(sql, (sample.start, sample.end), model_text.stream_relations(sql))
-    overwriting = Overwriting(sql, ask)
+    overwriting = WindowOverwriter(sql, ask)
     if requested is not None:
         ends = overwriting.touched_windows(nonempty_range(requested))
     elif table is not None:
@@ -144,7 +144,7 @@ def overwrite(
     else:
         ends = WindowRange()
     if table is not None:
-        ends = overwriting.extended_over_sessions(ends, table)
+        ends = overwriting.extend_over_sessions(ends, table)
         check_history(overwriting, ends, table, ask)
     return _range_statement(overwriting, ends, node, table)
 
@@ -166,18 +166,18 @@ def microbatch(
         return Incremental(sql, event_time.condition(_event_time_sql(node), start, end))
     if not reads_windows(sql):
         return _rows_of_batch(node, sql, (start, end), types)
-    batch = TimeRange(ranges.micros(start), ranges.micros(end))
+    batch = TimeRange(ranges.instant_of(start), ranges.instant_of(end))
     if whole:
         sql = without_filter(sql, (start, end), model_text.stream_relations(sql))
     # Windows are computed on instants.
-    overwriting = Overwriting(compare_instants(sql, (start, end)), ask)
+    overwriting = WindowOverwriter(compare_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
     ends = overwriting.check_batch(batch, getattr(size, "value", size))
     since = (
         _first_batch_start(start, overwriting, ask, types) if whole and _is_first_batch(node, batch) else None
     )
-    if since is not None and since < ranges.micros(start):
-        ends = ends.hull(overwriting.touched_windows(TimeRange(since, ranges.micros(start))))
+    if since is not None and since < ranges.instant_of(start):
+        ends = ends.hull(overwriting.touched_windows(TimeRange(since, ranges.instant_of(start))))
     return _range_statement(overwriting, ends, node, table)
 
 
@@ -186,11 +186,11 @@ def _is_first_batch(node: Mapping[str, Any], batch: TimeRange) -> bool:
     begin = node["config"].get("begin")
     if begin is None or batch.since is None or batch.until is None:
         return False
-    return batch.since <= ranges.micros(_parse_time(begin)) < batch.until
+    return batch.since <= ranges.instant_of(_parse_time(begin)) < batch.until
 
 
 def _first_batch_start(
-    start: datetime, overwriting: Overwriting, ask: TimesRunner, types: TypesRunner
+    start: datetime, overwriting: WindowOverwriter, ask: TimesRunner, types: TypesRunner
 ) -> int:
     """Returns the start of the first batch in microseconds. An event time that is a local time reaches it when the session's
     clock does, which is earlier east of UTC."""
@@ -202,7 +202,7 @@ def _first_batch_start(
             clock = start.astimezone(timezone.utc).replace(tzinfo=None)
             (shown,) = ask(f"select unix_micros(cast(timestamp_ntz'{clock}' as timestamp))")
             return int(shown)  # type: ignore[arg-type]
-    return ranges.micros(start)
+    return ranges.instant_of(start)
 
 
 def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
@@ -252,7 +252,7 @@ def nonempty_range(span: TimeRange) -> TimeRange:
         QueryError: the end isn't after the start.
     """
     if span.since is not None and span.until is not None and span.since >= span.until:
-        start, end = ranges.text(span.since), ranges.text(span.until)
+        start, end = ranges.instant_text(span.since), ranges.instant_text(span.until)
         raise QueryError(
             f"The range from {start} to {end} is {'empty' if start == end else 'the wrong way round'}; its end must "
             "be after its start."
@@ -260,13 +260,13 @@ def nonempty_range(span: TimeRange) -> TimeRange:
     return span
 
 
-def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: TimesRunner) -> None:
+def check_history(overwriting: WindowOverwriter, ends: WindowRange, table: str, ask: TimesRunner) -> None:
     """Raises unless the streams still have the rows of these windows.
 
     Raises:
         QueryError: the table has windows older than the streams' first rows.
     """
-    query = overwriting.first_times()
+    query = overwriting.first_time_query()
     if query is None:
         return
     (oldest,) = ask(overwriting.oldest(table, ends))
@@ -277,40 +277,44 @@ def check_history(overwriting: Overwriting, ends: WindowRange, table: str, ask: 
         _check_no_rows_lost(overwriting, oldest, table, ask)
         return
     streams = " and ".join(stream.relation.replace("`", "") for stream in overwriting.plan.streams)
-    begins = "no row" if first is None else f"no row before {ranges.text(first)}"
+    begins = "no row" if first is None else f"no row before {ranges.instant_text(first)}"
     raise QueryError(
-        f"{streams} has {begins}, but the table has windows that end from {ranges.text(oldest)} on: recomputing them "
-        f"would delete them. {_rebuild_advice(first)}"
+        f"{streams} has {begins}, but the table has windows that end from {ranges.instant_text(oldest)} on: recomputing "
+        f"them would delete them. {_rebuild_advice(first)}"
     )
 
 
-def _check_no_rows_lost(overwriting: Overwriting, oldest: int, table: str, ask: TimesRunner) -> None:
+def _check_no_rows_lost(overwriting: WindowOverwriter, oldest: int, table: str, ask: TimesRunner) -> None:
     """Raises if a stream may have lost a part of these windows' rows. A stream without such early rows may never have
     had any."""
-    for stream, since in overwriting.reaches_back(oldest).items():
+    for stream, since in overwriting.needed_since(oldest).items():
         (first,) = ask(stream.first_time)
         if first is not None and first <= since:
             continue
-        begins = "no rows" if first is None else f"no row before {ranges.text(first)}"
+        begins = "no rows" if first is None else f"no row before {ranges.instant_text(first)}"
         advice = _rebuild_advice(None if first is None else stream.end_of_windows_at(first))
         lost = _has_lost_rows(stream, ask)
         if lost:
             raise QueryError(
                 f"{stream.name} has {begins}, and its snapshots show that it has lost rows; but the table has "
-                f"windows that begin at {ranges.text(since)}: recomputing them would delete a part of them. {advice}"
+                f"windows that begin at {ranges.instant_text(since)}: recomputing them would delete a part of them. {advice}"
             )
         if lost is None and (before := _window_before(overwriting, first, table, ask)) is not None:
             raise QueryError(
                 f"{stream.name} has {begins}, and may have lost rows: it has no snapshots that show it, and the "
-                f"table has windows that end from {ranges.text(before)} on. Recomputing windows that begin at "
-                f"{ranges.text(since)} may delete a part of them. {advice}"
+                f"table has windows that end from {ranges.instant_text(before)} on. Recomputing windows that begin at "
+                f"{ranges.instant_text(since)} may delete a part of them. {advice}"
             )
 
 
 def _rebuild_advice(since: int | None) -> str:
     """Returns the advice for a stream that lacks rows of windows; `since` is the time from which it has all of them,
     or None."""
-    later = "Rebuild" if since is None else f"Begin the range at '{ranges.text(since)}' or later, or rebuild"
+    later = (
+        "Rebuild"
+        if since is None
+        else f"Begin the range at '{ranges.instant_text(since)}' or later, or rebuild"
+    )
     return f"{later} the table with --full-refresh."
 
 
@@ -325,7 +329,9 @@ def _has_lost_rows(stream: StreamExtent, ask: TimesRunner) -> bool | None:
     return bool(lost)
 
 
-def _window_before(overwriting: Overwriting, first: int | None, table: str, ask: TimesRunner) -> int | None:
+def _window_before(
+    overwriting: WindowOverwriter, first: int | None, table: str, ask: TimesRunner
+) -> int | None:
     """Returns the end of the table's oldest window if it is at or before a stream's first row, which means that the
     stream once began earlier; else None."""
     (oldest,) = ask(overwriting.oldest(table, WindowRange()))
@@ -333,7 +339,7 @@ def _window_before(overwriting: Overwriting, first: int | None, table: str, ask:
 
 
 def _range_statement(
-    overwriting: Overwriting, ends: WindowRange, node: Mapping[str, Any], table: str | None
+    overwriting: WindowOverwriter, ends: WindowRange, node: Mapping[str, Any], table: str | None
 ) -> Incremental:
     if names := list(rewrite_configs.requested_rewrites(node["config"])):
         raise QueryError(
@@ -347,14 +353,14 @@ def _range_statement(
 
 
 def _newest_windows(
-    name: str, overwriting: Overwriting, table: str, lookback: int | None, ask: TimesRunner
+    name: str, overwriting: WindowOverwriter, table: str, lookback: int | None, ask: TimesRunner
 ) -> WindowRange:
     (newest,) = ask(overwriting.newest(table))
     if newest is None:
         return WindowRange()
     if newest - time.time_ns() // 1000 > DAY:
         logger.warning(
-            f"Model {name}: the newest window of its table ends at {ranges.text(newest)}, ahead of the clock, and "
+            f"Model {name}: the newest window of its table ends at {ranges.instant_text(newest)}, ahead of the clock, and "
             "without a range only that one and those right before it are recomputed. Delete its rows from the table "
             "and from what the model reads, or give --event-time-start and --event-time-end."
         )

@@ -69,7 +69,7 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
         QueryError: a key is unknown, or a value is wrong or not supported. The message names it.
     """
     _check_keys(config, standard)
-    results = emission.read(config)
+    results = emission.emission_from_configs(config)
     if results.changes and config.get("output_mode") == "append":
         raise QueryError(
             "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "

@@ -10,7 +10,7 @@ from typing import Any
 from ..environment import Environment
 from ..query.errors import QueryError
 from ..query.program import Lookup, Program, StreamInput
-from ..query.sql.names import unmarked
+from ..query.sql.names import remove_marks
 from ..sources.limits import with_row_limit
 from ..sources.stream_source import ICEBERG, stream_source
 from ..stream.common.identifiers import joined_name, parts, with_suffix
@@ -28,7 +28,7 @@ def errors_with_model_name(node: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        raise QueryError(f"Model {node['name']}: {unmarked(str(problem))}") from problem
+        raise QueryError(f"Model {node['name']}: {remove_marks(str(problem))}") from problem
 
 
 def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:

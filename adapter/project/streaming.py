@@ -19,7 +19,7 @@ from ..environment.spark_errors import readable, spark_exceptions
 from ..query.batch.unplanned_text import text_in_batch
 from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
-from ..query.explain.tree import in_one_line, in_order
+from ..query.explain.tree import operators_in_order, text_in_one_line
 from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
@@ -34,7 +34,7 @@ from ..query.program import NEW_STATE, OperatorNames, Program, StateNames, Strea
 from ..query.rewrites import rewrite_configs, rewriting
 from ..query.sql import instants, intervals
 from ..query.sql.functions import QueryRunner
-from ..query.sql.names import digest, unmarked
+from ..query.sql.names import digest, remove_marks
 from ..query.windows import emission, expansion, ranges
 from ..query.windows.emission import FINAL, NO_WINDOWS, PASSED_ON
 from ..sources.messages import exception_text
@@ -284,8 +284,8 @@ def operator_tree(
         changelog=settings.changelog,
         names=program.signature.names,
     )
-    tree = build.tree(_with_unique_key(planned, settings), program, context)
-    shown: Explanation = with_texts(tree, lambda text: with_declared_names(unmarked(text)))
+    tree = build.build_tree(_with_unique_key(planned, settings), program, context)
+    shown: Explanation = with_texts(tree, lambda text: with_declared_names(remove_marks(text)))
     return shown
 
 
@@ -295,10 +295,10 @@ def _operators(
     tree = operator_tree(node, planned, program, settings)
     of_parts = {
         state.part: (f"{each.operator} {each.description}", state.rows)
-        for each in in_order(tree)
+        for each in operators_in_order(tree)
         for state in each.state
     }
-    return OperatorNames(of_parts, in_one_line(tree))
+    return OperatorNames(of_parts, text_in_one_line(tree))
 
 
 def interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> str | None:
@@ -477,7 +477,7 @@ def response(result: StreamResult) -> StreamResponse:
     """Converts the result of a run to dbt's response."""
     watermark = None
     if result.watermark is not None:
-        watermark = f"{ranges.text(result.watermark)}+00:00"
+        watermark = f"{ranges.instant_text(result.watermark)}+00:00"
     dropped = [
         f"{count} {what}"
         for count, what in ((result.late_rows, "late"), (result.null_time_rows, "without a time"))
@@ -495,7 +495,7 @@ def response(result: StreamResult) -> StreamResponse:
         message += f", {counted(result.lookup_requests, 'lookup')} of {counted(result.lookup_keys, 'key')}"
     if result.watermark is not None and result.watermark - time.time_ns() // 1000 > intervals.DAY:
         # Rows of today will be late: somebody has to find the row that pushed the watermark ahead.
-        message += f", watermark {ranges.text(result.watermark)} ahead of the clock"
+        message += f", watermark {ranges.instant_text(result.watermark)} ahead of the clock"
     counts: dict[str, Any] = {name: getattr(result, name) for name in ("batches", *COUNTS)}
     return StreamResponse(
         _message=f"STREAM ({message}{', dropped ' + ' and '.join(dropped) if dropped else ''})",
@@ -574,7 +574,7 @@ def whole_input_text(
 def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
     """Returns a model's text for batch. A text with windows is planned as a stream is, so that it gives the same rows (also
     for ties of a ranking) and computes each window from slices; any other text stays plain SQL."""
-    mini_batch.check(sql)
+    mini_batch.check_hint(sql)
     if not model_text.reads_streams(sql):
         return sql
     try:

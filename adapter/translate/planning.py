@@ -108,7 +108,9 @@ class _Planned:
 
         def window(kind: str) -> Any:
             def macro(relation: str, time: str, *lengths: str, **options: Any) -> str:
-                return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options))
+                return expansion.expand_window(
+                    relation, window_arguments.make_window(kind, time, *lengths, **options)
+                )
 
             return macro
 

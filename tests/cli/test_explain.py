@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.cli import explain
-from dbt.adapters.spark_streaming.query.explain.tree import in_order
+from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.query.explain.test_build import (
@@ -130,7 +130,7 @@ def test_the_json_is_the_same_tree() -> None:
         explained = explain.explain_node(model, KNOWN)
         found, told = explained.tree, json.loads(json.dumps(explain.as_json(explained)))
         listed = [each for each in nodes(told["tree"]) if "see" not in each]
-        assert [(each.operator, each.description, each.identity) for each in in_order(found)] == [
+        assert [(each.operator, each.description, each.identity) for each in operators_in_order(found)] == [
             (each["operator"], each["description"], each["identity"]) for each in listed
         ]
 

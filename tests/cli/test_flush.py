@@ -26,6 +26,6 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
     ],
 )
 def test_what_a_flush_says(text: str, said: str) -> None:
-    window = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
+    window = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))
     plan = plan_query.plan(text.replace("WINDOW", window), ttl=DAY, known={"bids": Known("ts")})
     assert flush_sentence("m", 3, plan) == f"m: 3 rows out; {said}."

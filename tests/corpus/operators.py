@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
-from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.corpus.unwindowed import DAY, FIRST, GROUPS, KNOWN, A, B, first
 from tests.corpus.windows import window
 from tests.planned import tree_of
@@ -188,7 +189,7 @@ QUERIES = {
         from ({first("n desc, window_end", of=FIVE)})) where place <= 3""",
     "sessions in groups": f"""select item, count(*) as sessions, max(n) as longest from (
         select window_start, window_end, item, count(*) as n from
-        {expansion.expand("bids", window_arguments.make("session", "ts", "1 minute", partition_by=["item"]))}
+        {expand_window("bids", make_window("session", "ts", "1 minute", partition_by=["item"]))}
         group by window_start, window_end, item) group by item""",
     "windows of first rows": per("tumble", "5 minutes", of=FIRST),
     "windows of last rows": per("tumble", "5 minutes", of=LAST_ROWS),
@@ -197,7 +198,7 @@ QUERIES = {
     "windows of groups by minute": f"""select window_end, max(n) as most, percentile(n, 0.5) as p
         from {window("hop", "5 minutes", "10 minutes", of=MINUTES)} group by window_start, window_end""",
     "sessions of last rows": f"""select window_start, window_end, item, count(*) as n from
-        {expansion.expand(LAST_ROWS, window_arguments.make("session", "ts", "1 minute", partition_by=["item"]))}
+        {expand_window(LAST_ROWS, make_window("session", "ts", "1 minute", partition_by=["item"]))}
         group by window_start, window_end, item""",
     "topn of windows of a join": f"""select * from (select *, row_number() over (partition by window_end order by n desc,
         item) as rn from ({per("tumble", "10 minutes", of=MATCHED)})) where rn <= 2""",
@@ -217,7 +218,7 @@ QUERIES = {
         join {NAMES} as d on d.item = x.item and d.factor < x.n) where rn <= 2""",
     "steps with new rows": f"""select w.window_end, i, sum(x.n) as n, percentile(price, 0.5) as p,
         count(distinct bidder) as d from (select window_start, window_end, upper(item) as i, item, price, bidder from
-        {expansion.expand(LAST_ROWS, window_arguments.make("cumulate", "ts", "1 minute", "20 minutes", emit="on_change"))}
+        {expand_window(LAST_ROWS, make_window("cumulate", "ts", "1 minute", "20 minutes", emit="on_change"))}
         ) as w left join (select item, 1 as n from {NAMES}) as x on x.item = w.item
         group by w.window_start, w.window_end, i""",
     "different rows at steps with new ones": f"""select distinct window_start, window_end, item from

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
-from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
-from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.planned import tree_of
 
 KNOWN = {"bids": Known("ts"), "asks": Known("ts", ("item",)), "asks_again": Known("ts")}
 BIDS = "(select /*+ STREAM */ * from bids) as b"
 ASKS = expand_as_of("asks", "`b`.`ts`", "ts", ("item",))
 AT_END = expand_as_of("asks", "`b`.`window_time`", "ts", ("item",))
-TUMBLED = expand("bids", make("tumble", "ts", "10 minutes"))
+TUMBLED = expand_window("bids", make_window("tumble", "ts", "10 minutes"))
 OWN = expand_as_of("bids", "`b`.`ts`", "ts", ("bidder", "item"))
 
 QUERIES = {

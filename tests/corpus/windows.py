@@ -11,7 +11,7 @@ from tests.planned import plan_of
 
 
 def window(kind: str, *lengths: str, of: str = "bids", **options: Any) -> str:
-    return expansion.expand(of, window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window(of, window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 TUMBLE, HOP = window("tumble", "10 minutes"), window("hop", "5 minutes", "15 minutes")

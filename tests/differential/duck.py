@@ -456,7 +456,7 @@ class Wrong(Exception):
 
 
 def _is_usable(column: str) -> str:
-    """As `instants.is_usable`."""
+    """As `instants.usable_time_condition`."""
     return f"epoch_us({column}) between {EARLIEST} and {LATEST}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.sql.clauses import joined
+from dbt.adapters.spark_streaming.query.sql.clauses import relations_with_joins
 from dbt.adapters.spark_streaming.query.sql.dialect import from_clause, parse, sql, with_clause
 
 __all__ = ["changed", "parse", "reworded", "sql"]
@@ -70,7 +70,7 @@ def _other_aliases(tree: exp.Query) -> bool:
 def _more_aliases(tree: exp.Query) -> bool:
     number = 0
     for select in _selects(tree):
-        for node, _ in joined(select):
+        for node, _ in relations_with_joins(select):
             if isinstance(node, exp.Subquery) and not node.alias:
                 number += 1
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(f"more_{number}")))

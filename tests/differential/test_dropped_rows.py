@@ -20,8 +20,8 @@ from tests.differential.two_streams import ASKS, BIDS
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
-SESSIONS = expansion.expand(
-    "bids", window_arguments.make("session", "ts", "10 minutes", partition_by=["item"])
+SESSIONS = expansion.expand_window(
+    "bids", window_arguments.make_window("session", "ts", "10 minutes", partition_by=["item"])
 )
 BY_WINDOW = "group by window_start, window_end"
 QUERIES = {

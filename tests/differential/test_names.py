@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import window_arguments
-from dbt.adapters.spark_streaming.query.windows.expansion import expand
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
 from tests.differential import own_names
 from tests.differential.duck import Laboratory, Streamed, rows_of, translated
 from tests.differential.outcome import EQUAL, compare
@@ -118,11 +118,11 @@ def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
     ]
     laboratory = Laboratory()
     laboratory.put("odd", ODD, [rows[:20], rows[20:]])
-    window = window_arguments.make(
+    window = window_arguments.make_window(
         kind, "`my time`", *(["1 minute"] if kind != "session" else []), "3 minutes",
         partition_by=["`Odd name`", "`a.b`"],
     )  # fmt: skip
-    text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand('odd', window)} group by {_BY_ODD}"
+    text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand_window('odd', window)} group by {_BY_ODD}"
     plan = plan_of(text, {"odd": Known("my time")})
     outcome = laboratory.stream(text, generate.program(plan), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail

@@ -118,7 +118,7 @@ def test_operators_give_at_each_step_what_windows_give(
     laboratory: duck.Laboratory, case: tuple[str, str]
 ) -> None:
     name, results = case
-    text, when = WITHIN_WINDOWS[name], emission.read(RESULTS[results])
+    text, when = WITHIN_WINDOWS[name], emission.emission_from_configs(RESULTS[results])
     within_windows = plan_of(text, KNOWN)
     in_operators = tree_of(text, KNOWN, emission=when)
     # Window operators take the result of a session that had closed away when a late one begins around it.
@@ -131,7 +131,7 @@ def test_operators_give_at_each_step_what_windows_give(
 @pytest.mark.parametrize("case", mostly_thorough(ENDS, _ENDS), ids=", ".join)
 def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, case: tuple[str, str]) -> None:
     name, results = case
-    when = emission.read(RESULTS[results])
+    when = emission.emission_from_configs(RESULTS[results])
     if when.first is not None:
         # The watermark is an hour behind: now it passes this time while rows still come.
         when = replace(when, first=when.first - 50 * MINUTE)

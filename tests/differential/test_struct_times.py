@@ -21,7 +21,7 @@ BY_WINDOW = "group by window_start, window_end"
 
 
 def over(kind: str, *lengths: str, time: str = "meta.at", of: str = "events", **named: list[str]) -> str:
-    return expansion.expand(of, window_arguments.make(kind, time, *lengths, **named))
+    return expansion.expand_window(of, window_arguments.make_window(kind, time, *lengths, **named))
 
 
 QUERIES = {

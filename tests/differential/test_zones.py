@@ -121,7 +121,7 @@ def test_a_step_on_change_that_the_clock_leaves_out_comes_with_the_next() -> Non
 )
 def test_a_skipped_local_time_is_the_instant_of_the_change(zone: str, skipped: str, changed: str) -> None:
     """Also where the offset before it has seconds."""
-    window = window_arguments.make("tumble", "ts", "1 day", time_zone=zone)
+    window = window_arguments.make_window("tumble", "ts", "1 day", time_zone=zone)
     local_time = f"unix_micros(timestamp'{skipped}:00')"
     rows = Laboratory().base.cursor().execute(translated(f"select {window.instant(local_time)}")).fetchall()
     ((found,),) = rows

@@ -94,7 +94,7 @@ class Call:
 
     def expand(self, relation: str) -> str:
         """What its macro prints."""
-        window = window_arguments.make(
+        window = window_arguments.make_window(
             self.kind,
             self.time_col,
             *self.lengths,
@@ -103,7 +103,7 @@ class Call:
             partition_by=list(self.partition_by),
             time_zone=self.time_zone,
         )
-        return expansion.expand(relation, window)
+        return expansion.expand_window(relation, window)
 
     @property
     def new_at_the_step(self) -> str:

@@ -66,7 +66,7 @@ class Zoned:
 
 def windows(kind: str, *lengths: str, **options: Any) -> str:
     """The subquery of a window macro over the stream."""
-    return expansion.expand("bid", window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window("bid", window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 def make(seed: str) -> Zoned:
@@ -104,7 +104,9 @@ def run(case: Zoned) -> str | None:
     """How the rows of a stream differ from those in batch; None: they don't. ``refused``: nothing runs."""
     known = {"bid": Known("ts")}
     try:
-        program = generate.program(plan_query.plan(case.text, known), emission.read(case.configs))
+        program = generate.program(
+            plan_query.plan(case.text, known), emission.emission_from_configs(case.configs)
+        )
     except QueryError:
         return "refused"
     laboratory = Laboratory()

@@ -28,7 +28,9 @@ SCHEMA = "oracle_streams"
 
 def _window(kind: str) -> Callable[..., str]:
     def macro(relation: str, time: str, *lengths: str, **options: Any) -> str:
-        return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options))
+        return expansion.expand_window(
+            relation, window_arguments.make_window(kind, time, *lengths, **options)
+        )
 
     return macro
 

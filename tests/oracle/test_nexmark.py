@@ -33,7 +33,7 @@ STREAMS = {name: f"(select /*+ STREAM */ * from {name})" for name in COLUMNS}
 
 
 def window(kind: str, relation: str, *lengths: str, **options: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 B, A, P = (STREAMS[name] for name in ("bid", "auction", "person"))

@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange, WindowRange
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
-HOURS = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
+HOURS = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 hour"))
 SQL = f"select window_start, window_end, count(*) as n from {HOURS} group by window_start, window_end"
 
 
@@ -292,8 +292,8 @@ def test_a_batch_of_windows_is_told_by_their_ends() -> None:
 
 
 def test_windows_at_the_edges_get_rows_that_dbts_filter_leaves_out() -> None:
-    hops = window_arguments.make("hop", "ts", "1 hour", "3 hours")
-    filtered = expansion.expand(f"(select * from raw.bid where {BATCH})", hops)
+    hops = window_arguments.make_window("hop", "ts", "1 hour", "3 hours")
+    filtered = expansion.expand_window(f"(select * from raw.bid where {BATCH})", hops)
     sql = f"select window_start, window_end, count(*) as n from {filtered} group by window_start, window_end"
     made = batched(sql).sql
     assert "2024-03-04 00:00:00+00:00" not in made

@@ -24,7 +24,7 @@ from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.util.settings import names
 
 KNOWN = {"bids": Known("ts")}
-TUMBLE = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
+TUMBLE = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))
 BY_WINDOW = (
     f"select window_start, window_end, channel, count(distinct price) as n from {TUMBLE} "
     "where channel in ('a', 'b') group by window_start, window_end, channel"

@@ -70,7 +70,7 @@ def test_a_retention_that_means_nothing(config: dict[str, Any], told: str) -> No
 KNOWN = {"bids": Known("ts")}
 BIDS = "(select /*+ STREAM */ * from bids as bids)"
 GROUPS = f"select item, count(*) as n from {BIDS} group by item"
-TUMBLE = expansion.expand("bids", window_arguments.make("tumble", "ts", "5 minutes"))
+TUMBLE = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))
 WINDOWS = f"select window_end, window_start, item, count(*) as n from {TUMBLE} group by window_end, window_start, item"
 AGAIN = {
     f"select item, n, sum(n) over () as s from ({GROUPS})": "as a whole",
@@ -133,7 +133,7 @@ def refused(text: str, **config: Any) -> str:
 
 
 def over(kind: str, *lengths: str, **more: Any) -> str:
-    window = expansion.expand("bids", window_arguments.make(kind, "ts", *lengths, **more))
+    window = expansion.expand_window("bids", window_arguments.make_window(kind, "ts", *lengths, **more))
     columns = "window_start, window_end, window_time, item"
     return f"select {columns.replace('item', 'item as k')}, count(*) as n from {window} group by {columns}"
 
@@ -245,9 +245,9 @@ def test_no_interval_is_longer_than_all_of_time(config: str, text: str) -> None:
 def test_nor_is_a_window(kind: str, lengths: list[str]) -> None:
     found = [each.replace("X", "999999999999 days") for each in lengths]
     with pytest.raises(QueryError, match=rf"{kind}\(\): \w+ '999999999999 days' is longer than 3652059 days"):
-        window_arguments.make(kind, "ts", *found)
+        window_arguments.make_window(kind, "ts", *found)
     with pytest.raises(QueryError, match=r"tumble\(\): offset '-999999999999 days' is longer"):
-        window_arguments.make("tumble", "ts", "1 hour", offset="-999999999999 days")
+        window_arguments.make_window("tumble", "ts", "1 hour", offset="-999999999999 days")
 
 
 EMPTY: list[Any] = ["", " ", [], {}, 0, False, 0.0, [""]]

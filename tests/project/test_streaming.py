@@ -18,8 +18,8 @@ from tests.evolution import CONFIGS, configs_of, planned, query
 
 
 def steps(relation: str, emit: str = "on_change") -> str:
-    return expansion.expand(
-        relation, window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes", emit=emit)
+    return expansion.expand_window(
+        relation, window_arguments.make_window("cumulate", "ts", "5 minutes", "20 minutes", emit=emit)
     )
 
 

@@ -104,7 +104,7 @@ def test_ranges_that_begin_at_a_bound_stay_there(window: Window, start: int) -> 
     first = ranges.touched_windows(window, TimeRange(start, start + 1))
     assert first.until is not None
     if window.kind != "hop":
-        assert ranges.is_bound(window, first.until)
+        assert ranges.is_window_bound(window, first.until)
         assert ranges.touched_windows(window, TimeRange(first.after, first.until)) == first
         assert ranges.needed_times(window, first) == TimeRange(first.after, first.until)
 
@@ -112,7 +112,7 @@ def test_ranges_that_begin_at_a_bound_stay_there(window: Window, start: int) -> 
 @pytest.mark.parametrize(("zone", "bound"), [(None, True), ("Europe/Berlin", False)])
 def test_a_day_begins_with_the_zones(zone: str | None, bound: bool) -> None:
     window = Window("tumble", "ts", 24 * HOUR, 24 * HOUR, time_zone=zone)
-    assert ranges.is_bound(window, BASE) is bound
+    assert ranges.is_window_bound(window, BASE) is bound
 
 
 def test_away_from_changes_of_clocks_a_zones_bounds_are_exact() -> None:

@@ -101,10 +101,10 @@ def made(shape: ref.Windows | ref.Merging, keys: list[str]) -> Window:
     """The window function of the same windows; what is a number here is seconds there."""
     emit = "every_step"
     if isinstance(shape, ref.Session):
-        return window_arguments.make("session", "ts", in_words(shape.gap), partition_by=keys)
+        return window_arguments.make_window("session", "ts", in_words(shape.gap), partition_by=keys)
     if isinstance(shape, ref.DynamicCumulate):
         step, gap = in_words(shape.step), in_words(shape.gap)
-        return window_arguments.make("dynamic_cumulate", "ts", step, gap, partition_by=keys)
+        return window_arguments.make_window("dynamic_cumulate", "ts", step, gap, partition_by=keys)
     if isinstance(shape, ref.Tumble):
         kind, lengths = "tumble", [shape.size]
     elif isinstance(shape, ref.Hop):
@@ -112,7 +112,7 @@ def made(shape: ref.Windows | ref.Merging, keys: list[str]) -> Window:
     else:
         kind, lengths = "cumulate", [shape.step, shape.max_size]
         emit = "every_step" if shape.every_step else "on_change"
-    return window_arguments.make(
+    return window_arguments.make_window(
         kind, "ts", *map(in_words, lengths), offset=in_words(shape.offset), emit=emit
     )
 
@@ -135,7 +135,7 @@ class Run:
         self.folder.mkdir()
         name = self.folder.name
         columns = ", ".join(["window_start", "window_end", *keys])
-        from_ = expansion.expand("events", made(shape, keys))
+        from_ = expansion.expand_window("events", made(shape, keys))
         self.text = f"select {columns}, {SELECT} from {from_} group by {columns}"
         if grouped is not None:
             self.text = (
@@ -143,7 +143,9 @@ class Run:
                 f"group by window_start, window_end, {grouped}"
             )
         spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        self.program = generate.program(plan_of(self.text, ask=asks(spark)), emission.read(results))
+        self.program = generate.program(
+            plan_of(self.text, ask=asks(spark)), emission.emission_from_configs(results)
+        )
         spark.sql(f"create namespace if not exists {SCHEMA}")
         self.model = StreamModel(
             name=name,

@@ -16,8 +16,8 @@ from dbt.adapters.spark_streaming.query.frontend import hints
 from dbt.adapters.spark_streaming.query.plan.state.window_trigger import WindowTrigger
 from dbt.adapters.spark_streaming.query.sql import intervals
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
-from dbt.adapters.spark_streaming.query.windows.expansion import expand
-from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from dbt.adapters.spark_streaming.query.windows.windows import Window
 from tests import reference as ref
 
@@ -51,7 +51,7 @@ def held_by(window: Window, ts: int) -> list[ref.Window]:
 
 @given(ts=instants, size=lengths, offset=offsets)
 def test_tumble(ts: int, size: int, offset: int) -> None:
-    window = make("tumble", "ts", micros(size), offset=micros(offset))
+    window = make_window("tumble", "ts", micros(size), offset=micros(offset))
     assert held_by(window, ts) == ref.Tumble(size, offset).windows(ts)
 
 
@@ -60,14 +60,14 @@ def test_tumble(ts: int, size: int, offset: int) -> None:
 @example(ts=5, slide=4, size=6, offset=0)
 def test_hop(ts: int, slide: int, size: int, offset: int) -> None:
     assume(slide <= size)
-    window = make("hop", "ts", micros(slide), micros(size), offset=micros(offset))
+    window = make_window("hop", "ts", micros(slide), micros(size), offset=micros(offset))
     assert held_by(window, ts) == ref.Hop(slide, size, offset).windows(ts)
 
 
 @given(ts=instants, step=lengths, steps=st.integers(1, 50), offset=offsets)
 @example(ts=0, step=2, steps=3, offset=-1)
 def test_cumulate(ts: int, step: int, steps: int, offset: int) -> None:
-    window = make("cumulate", "ts", micros(step), micros(step * steps), offset=micros(offset))
+    window = make_window("cumulate", "ts", micros(step), micros(step * steps), offset=micros(offset))
     assert held_by(window, ts) == ref.Cumulate(step, step * steps, offset).windows(ts)
 
 
@@ -83,7 +83,7 @@ def test_a_slice_is_in_all_of_a_window_or_in_none(
 ) -> None:
     """What slices are for: two rows of one slice have the same windows."""
     sizes = [step * steps] if kind == "tumble" else [step, step * steps]
-    window = make(kind, "ts", *map(micros, sizes), offset=micros(offset))
+    window = make_window(kind, "ts", *map(micros, sizes), offset=micros(offset))
     end = evaluate(window.slice_end("ts"), ts=ts)
     assert end - window.slice_length <= ts < end
     assert held_by(window, end - window.slice_length) == held_by(window, ts) == held_by(window, end - 1)
@@ -91,18 +91,18 @@ def test_a_slice_is_in_all_of_a_window_or_in_none(
 
 @given(size=lengths, offset=offsets, times=st.integers(-5, 5), ts=instants)
 def test_an_offset_is_taken_modulo_the_size(size: int, offset: int, times: int, ts: int) -> None:
-    one = make("tumble", "ts", micros(size), offset=micros(offset))
-    other = make("tumble", "ts", micros(size), offset=micros(offset + times * size))
+    one = make_window("tumble", "ts", micros(size), offset=micros(offset))
+    other = make_window("tumble", "ts", micros(size), offset=micros(offset + times * size))
     assert held_by(one, ts) == held_by(other, ts)
 
 
 def test_minus_4_6_and_16_minutes_are_one_offset() -> None:
-    windows = {make("tumble", "ts", "10 minutes", offset=f"{n} minutes") for n in (-4, 6, 16)}
+    windows = {make_window("tumble", "ts", "10 minutes", offset=f"{n} minutes") for n in (-4, 6, 16)}
     assert len(windows) == 1
 
 
 def test_weeks_from_monday_need_an_offset_of_four_days() -> None:
-    monday = make("tumble", "ts", "7 days", offset="4 days")
+    monday = make_window("tumble", "ts", "7 days", offset="4 days")
     [window] = held_by(monday, 1_700_000_000 * ref.SECOND)
     assert ref.to_datetime(window.start).strftime("%A %H:%M") == "Monday 00:00"
 
@@ -118,7 +118,7 @@ def test_boundaries_are_the_ends_of_windows(
     before: int | None, moved: int, step: int, steps: int, offset: int
 ) -> None:
     """A batch may be passed over only if no window can close in it."""
-    window = make("cumulate", "ts", micros(step), micros(step * steps), offset=micros(offset))
+    window = make_window("cumulate", "ts", micros(step), micros(step * steps), offset=micros(offset))
     after = (before or 0) + moved
     last_end = evaluate(window.last_end_until("wm"), wm=after)
     closes = before is None or last_end > before
@@ -138,8 +138,8 @@ def test_boundaries_are_the_ends_of_windows(
 )
 def test_a_window_survives_its_hint(kind: str, step: int, steps: int, offset: int, name: str) -> None:
     sizes = [step * steps] if kind == "tumble" else [step, step * steps]
-    window = make(kind, name, *map(micros, sizes), offset=micros(offset))
-    tree = parse(f"select * from {expand('t', window)}")
+    window = make_window(kind, name, *map(micros, sizes), offset=micros(offset))
+    tree = parse(f"select * from {expand_window('t', window)}")
     assert [hints.window_of(select) for select in hints.windows_under(tree)] == [window]
 
 
@@ -152,7 +152,7 @@ def test_an_interval_in_words_is_the_same_interval(value: int) -> None:
 def test_a_step_that_does_not_divide_is_refused_by_name(step: int, size: int) -> None:
     assume(size % step)
     with pytest.raises(QueryError) as refused:
-        make("cumulate", "ts", micros(step), micros(size))
+        make_window("cumulate", "ts", micros(step), micros(size))
     assert micros(step) in str(refused.value)
     assert micros(size) in str(refused.value)
 

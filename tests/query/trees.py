@@ -19,7 +19,7 @@ KNOWN = {"db.s": Known(event_time="ts"), "db.t": Known(event_time="ts")}
 
 
 def per_window(size: str) -> str:
-    rows = expansion.expand("db.s", window_arguments.make("tumble", "ts", size))
+    rows = expansion.expand_window("db.s", window_arguments.make_window("tumble", "ts", size))
     return (
         f"select window_start, window_end, k, count(*) as n from {rows} group by window_start, window_end, k"
     )
@@ -53,7 +53,9 @@ LAST = f"(select * from (select *, row_number() over (partition by k order by ts
 
 
 def windows_over(relation: str, kind: str = "tumble", *lengths: str, **more: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, "ts", *(lengths or ("5 minutes",)), **more))
+    return expansion.expand_window(
+        relation, window_arguments.make_window(kind, "ts", *(lengths or ("5 minutes",)), **more)
+    )
 
 
 IN_TIME = "r.k = l.k and r.ts between l.ts - interval 1 minute and l.ts + interval 5 minutes"

@@ -16,9 +16,9 @@ from sqlglot import exp
 from ...util.quoting import path_of, quote
 from ..errors import QueryError
 from ..frontend import hints
-from ..frontend.source_text import SourceText, columns_of
+from ..frontend.source_text import SourceText, possible_columns
 from ..program import EXPIRES_AT
-from ..sql.clauses import AROUND, call_of, is_star_over, output_name, relations
+from ..sql.clauses import AROUND, is_star_over, output_name, relations, unwrap_call
 from ..sql.dialect import (
     DIALECT,
     arguments,
@@ -27,12 +27,12 @@ from ..sql.dialect import (
     is_distinct,
     parse,
     sql,
-    unqualified,
+    unambiguous_names,
 )
 from ..sql.names import ContentNames, digest
 from ..sql.nodes import copied, every, is_name
-from ..sql.tie_breaking import break_ties, decide_extremes
-from ..windows.expansion import LEAVING_OUT, without_windows
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes
+from ..windows.expansion import LEAVING_OUT, with_null_window_columns
 from ..windows.window_columns import FromRelation, window_column
 from ..windows.windows import Window
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED, Types
@@ -87,8 +87,8 @@ def _unquoted_name(name: str) -> str:
 def slice_names(window: Window) -> list[str]:
     """Columns that assign a row to its windows.
 
-    >>> from ..windows.window_arguments import make
-    >>> slice_names(make("tumble", "ts", "1 hour")), slice_names(make("session", "ts", "1 hour"))
+    >>> from ..windows.window_arguments import make_window
+    >>> slice_names(make_window("tumble", "ts", "1 hour")), slice_names(make_window("session", "ts", "1 hour"))
     (['event_time', 'expires_at', 'slice_end'], ['event_time'])
     """
     if window.merges:
@@ -125,7 +125,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     if WINDOW_END in known_early:
         end = window.latest_instant(f"({window.slice_end(ts)})")
         items |= {WINDOW_END: end, WINDOW_TIME: f"{end} - interval 1 microsecond"}
-    made = _without_window_columns(hints.input_of(select))
+    made = _without_window_columns(hints.window_input(select))
     for name, text in items.items():
         # Generated text that nothing reads as a tree.
         made.append("expressions", exp.alias_(exp.Var(this=text), name))
@@ -134,7 +134,7 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
 
 def _without_window_columns(rows: exp.Expr) -> exp.Select:
     """Returns rows with the alias ``input``, without the columns that a windowing TVF replaces."""
-    below = without_windows("select * from below", "below")
+    below = with_null_window_columns("select * from below", "below")
     made = parse(f"select input.* {LEAVING_OUT} from {below} as input")
     assert isinstance(made, exp.Select)
     read = next(every(made, exp.Table)).find_ancestor(exp.Select)
@@ -163,7 +163,7 @@ class AggregateBuilder:
             QueryError: the SELECT isn't valid SQL.
         """
         self.select, self.sources, self.window, self.signed = select, sources, window, signed
-        self.unqualified = unqualified(select)
+        self.unqualified = unambiguous_names(select)
         self.text = SourceText(select)
         self.why_rows_are_stored: str | None = None
         """Why the SELECT can't be stored as partial aggregates; None if it can. If there is a reason, nothing else of the
@@ -209,7 +209,7 @@ class AggregateBuilder:
         """Returns the author's select list and HAVING over the finished windows."""
         query = self.finished(exp.Table(this=exp.to_identifier(relation)))
         break_ties(query)
-        decide_extremes(query)
+        break_ties_of_extremes(query)
         return query
 
     def finished(self, relation: exp.Expr) -> exp.Select:
@@ -259,7 +259,7 @@ class AggregateBuilder:
                 self._store_rows("a grouping set is listed twice")
         self._find_session_keys(found.keys, names)
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
-        of_keys = columns_of(*found.keys)
+        of_keys = possible_columns(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
         """Columns of keys and times, which all aggregates need; None if all columns are needed."""
         self.key_of = {self._canonical(key): names[i] for i, key in enumerate(found.keys) if i in names}
@@ -373,7 +373,7 @@ class AggregateBuilder:
         Raises:
             QueryError: it is an aggregate of an aggregate.
         """
-        wrapped = call_of(node)
+        wrapped = unwrap_call(node)
         call, condition = wrapped.function, wrapped.condition
         name = function_name(call)
         distinct = is_distinct(call) and name not in PLAIN_WHEN_DISTINCT
@@ -431,7 +431,7 @@ class AggregateBuilder:
 
     def _rows_of(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""
-        columns = columns_of(node)
+        columns = possible_columns(node)
         needed = None if columns is None or self.fixed is None else self.fixed | columns
         return self.text.reads(needed)
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import relations
-from ..sql.dialect import canonical, sql, without_items
+from ..sql.dialect import canonical, select_over_same_relations, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -196,7 +196,7 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
             or (isinstance(made, exp.Column) and made.name.lower() == node.name.lower())
         ):
             continue
-        query = without_items(select).select(node.copy(), copy=False).where("false")
+        query = select_over_same_relations(select).select(node.copy(), copy=False).where("false")
         answer = str(ask(f"explain extended {sql(query)}")[0])
         if "UNRESOLVED_COLUMN" not in answer and "AnalysisException" not in answer:
             node.meta[_IS_COLUMN] = True

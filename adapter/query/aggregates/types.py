@@ -10,10 +10,17 @@ from ...util.nested_types import fields_of
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
-from ..frontend.streams import is_printed
+from ..frontend.streams import is_printed_by_macro
 from ..sql import tie_breaking
 from ..sql.clauses import is_over
-from ..sql.dialect import arguments, correlated_columns, function_name, sql, walk_same_query, without_items
+from ..sql.dialect import (
+    arguments,
+    correlated_columns,
+    function_name,
+    select_over_same_relations,
+    sql,
+    walk_same_query,
+)
 from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
 from ..sql.nodes import every, holds, selects_around
@@ -76,7 +83,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 hints.note_version_type(lateral, row)
     for select in every(tree, exp.Select):
         _find_order_of_extremes(select, ask)
-        if tie_breaking.reads_terms(select) and not is_printed(select):
+        if tie_breaking.breaks_ties_by_all_values(select) and not is_printed_by_macro(select):
             terms = [
                 each if each.is_star else exp.alias_(each, f"__{number}")
                 for number, each in enumerate(tie_breaking.tie_breaking_values(select))
@@ -100,18 +107,18 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 "which can't be ordered to break ties; put the GROUP BY into a query below the ranking, where the entries "
                 "of the MAP break ties."
             )
-        tie_breaking.note_types(select, row)
+        tie_breaking.note_item_types(select, row)
 
 
 def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
-    for call in tie_breaking.undecided_extremes(select):
+    for call in tie_breaking.extremes_with_ties(select):
         if call.find_ancestor(exp.Select) is not select:
             continue
         try:
-            (kind,) = ask(types_query(without_items(select), [f"ANY_VALUE({sql(call.this)})"]))
+            (kind,) = ask(types_query(select_over_same_relations(select), [f"ANY_VALUE({sql(call.this)})"]))
         except QueryError:
             continue  # correlated, or Spark rejects the query itself
-        tie_breaking.note_order(call, str(kind))
+        tie_breaking.note_map_order(call, str(kind))
 
 
 def _is_split(select: exp.Select) -> bool:
@@ -161,12 +168,12 @@ def _call_types_query(select: exp.Select, calls: Sequence[exp.Expr]) -> str:
         argument = sql(arguments(call)[0])
         total = f"SUM({argument})"
         values += (sql(call), total, f"{total} / COUNT({argument})", f"ANY_VALUE({argument})")
-    return types_query(without_items(select), values)
+    return types_query(select_over_same_relations(select), values)
 
 
 def _row_type(select: exp.Select, items: Sequence[exp.Expr], ask: QueryRunner) -> str | None:
     """Returns the type of items over the input of a SELECT, as a struct. None if Spark rejects the query."""
-    listed = without_items(select).select(*(item.copy() for item in items), copy=False)
+    listed = select_over_same_relations(select).select(*(item.copy() for item in items), copy=False)
     for clause in ("group", "having") if is_grouped(select) else ():
         if (value := select.args.get(clause)) is not None:
             listed.set(clause, value.copy())

@@ -17,10 +17,10 @@ from ..plan.plan import Plan
 from ..program import CHANGES
 from ..sql.dialect import DIALECT, parse, sql
 from ..sql.nodes import every
-from ..windows.ranges import Due
+from ..windows.ranges import WindowEndColumns
 
 
-def final_rows(plan: Plan) -> Due | None:
+def columns_of_final_rows(plan: Plan) -> WindowEndColumns | None:
     """Returns the columns that identify final rows of a planned query; None if none has the window's end."""
     windows = plan.dataflow.windows
     if windows is None or not windows.closed or not windows.specs:
@@ -28,7 +28,7 @@ def final_rows(plan: Plan) -> Due | None:
     for kind in (WINDOW_END, WINDOW_TIME):
         columns = tuple(column for column, carries in windows.carried.items() if carries == kind)
         if columns:
-            return Due(columns, kind == WINDOW_TIME)
+            return WindowEndColumns(columns, kind == WINDOW_TIME)
     return None
 
 
@@ -39,7 +39,7 @@ def has_windows(plan: Plan) -> bool:
     return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 
-def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
+def check_same_in_batch(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
     """Raises unless the query has the same rows in batch as in a stream."""
     clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
     if clock is not None:
@@ -57,7 +57,7 @@ def check(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
         )
 
 
-def reading_views(text: str, instead: Mapping[str, str]) -> str:
+def replace_tables_by_views(text: str, instead: Mapping[str, str]) -> str:
     """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:
@@ -68,10 +68,10 @@ def reading_views(text: str, instead: Mapping[str, str]) -> str:
         QueryError: the query reads neither one of the tables nor its changelog.
     """
     tree = parse(text)
-    views = {_parts(exp.to_table(relation, dialect=DIALECT)): view for relation, view in instead.items()}
+    views = {_name_parts(exp.to_table(relation, dialect=DIALECT)): view for relation, view in instead.items()}
     not_read = dict(zip(views, instead, strict=True))
     for table in list(every(tree, exp.Table)):
-        relation = _parts(table)
+        relation = _name_parts(table)
         if relation not in views:
             continue
         not_read.pop(relation, None)
@@ -89,5 +89,5 @@ def reading_views(text: str, instead: Mapping[str, str]) -> str:
     return sql(tree)
 
 
-def _parts(table: exp.Table) -> tuple[str, ...]:
+def _name_parts(table: exp.Table) -> tuple[str, ...]:
     return tuple(part.name.lower() for part in table.parts)

@@ -18,7 +18,7 @@ _PIECES = 256
 """Number of hash buckets that distribute the rows to delete over tasks, where there is no key."""
 
 
-def replace_files(
+def replace_files_sql(
     table: str, source: str, columns: Mapping[str, str], condition: str, given: Collection[str] | None = None
 ) -> str:
     """Returns a statement that replaces files by a query's rows. The condition must hold for all rows of a file or
@@ -30,7 +30,7 @@ def replace_files(
         condition: over the table's columns.
         given: the columns that the query has; the others are NULL. None if it has all.
 
-    >>> print(replace_files("db.t", "rows", {"k": "int", "v": "string"}, "true", given=["k"]))
+    >>> print(replace_files_sql("db.t", "rows", {"k": "int", "v": "string"}, "true", given=["k"]))
     insert into db.t replace where true
     select `k`, cast(null as string) as `v` from rows
     """
@@ -41,7 +41,7 @@ def replace_files(
     return f"insert into {table} replace where {condition}\nselect {', '.join(listed)} from {source}"
 
 
-def replace_where(
+def replace_where_sql(
     table: str, source: str, columns: Mapping[str, str], condition: str, predicates: Sequence[str] = ()
 ) -> str:
     """Returns a statement that replaces the rows for which a condition holds by all rows of a query.
@@ -56,7 +56,7 @@ def replace_where(
     piece_of_row = f"pmod(hash({', '.join(hashed) or 1}), {_PIECES})"
     piece_of_old = f"pmod(hash({', '.join(f'{OLD}.{name}' for name in hashed) or 1}), {_PIECES})"
     missing, rows = _new_columns(columns)
-    return _merge(
+    return _merge_sql(
         table,
         f"select explode(sequence(0, {_PIECES - 1})) as {_MARK}, {missing}\n"
         f"  union all\n"
@@ -67,7 +67,7 @@ def replace_where(
     )
 
 
-def replace_keys(
+def replace_keys_sql(
     table: str,
     source: str,
     columns: Mapping[str, str],
@@ -83,10 +83,10 @@ def replace_keys(
         predicates: the user's conditions; rows that don't meet them are kept.
     """
     listed = ", ".join(map(quote, keys))
-    named = ", ".join(f"{quote(key)} as {_key(key)}" for key in keys)
+    named = ", ".join(f"{quote(key)} as {_key_column(key)}" for key in keys)
     missing, rows = _new_columns(columns)
-    conditions = [f"{OLD}.{quote(key)} <=> {NEW}.{_key(key)}" for key in keys]
-    return _merge(
+    conditions = [f"{OLD}.{quote(key)} <=> {NEW}.{_key_column(key)}" for key in keys]
+    return _merge_sql(
         table,
         f"select true as {_MARK}, {named}, {missing} from (select distinct {listed} from {source})\n"
         f"  union all\n"
@@ -97,7 +97,7 @@ def replace_keys(
     )
 
 
-def _merge(
+def _merge_sql(
     table: str, source: str, conditions: Sequence[str], is_new: str, columns: Mapping[str, str]
 ) -> str:
     matched = "\n  and ".join(conditions)
@@ -130,5 +130,5 @@ def _new_column(name: str) -> str:
     return quote(f"new {name}")
 
 
-def _key(name: str) -> str:
+def _key_column(name: str) -> str:
     return quote(f"key {name}")

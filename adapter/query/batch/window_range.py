@@ -77,7 +77,7 @@ class StreamExtent:
         return max((end for end in ends if end is not None), default=instant)
 
 
-class Overwriting:
+class WindowOverwriter:
     """Recomputes ranges of a model's windows.
 
     Args:
@@ -109,11 +109,11 @@ class Overwriting:
             return reduce(WindowRange.hull, (ranges.touched_windows(window, span) for window in self.windows))
         found: dict[str, WindowRange] = {}
         for spec in self._results.specs:
-            times = [_times_of_results(spec, each, found[each.name]) for each in self._read_by(spec)]
+            times = [_times_of_results(spec, each, found[each.name]) for each in self._specs_read_by(spec)]
             found[spec.name] = self._touched_windows(spec, reduce(TimeRange.hull, times) if times else span)
         return reduce(WindowRange.hull, found.values())
 
-    def extended_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
+    def extend_over_sessions(self, ends: WindowRange, table: str) -> WindowRange:
         """Extends a range until no session that differs from the table crosses its edges: only a part of it would be
         replaced."""
         merging = [spec.window for spec in self._results.specs if spec.window.merges]
@@ -146,15 +146,15 @@ class Overwriting:
                 f"from (select * from {new} as n left anti join {old} as o on {exactly}) as n\n"
                 f"join (select * from {old} as o left anti join {new} as n on {exactly}) as o\n"
                 f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
-                f"where {_crosses_edge(ends)}"
+                f"where {_edge_condition(ends)}"
             )
-            return self._ask(self._text(self._inputs(self._range_of_each(searched)), query))
+            return self._ask(self._batch_query(self._input_ranges(self._range_of_each(searched)), query))
 
         return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
     def last_windows(self, newest: int, lookback: int) -> TimeRange:
         """Returns the time range that begins `lookback` windows before the newest one."""
-        return TimeRange(min(_start(window, newest, lookback) for window in self.windows))
+        return TimeRange(min(_start_of_earlier_window(window, newest, lookback) for window in self.windows))
 
     def check_batch(self, batch: TimeRange, size: str) -> WindowRange:
         """Returns the windows in one of dbt's microbatches.
@@ -164,7 +164,7 @@ class Overwriting:
         """
         for window in self.windows:
             edges = [at for at in (batch.since, batch.until) if at is not None]
-            if not window.merges and not all(ranges.is_bound(window, at) for at in edges):
+            if not window.merges and not all(ranges.is_window_bound(window, at) for at in edges):
                 raise QueryError(
                     f"batch_size '{size}' is not a multiple of {window}: a window would extend over two batches. Choose a "
                     "larger batch_size or another window, or write incremental_strategy='window_overwrite'."
@@ -176,16 +176,16 @@ class Overwriting:
     def overwrite(self, ends: WindowRange) -> Overwrite:
         """Returns the query for windows with these ends, and the predicate for the rows it replaces."""
         condition = self._condition_on_time(quote(self._column), ends)
-        output = f"select * from (\n{self._results.sql}\n)\nwhere {self._rows_in_range(ends)}"
+        output = f"select * from (\n{self._results.sql}\n)\nwhere {self._range_condition(ends)}"
         if not self._results.specs:
             span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self.windows))
-            streams = tuple(_limit_stream(stream, span) for stream in self.plan.streams)
+            streams = tuple(_filter_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
         else:
-            text = self._text(self._inputs(self._range_of_each(ends)), output)
+            text = self._batch_query(self._input_ranges(self._range_of_each(ends)), output)
         return Overwrite(text, self._column, condition, ends)
 
-    def first_times(self) -> str | None:
+    def first_time_query(self) -> str | None:
         """Query for the earliest time of all streams, in microseconds; None if a stream's time is computed."""
         if any(stream.event_time is None for stream in self.plan.streams):
             return None
@@ -196,10 +196,10 @@ class Overwriting:
         listed = "\nunion all\n".join(each)
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
 
-    def reaches_back(self, oldest: int) -> dict[StreamExtent, int]:
+    def needed_since(self, oldest: int) -> dict[StreamExtent, int]:
         """Returns stream with a plain event time → time from which on windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
-        inputs = self._inputs(self._range_of_each(ends))
+        inputs = self._input_ranges(self._range_of_each(ends))
         found = {}
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
@@ -241,7 +241,7 @@ class Overwriting:
         inside = f"{column}.null_value_count = 0 and {ends.condition(lowest)} and {ends.condition(highest)}"
         return (
             f"select count(*) from {table}.files\n"
-            f"where not (coalesce({inside}, false) or coalesce({ends.excludes(lowest, highest)}, false))"
+            f"where not (coalesce({inside}, false) or coalesce({ends.exclusion_condition(lowest, highest)}, false))"
         )
 
     def _condition_on_time(self, column: str, ends: WindowRange) -> str:
@@ -250,7 +250,7 @@ class Overwriting:
         # window_time is one microsecond less.
         return TimeRange(ends.after, ends.until).condition(column)
 
-    def _rows_in_range(self, ends: WindowRange) -> str:
+    def _range_condition(self, ends: WindowRange) -> str:
         """SQL predicate for the query's rows in the range. It fails for a row without a window."""
         column = quote(self._column)
         condition = self._condition_on_time(column, ends)
@@ -262,7 +262,7 @@ class Overwriting:
 
     # -- inputs of window operators ---------------------------------------------------------------------
 
-    def _read_by(self, spec: WindowSpec) -> list[WindowSpec]:
+    def _specs_read_by(self, spec: WindowSpec) -> list[WindowSpec]:
         """Returns the window operators whose results another one reads."""
         return [each for each in self._results.specs if each.name in spec.reads]
 
@@ -270,7 +270,7 @@ class Overwriting:
         """Returns the range for each window operator that the result reads."""
         return {each.name: ends for each in self._results.inputs}
 
-    def _inputs(self, wanted: Mapping[str, WindowRange]) -> dict[str, TimeRange]:
+    def _input_ranges(self, wanted: Mapping[str, WindowRange]) -> dict[str, TimeRange]:
         """Returns name of a window operator → time range of its input that windows need.
 
         Args:
@@ -280,8 +280,8 @@ class Overwriting:
         for spec in reversed(self._results.specs):
             if spec.name in ends:
                 inputs[spec.name] = self._needed_range(spec, ends[spec.name])
-                for below in self._read_by(spec):
-                    read = _ends_at(spec, below, inputs[spec.name])
+                for below in self._specs_read_by(spec):
+                    read = _ends_in_range(spec, below, inputs[spec.name])
                     ends[below.name] = read.hull(ends.get(below.name, read))
         return inputs
 
@@ -293,7 +293,7 @@ class Overwriting:
         if ends.after is None:
             return TimeRange(None, until)
         start, end = _session_bounds(spec.window)
-        of_ends = f"{end} > {ranges.literal(ends.after)}"
+        of_ends = f"{end} > {ranges.instant_literal(ends.after)}"
         query = f"select unix_micros(min({start})) from {spec.name}_rows where {of_ends}"
         for reach in _search_distances(spec.window):
             searched = TimeRange(ends.after - reach, until)
@@ -323,17 +323,19 @@ class Overwriting:
 
     def _query_rows(self, spec: WindowSpec, searched: TimeRange, query: str) -> tuple[int | None, ...]:
         """Runs a query over a window operator's input rows in a time range."""
-        read = {each.name: _ends_at(spec, each, searched) for each in self._read_by(spec)}
-        return self._ask(self._text({spec.name: searched, **self._inputs(read)}, query))
+        read = {each.name: _ends_in_range(spec, each, searched) for each in self._specs_read_by(spec)}
+        return self._ask(self._batch_query({spec.name: searched, **self._input_ranges(read)}, query))
 
-    def _text(self, inputs: Mapping[str, TimeRange], output: str) -> str:
+    def _batch_query(self, inputs: Mapping[str, TimeRange], output: str) -> str:
         """Returns the plan's batch query with its window operators and streams filtered to these time ranges."""
         specs = [spec for spec in self._results.specs if spec.name in inputs]
         streams = []
         for stream in self.plan.streams:
             spans = [inputs[spec.name] for spec in specs if stream.view in spec.streams]
-            streams.append(_limit_stream(stream, reduce(TimeRange.hull, spans)) if spans else stream)
-        cut = [_where_in(each, inputs[each.name]) for each in self._results.windows if each.name in inputs]
+            streams.append(_filter_stream(stream, reduce(TimeRange.hull, spans)) if spans else stream)
+        cut = [
+            _filter_windows(each, inputs[each.name]) for each in self._results.windows if each.name in inputs
+        ]
         return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
@@ -372,7 +374,7 @@ def _end_column(results: WindowResults) -> tuple[str, int]:
     )
 
 
-def _limit_stream(stream: Stream, span: TimeRange) -> Stream:
+def _filter_stream(stream: Stream, span: TimeRange) -> Stream:
     """Filters a stream to a time range."""
     if stream.event_time is None or span == TimeRange():
         return stream
@@ -380,7 +382,7 @@ def _limit_stream(stream: Stream, span: TimeRange) -> Stream:
     return replace(stream, relation=f"(select * from {stream.relation} where {condition})")
 
 
-def _where_in(windows: WindowOperator, span: TimeRange) -> WindowOperator:
+def _filter_windows(windows: WindowOperator, span: TimeRange) -> WindowOperator:
     """Filters the rows of windows to a time range."""
     if span == TimeRange():
         return windows
@@ -399,11 +401,11 @@ def _times_of_results(spec: WindowSpec, lower: WindowSpec, ends: WindowRange) ->
         return TimeRange(
             _add_micros(ends.after, -lower.window.size - _max_clock_shift(lower.window)), ends.until
         )
-    # A range of sessions also has their starts (`Overwriting._touched_windows`).
+    # A range of sessions also has their starts (`WindowOverwriter._touched_windows`).
     return TimeRange(ends.after, ends.until)
 
 
-def _ends_at(spec: WindowSpec, lower: WindowSpec, span: TimeRange) -> WindowRange:
+def _ends_in_range(spec: WindowSpec, lower: WindowSpec, span: TimeRange) -> WindowRange:
     """Returns the ends of those results of a lower window operator that are in a time range of an upper one's input."""
     if spec.time_carries == WINDOW_START:
         longest = lower.window.size + _max_clock_shift(lower.window)
@@ -469,13 +471,13 @@ def _is_key(origin: str) -> bool:
     return "." in origin and not origin.startswith("rank.")
 
 
-def _crosses_edge(ends: WindowRange) -> str:
+def _edge_condition(ends: WindowRange) -> str:
     """SQL predicate: a recomputed session (n) and the table's version (o) end on different sides of an edge."""
     edges = [edge for edge in (ends.after, ends.until) if edge is not None]
     return " or ".join(f"o.last_micros <= {edge} and n.last_micros > {edge}" for edge in edges)
 
 
-def _start(window: Window, newest: int, lookback: int) -> int:
+def _start_of_earlier_window(window: Window, newest: int, lookback: int) -> int:
     """Returns the start of the window that ends at an instant, `lookback` windows earlier."""
     start = newest - (window.size + (window.step if window.merges and window.grows else 0))
     if window.has_known_start:

@@ -20,7 +20,7 @@ from ..sql.clauses import without_queries
 from ..sql.dialect import DIALECT, from_clause, parse, sql
 from ..sql.nodes import every
 
-_Fits = Callable[[str, Mapping[str, Known]], bool]
+_CanPlan = Callable[[str, Mapping[str, Known]], bool]
 """Whether a text can be planned with these declarations of relations."""
 _LONGEST = 800
 """Maximum length of a query in a message, in characters."""
@@ -31,27 +31,27 @@ _SOME_TIME = "event_time"
 _MARK = "bounded"
 
 
-def propose_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
+def propose_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPlan) -> str | None:
     """Returns the end of a sentence that proposes a query bounded by time. None if none is found.
 
     Args:
         text: a model's compiled text, which can be planned except for its state.
-        fits: whether another text can be planned.
+        can_plan: whether another text can be planned.
     """
     tree = parse(text)
     if next(hints.windows_under(tree), None) is not None:
         return None  # next to windows, such a filter is applied only when a row arrives
-    if (found := _with_time_filter(text, known, fits)) is not None:
+    if (found := _with_time_filter(text, known, can_plan)) is not None:
         return f"; or bound it by time{found}"
     untimed = _without_event_time(tree, known)
     declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
-    if untimed and (found := _with_time_filter(text, {**known, **declared}, fits)) is not None:
+    if untimed and (found := _with_time_filter(text, {**known, **declared}, can_plan)) is not None:
         listed = " and ".join(untimed)
         return f"; or name the event time of {listed} in dbt's config event_time, and bound the query by time{found}"
     return None
 
 
-def _with_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str | None:
+def _with_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPlan) -> str | None:
     """Returns the bounded query after a colon. None if a filter helps nowhere."""
     reads = len(_stream_reads(parse(text)))
     single = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
@@ -61,7 +61,7 @@ def _with_time_filter(text: str, known: Mapping[str, Known], fits: _Fits) -> str
             brackets.remove_brackets(tree)
             marked = _stream_reads(tree)
             changed = [_with_predicate(tree, marked[each], known, below) for each in chosen]
-            if any(changed) and fits(sql(tree), known):
+            if any(changed) and can_plan(sql(tree), known):
                 return _query_text(tree)
     return None
 

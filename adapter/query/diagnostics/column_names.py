@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from ..frontend import hints
-from ..frontend.streams import Known, is_printed
+from ..frontend.streams import Known, is_printed_by_macro
 from ..sql.dialect import parse
 from ..sql.nodes import every
 
@@ -21,7 +21,7 @@ def unknown_names(names: Collection[str], text: str, known: Mapping[str, Known])
     []
     """
     tree = parse(text)
-    if any(map(_is_authors, every(tree, exp.Star))):
+    if any(map(_is_authors_star, every(tree, exp.Star))):
         return []  # a star may include them
     names_in_text = {node.name.lower() for node in every(tree, exp.Identifier)}
     read = {hints.relation_name(table).lower() for table in every(tree, exp.Table)}
@@ -32,10 +32,10 @@ def unknown_names(names: Collection[str], text: str, known: Mapping[str, Known])
     return [name for name in names if name.isidentifier() and name.lower() not in names_in_text]
 
 
-def _is_authors(star: exp.Star) -> bool:
+def _is_authors_star(star: exp.Star) -> bool:
     """Whether a ``*`` is the author's, and selects columns."""
     select = star.find_ancestor(exp.Select)
     is_printed_there = select is not None and (
-        hints.marked_as_stream(select) or hints.window_of(select) is not None or is_printed(select)
+        hints.marked_as_stream(select) or hints.window_of(select) is not None or is_printed_by_macro(select)
     )
     return not is_printed_there and not isinstance(star.parent, exp.Count)

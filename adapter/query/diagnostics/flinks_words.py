@@ -54,7 +54,7 @@ _OF_HINTS = {
 }
 
 
-def check(text: str, tree: exp.Expr | None) -> None:
+def check_flinks_words(text: str, tree: exp.Expr | None) -> None:
     """Raises if a text uses Flink's syntax.
 
     Args:

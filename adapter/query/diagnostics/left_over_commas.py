@@ -20,12 +20,12 @@ _ENDS = (
 )
 
 
-def check(text: str) -> None:
+def check_commas(text: str) -> None:
     """Raises if a comma has nothing after it.
 
-    >>> check("select f(a, b), 'a, from' from t where c in (1, 2)")
+    >>> check_commas("select f(a, b), 'a, from' from t where c in (1, 2)")
     >>> try:
-    ...     check("select a, from t")
+    ...     check_commas("select a, from t")
     ... except QueryError as problem:
     ...     print(problem)
     The query doesn't parse at line 1: there is a comma before 'from'. Remove it.

@@ -13,7 +13,7 @@ from ..sql.dialect import parse
 from ..sql.nodes import every
 
 
-def check(text: str, known: Collection[str]) -> None:
+def check_relation_names(text: str, known: Collection[str]) -> None:
     """Raises if a query reads a name without a schema that no CTE of it has.
 
     Args:

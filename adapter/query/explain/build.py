@@ -35,10 +35,10 @@ class Settings:
     names: StateNames = field(default_factory=dict)
 
 
-def tree(plan: Plan, program: Program, settings: Settings) -> Explanation:
+def build_tree(plan: Plan, program: Program, settings: Settings) -> Explanation:
     """Returns the operators of a model, from the sink down to its streams."""
     builder = _Builder(plan, program, settings)
-    return _sink(builder.explained(plan.dataflow.root), program, settings)
+    return _explain_sink(builder.explanation_of(plan.dataflow.root), program, settings)
 
 
 class _Builder:
@@ -46,7 +46,7 @@ class _Builder:
 
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
         flow = plan.dataflow
-        self.columns = {part.name: _columns(part) for part in program.parts}
+        self.columns = {part.name: _state_columns(part) for part in program.parts}
         parts, rows_of = parts_and_rows(flow, settings.ttl, settings.names)
         parts |= {
             each.name: [part.name for part in each.window_steps(settings.emission, settings.names).parts()]
@@ -56,7 +56,7 @@ class _Builder:
             ttl=settings.ttl,
             domains=bool(settings.domains),
             emission=settings.emission,
-            relations=_streams(plan, settings) | _external_tables(plan),
+            relations=_explain_streams(plan, settings) | _explain_external_tables(plan),
             rows_of=rows_of,
             names=settings.names,
         )
@@ -87,14 +87,14 @@ class _Builder:
                 self.upserts |= {source.name: each.key for source in each.inputs}
         self.found: dict[str, Explanation] = {}
 
-    def explained(self, operator: Operator) -> Explanation:
+    def explanation_of(self, operator: Operator) -> Explanation:
         """Returns an operator's explanation with its inputs; that of its input if it passes rows on."""
         if operator.name not in self.found:
             self.found[operator.name] = self._explain_operator(operator)
         return self.found[operator.name]
 
     def _explain_operator(self, operator: Operator) -> Explanation:
-        inputs = [self.explained(each) for each in operator.inputs]
+        inputs = [self.explanation_of(each) for each in operator.inputs]
         name = operator.name
         context = replace(
             self.context,
@@ -105,11 +105,11 @@ class _Builder:
         found = operator.explain(context)
         if found is None:
             return inputs[0]
-        read = [self.context.relations.get(each) or _table(each) for each in found.reads]
+        read = [self.context.relations.get(each) or _explain_table(each) for each in found.reads]
         return replace(found, inputs=(*inputs, *read), shares=tuple(self.shared_parts[name]))
 
 
-def _columns(part: StatePart) -> tuple[str, ...]:
+def _state_columns(part: StatePart) -> tuple[str, ...]:
     """Returns the columns of a state table, from the text that compacts it or, if that has a star, that appends to it."""
     for made in (part.fold, part.append):
         names = tuple(parse(made).named_selects)
@@ -125,7 +125,7 @@ def _leaf(operator: str, description: str, mode: str = TABLE, *notes: str) -> Ex
     return Explanation(operator, description, digest(operator, description), Changelog(mode), notes=notes)
 
 
-def _streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
+def _explain_streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
     found = {}
     for stream in plan.streams:
         made = _leaf("Source", relation(stream.relation), APPEND)
@@ -138,7 +138,7 @@ def _streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
     return found
 
 
-def _external_tables(plan: Plan) -> dict[str, Explanation]:
+def _explain_external_tables(plan: Plan) -> dict[str, Explanation]:
     found = {}
     for table in plan.lookups:
         note = f"Asked in each micro-batch for its distinct {', '.join(table.key)}."
@@ -147,11 +147,11 @@ def _external_tables(plan: Plan) -> dict[str, Explanation]:
     return found
 
 
-def _table(name: str) -> Explanation:
+def _explain_table(name: str) -> Explanation:
     return _leaf("Table", relation(name), TABLE, "Read again in each micro-batch.")
 
 
-def _sink(root: Explanation, program: Program, settings: Settings) -> Explanation:
+def _explain_sink(root: Explanation, program: Program, settings: Settings) -> Explanation:
     """Returns the node that writes the model's table."""
     upsert = program.upsert
     notes, changelog = ["Rows are added and never change."], Changelog(APPEND)
@@ -166,7 +166,12 @@ def _sink(root: Explanation, program: Program, settings: Settings) -> Explanatio
         changelog=changelog,
         key=None if upsert is None else upsert.key,
         state=tuple(
-            State(part.name, "a row that the last micro-batch emits", "the next micro-batch", _columns(part))
+            State(
+                part.name,
+                "a row that the last micro-batch emits",
+                "the next micro-batch",
+                _state_columns(part),
+            )
             for part in program.parts
             if part.name == OUTPUT
         ),

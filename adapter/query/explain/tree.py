@@ -8,7 +8,7 @@ from typing import Any
 from ..plan.explanation import Explanation
 
 
-def in_order(root: Explanation) -> Iterator[Explanation]:
+def operators_in_order(root: Explanation) -> Iterator[Explanation]:
     """Yields an operator and all operators below it, the operator first, each once."""
     seen: set[str] = set()
     waiting = [root]
@@ -20,12 +20,12 @@ def in_order(root: Explanation) -> Iterator[Explanation]:
             waiting += reversed(node.inputs)
 
 
-def in_one_line(root: Explanation) -> str:
+def text_in_one_line(root: Explanation) -> str:
     """Returns the tree as a line of text, from the operator at the top to its inputs. A repeated operator is only named.
 
     >>> source = Explanation("Source", "orders", "source_1")
     >>> join = Explanation("Join", "a.k = b.k", "join_1", inputs=(source, source))
-    >>> in_one_line(Explanation("Sink", "shop.paid", "sink", inputs=(join,)))
+    >>> text_in_one_line(Explanation("Sink", "shop.paid", "sink", inputs=(join,)))
     'Sink shop.paid ← Join a.k = b.k ← (Source orders, Source as before)'
     """
     seen: set[str] = set()
@@ -41,11 +41,11 @@ def in_one_line(root: Explanation) -> str:
     return shown(root)
 
 
-def as_dict(root: Explanation) -> dict[str, Any]:
+def tree_as_dict(root: Explanation) -> dict[str, Any]:
     """Returns the tree as plain JSON; a repeated operator is replaced by its identity.
 
     >>> source = Explanation("Source", "orders", "source_1")
-    >>> tree = as_dict(Explanation("Join", "a.k = b.k", "join_1", inputs=(source, source)))
+    >>> tree = tree_as_dict(Explanation("Join", "a.k = b.k", "join_1", inputs=(source, source)))
     >>> [each.get("description", "as above") for each in tree["inputs"]]
     ['orders', 'as above']
     """

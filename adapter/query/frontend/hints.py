@@ -15,9 +15,9 @@ from sqlglot import exp
 from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..sql.dialect import canonical, from_clause, sql
-from ..sql.names import unmarked
+from ..sql.names import remove_marks
 from ..sql.nodes import copied, every, selects_around
-from ..sql.shortening import shortened
+from ..sql.shortening import shorten
 from ..windows import window_arguments, windows
 from ..windows.expansion import INPUT, WINDOW_COLUMNS
 from ..windows.windows import Window
@@ -38,11 +38,11 @@ def window_of(node: exp.Expr) -> Window | None:
             first, *rest = hint.expressions
             literals = tuple(each.name for each in rest if isinstance(each, exp.Literal))
             columns = tuple(each.name for each in rest if not isinstance(each, exp.Literal))
-            return window_arguments.window_from_hint(hint.name, _path(first), literals, columns)
+            return window_arguments.window_from_hint(hint.name, _quoted_path(first), literals, columns)
     return None
 
 
-def _path(column: exp.Expr) -> str:
+def _quoted_path(column: exp.Expr) -> str:
     """Returns the quoted path of a hint's column, or of a field of it."""
     parts = column.parts if isinstance(column, exp.Column | exp.Dot) else [column]
     return quote_path(part.name for part in parts)
@@ -53,7 +53,7 @@ def input_as_written(query: exp.Query) -> exp.Query:
     without the select list."""
     holder = exp.Subquery(this=copied(query))
     for select in list(windows_under(holder)):
-        select.replace(input_of(select))
+        select.replace(window_input(select))
     read = restore_originals(holder).this
     if read.args.get("expressions"):
         read.set("expressions", [exp.Star()])
@@ -70,7 +70,7 @@ def excerpt(node: exp.Expr, length: int = 80) -> str:
     >>> excerpt(parse("select k from (select /*+ STREAM */ * from clicks) as c where v > 1"), 41)
     'SELECT k FROM stream(clicks) AS c WHERE …'
     """
-    return shortened(unmarked(sql(with_macro_calls(node))).strip(), length)
+    return shorten(remove_marks(sql(with_macro_calls(node))).strip(), length)
 
 
 def with_macro_calls(node: exp.Expr) -> exp.Expr:
@@ -83,8 +83,8 @@ def with_macro_calls(node: exp.Expr) -> exp.Expr:
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(every(holder, exp.Select)):
         table = select.find(exp.Table)
-        if table is not None and (marked_as_stream(select) or _is_all_of(select, table)):
-            printed[id(select)] = f"stream({_relation_of(table)})"
+        if table is not None and (marked_as_stream(select) or _is_plain_stream_read(select, table)):
+            printed[id(select)] = f"stream({_compiled_name(table)})"
     for select in [each for each in every(holder, exp.Select) if id(each) in printed]:
         call, around = exp.Var(this=printed[id(select)]), select.parent
         if isinstance(around, exp.Subquery):
@@ -95,7 +95,7 @@ def with_macro_calls(node: exp.Expr) -> exp.Expr:
     return restore_originals(holder).this
 
 
-def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
+def _is_plain_stream_read(select: exp.Select, table: exp.Table) -> bool:
     """Whether a SELECT is just ``select * from`` a stream, as `stream()` prints it."""
     source = from_clause(select)
     said = {name for name, value in select.args.items() if value and name not in ("hint", "kind")}
@@ -108,7 +108,7 @@ def _is_all_of(select: exp.Select, table: exp.Table) -> bool:
     )
 
 
-def _relation_of(table: exp.Table) -> str:
+def _compiled_name(table: exp.Table) -> str:
     """Returns a table's name in the compiled text, even if it was renamed since."""
     return str(table.meta_get(_RELATION) or relation_name(table))
 
@@ -138,7 +138,7 @@ class VersionsAsOf:
     @property
     def relation(self) -> str:
         """Returns the name of the relation in the compiled text."""
-        return _relation_of(self.table)
+        return _compiled_name(self.table)
 
 
 def versions_as_of(node: exp.Expr) -> VersionsAsOf | None:
@@ -190,7 +190,7 @@ def take_hints(
     return taken
 
 
-def check_places(name: str, example: str, found: int, text: str) -> None:
+def check_hint_places(name: str, example: str, found: int, text: str) -> None:
     """Raises unless all hints of this name in a text were found in its tree.
 
     Args:
@@ -211,7 +211,7 @@ def check_places(name: str, example: str, found: int, text: str) -> None:
         )
 
 
-def input_of(select: exp.Select) -> exp.Query:
+def window_input(select: exp.Select) -> exp.Query:
     """Returns the query under a windowing TVF: ``select * from relation``."""
     source = from_clause(select)
     assert source is not None
@@ -238,13 +238,13 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(select, exp.Table))
             if len(tables) != 1:
                 raise QueryError(
-                    f"stream() marks one table, found {_listing(tables) or 'none'} under it; put it around the one that is "
-                    "the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
+                    f"stream() marks one table, found {_table_list(tables) or 'none'} under it; put it around the one that "
+                    "is the stream, where the query reads it: FROM {{ stream(ref('…')) }}."
                 )
             mark_stream(tables[0])
     for select in every(tree, exp.Select):
         if window := window_of(select):
-            below = input_of(select)
+            below = window_input(select)
             if any(window_of(inner) for inner in every(below, exp.Select)):
                 continue  # a cascading window
             tables = list(every(below, exp.Table))
@@ -252,7 +252,7 @@ def mark_streams(tree: exp.Query) -> None:
                 continue
             if len({sql(_table_alone(table)).lower() for table in tables}) != 1:
                 raise QueryError(
-                    f"{window.kind}() has {_listing(tables) or 'no table'} under it; mark the one that is the "
+                    f"{window.kind}() has {_table_list(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
                 )
             for table in tables:
@@ -269,7 +269,7 @@ def _table_alone(table: exp.Table) -> exp.Table:
     return copy
 
 
-def _listing(tables: list[exp.Table]) -> str:
+def _table_list(tables: list[exp.Table]) -> str:
     return ", ".join(dict.fromkeys(sql(_table_alone(table)) for table in tables))
 
 
@@ -294,7 +294,7 @@ def placeholder_of(node: exp.Expr) -> str | None:
     return name
 
 
-def is_streamed(table: exp.Expr) -> bool:
+def is_stream_or_operator(table: exp.Expr) -> bool:
     """Whether a table is a stream or the placeholder of an operator."""
     return is_stream(table) or placeholder_of(table) is not None
 
@@ -323,15 +323,15 @@ class WindowResult:
     unique: frozenset[str] | None
 
 
-def window_result(result: WindowResult) -> exp.Select:
+def select_window_result(result: WindowResult) -> exp.Select:
     """Returns ``select * from NAME``, marked with the window operator of that name."""
     select = exp.Select(expressions=[exp.Star()]).from_(exp.Table(this=exp.to_identifier(result.name)))
     select.meta[_WINDOW_RESULT] = result
     return select
 
 
-def result_of(node: exp.Expr) -> WindowResult | None:
-    """Returns the mark that `window_result` set. None if there is none."""
+def window_result_of(node: exp.Expr) -> WindowResult | None:
+    """Returns the mark that `select_window_result` set. None if there is none."""
     return node.meta_get(_WINDOW_RESULT)
 
 

@@ -38,11 +38,11 @@ def take_hint(tree: exp.Expr, text: str) -> MiniBatch | None:
         raise QueryError(
             f"The query has {len(found)} hints {NAME}, {listed}; it is one stream, so write one."
         )
-    hints.check_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
+    hints.check_hint_places(NAME, f"{NAME}('5 seconds', 10000)", len(found), text)
     return _parse_hint(found[0]) if found else None
 
 
-def check(text: str) -> None:
+def check_hint(text: str) -> None:
     """Raises if a text has a hint that can't be read."""
     if NAME not in text.upper():
         return

@@ -9,7 +9,7 @@ from ..sql.clauses import first_aggregate
 from ..sql.dialect import sql
 from ..sql.nodes import every
 from . import hints
-from .streams import is_printed
+from .streams import is_printed_by_macro
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -32,7 +32,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
         raise QueryError(
             "SELECT DISTINCT with GROUP BY over a stream: put one of the two into a separate query."
         )
-    over = next((each for each in every(select, exp.Window) if not is_printed(each)), None)
+    over = next((each for each in every(select, exp.Window) if not is_printed_by_macro(each)), None)
     if over is not None:
         raise NotWithinWindows(
             f"SELECT DISTINCT of '{sql(over)}' over a stream: put one of the two into a separate query."

@@ -22,7 +22,7 @@ _SLACK = "zone_slack"
 _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
-def mark_slack(tree: exp.Expr, ask: QueryRunner) -> None:
+def mark_clock_slack(tree: exp.Expr, ask: QueryRunner) -> None:
     """Notes the possible excess at each interval that joins relations or moves a time. Changes the tree."""
     found = [each for each in every(tree, exp.Interval) if _is_in_join(each) or _moves_time(each)]
     if found and has_clock_changes(str(ask("select current_timezone()")[0])):
@@ -48,7 +48,7 @@ def _moves_time(interval: exp.Interval) -> bool:
     )
 
 
-def slack(node: exp.Expr) -> int:
+def clock_slack_micros(node: exp.Expr) -> int:
     """Returns the microseconds by which a time may exceed what the intervals in `node` say."""
     return max((each.meta_get(_SLACK, 0) for each in every(node, exp.Interval)), default=0)
 

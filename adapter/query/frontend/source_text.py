@@ -50,7 +50,7 @@ class SourceText:
     def __init__(self, select: exp.Query) -> None:
         self.written = hints.input_as_written(select)
         """The input as its author wrote it. Callers must not change it."""
-        self._names = _names_in(self.written, 0) if isinstance(self.written, exp.Select) else None
+        self._names = _positional_names(self.written, 0) if isinstance(self.written, exp.Select) else None
         self._texts: dict[frozenset[str] | None, str] = {}
 
     def reads(self, columns: Collection[str] | None) -> str:
@@ -62,7 +62,7 @@ class SourceText:
         wanted = None if columns is None else frozenset(columns)
         if wanted not in self._texts:
             read = copied(self.written)
-            _query(read, wanted, {}, 0)
+            _rewrite_query(read, wanted, {}, 0)
             self._texts[wanted] = canonical(read)
         return self._texts[wanted]
 
@@ -74,20 +74,20 @@ class SourceText:
         """
         holder = exp.Paren(this=copied(node))
         if self._names is not None:
-            _rename(holder, self._names, len(self._names) == 1 or not qualified, {}, 1)
+            _rename_qualifiers(holder, self._names, len(self._names) == 1 or not qualified, {}, 1)
         return canonical(holder.this)
 
 
-def without_names(query: exp.Query) -> str:
+def text_without_aliases(query: exp.Query) -> str:
     """Canonical text of a query, independent of the author's relation aliases.
 
     >>> from ..sql.dialect import parse
     >>> one, other = (parse(f"select {name}.k from t as {name} where {name}.v > 0") for name in "ab")
-    >>> without_names(one) == without_names(other)
+    >>> text_without_aliases(one) == text_without_aliases(other)
     True
     """
     read = copied(query)
-    _query(read, _ALL, {}, 0)
+    _rewrite_query(read, _ALL, {}, 0)
     return canonical(read)
 
 
@@ -108,10 +108,10 @@ def with_sorted_conjuncts(text: str) -> str:
     return sql(query)
 
 
-def compared_text(text: str, tables: Mapping[str, str]) -> str:
+def text_to_compare(text: str, tables: Mapping[str, str]) -> str:
     """Returns `with_sorted_conjuncts` of a query's text with other names of some tables.
 
-    >>> compared_text("SELECT n, 'a' AS b FROM a AS b CROSS JOIN (SELECT * FROM b) AS c", {"a": "x", "b": "a"})
+    >>> text_to_compare("SELECT n, 'a' AS b FROM a AS b CROSS JOIN (SELECT * FROM b) AS c", {"a": "x", "b": "a"})
     "SELECT n, 'a' AS b FROM x AS b CROSS JOIN (SELECT * FROM a) AS c"
     """
     text = with_sorted_conjuncts(text)
@@ -124,13 +124,15 @@ def compared_text(text: str, tables: Mapping[str, str]) -> str:
     return sql(query)
 
 
-def columns_of(*nodes: exp.Expr) -> set[str] | None:
+def possible_columns(*nodes: exp.Expr) -> set[str] | None:
     """Returns all names in expressions that may be columns, in lower case. None if there is a star.
 
     >>> from ..sql.dialect import parse
     >>> select = parse("select sum(a.v.w), count(*), max(struct(*))")
-    >>> sorted(columns_of(select.expressions[0]) or ()), columns_of(select.expressions[1]), columns_of(select)
-    (['a', 'v', 'w'], set(), None)
+    >>> sorted(possible_columns(select.expressions[0]) or ())
+    ['a', 'v', 'w']
+    >>> possible_columns(select.expressions[1]), possible_columns(select)
+    (set(), None)
     """
     for node in nodes:
         for star in every(node, exp.Star):
@@ -140,7 +142,7 @@ def columns_of(*nodes: exp.Expr) -> set[str] | None:
     return {each.name.lower() for node in nodes for each in every(node, exp.Identifier)}
 
 
-def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
+def _positional_names(select: exp.Select, depth: int) -> dict[str, str] | None:
     """Maps a SELECT's relation aliases to positional names. None if they have to keep their names."""
     if select.args.get("laterals") or with_clause(select) is not None:
         return None
@@ -154,7 +156,9 @@ def _names_in(select: exp.Select, depth: int) -> dict[str, str] | None:
     return names if len(names) == len(relations(select)) and ("" not in names or len(names) == 1) else None
 
 
-def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int) -> None:
+def _rewrite_query(
+    node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int
+) -> None:
     """Rewrites a query canonically, in place.
 
     Args:
@@ -163,18 +167,18 @@ def _query(node: exp.Expr, wanted: frozenset[str] | None, outer: Mapping[str, st
         depth: number of enclosing queries.
     """
     if isinstance(node, exp.Subquery):
-        _query(node.this, wanted, outer, depth)
+        _rewrite_query(node.this, wanted, outer, depth)
     elif isinstance(node, exp.SetOperation):
         for side in (node.this, node.expression):
-            _query(side, _ALL, outer, depth)
+            _rewrite_query(side, _ALL, outer, depth)
     elif isinstance(node, exp.Select):
-        _keep_needed(node, wanted, outer, depth)
+        _rewrite_select(node, wanted, outer, depth)
 
 
-def _keep_needed(
+def _rewrite_select(
     select: exp.Select, wanted: frozenset[str] | None, outer: Mapping[str, str], depth: int
 ) -> None:
-    names = _names_in(select, depth)
+    names = _positional_names(select, depth)
     whole = (
         names is None
         or any(select.args.get(clause) for clause in _WHOLE)
@@ -187,23 +191,23 @@ def _keep_needed(
         below = _ALL
     read = relations(select)
     for node in read:
-        _collapse(node)
+        _collapse_plain_selects(node)
         # A relation in FROM can't refer to its neighbours.
-        _query(node, below, outer if names is None else {}, depth + 1)
+        _rewrite_query(node, below, outer if names is None else {}, depth + 1)
     if names is None:
         # Its own relations hide outer ones of the same name.
         own = {node.alias_or_name.lower() for node in (*read, *(select.args.get("laterals") or ()))}
         seen = {name: new for name, new in outer.items() if name not in own}
-        _rename(select, {}, False, seen, depth + 1)
+        _rename_qualifiers(select, {}, False, seen, depth + 1)
         return
     single = len(names) == 1
     for node in read:
         new = None if single else exp.TableAlias(this=exp.to_identifier(names[node.alias_or_name.lower()]))
         node.set("alias", new)
-    _rename(select, names, single, outer, depth + 1)
+    _rename_qualifiers(select, names, single, outer, depth + 1)
 
 
-def _collapse(node: exp.Expr) -> None:
+def _collapse_plain_selects(node: exp.Expr) -> None:
     """Replaces subqueries that are plain ``SELECT *`` (as CTEs may leave) by their input."""
     while isinstance(node, exp.Subquery) and isinstance(handed := node.this, exp.Select):
         # Any other clause may change the rows.
@@ -258,7 +262,7 @@ def _columns_read(select: exp.Select, wanted: frozenset[str] | None) -> frozense
     return frozenset(found)
 
 
-def _rename(
+def _rename_qualifiers(
     node: exp.Expr, names: Mapping[str, str], single: bool, outer: Mapping[str, str], depth: int
 ) -> None:
     """Replaces the qualifiers of columns by positional names, in a SELECT or an expression over its relations."""
@@ -283,4 +287,4 @@ def _rename(
         elif name in around:
             each.set("table", exp.to_identifier(around[name]))
     for each in inner:
-        _query(each, _ALL, around, depth)
+        _rewrite_query(each, _ALL, around, depth)

@@ -47,7 +47,7 @@ class Streams:
 
     def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
-        self._stars = _free_stars(tree)
+        self._stars = _extent_of_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
         self.streams: dict[str, Stream] = {}
@@ -58,11 +58,11 @@ class Streams:
             window = hints.window_of(select)
             if window:
                 select.meta[_NUMBER] = number
-                below = hints.input_of(select)
+                below = hints.window_input(select)
                 plain = next(hints.windows_under(below), None) is None and _passes_rows(below)
                 for table in every(below, exp.Table) if plain else ():
                     if hints.is_stream(table):
-                        column = column_of_stream(below, window.time_col, table)
+                        column = stream_column(below, window.time_col, table)
                         times = self._times.setdefault(hints.relation_name(table).lower(), {})
                         # Branches of one UNION ALL may use different columns.
                         times[number] = column if times.get(number, column) == column else None
@@ -71,9 +71,9 @@ class Streams:
             if not hints.is_stream(table):
                 self.static.setdefault(relation)
                 continue
-            self._name(table, relation)
+            self._replace_by_view(table, relation)
 
-    def _name(self, table: exp.Table, relation: str) -> None:
+    def _replace_by_view(self, table: exp.Table, relation: str) -> None:
         stream = self.streams.get(relation.lower())
         if stream is None:
             letters = (char if char.isascii() and char.isalnum() else "_" for char in table.name.lower())
@@ -173,7 +173,7 @@ def _passes_rows(query: exp.Expr) -> bool:
     )
 
 
-def _free_stars(tree: exp.Query) -> str:
+def _extent_of_stars(tree: exp.Query) -> str:
     """Returns how far the author's stars read columns: "none", "plain" (only in select lists), or "all"."""
     found = "none"
     for star in every(tree, exp.Star):
@@ -184,7 +184,7 @@ def _free_stars(tree: exp.Query) -> str:
         select = parent if isinstance(parent, exp.Select) else None
         if select is not None and (hints.window_of(select) or hints.marked_as_stream(select)):
             continue
-        if (select is not None and _is_input_of_window(select)) or is_printed(holder):
+        if (select is not None and _is_input_of_window(select)) or is_printed_by_macro(holder):
             continue
         around = select.parent if select is not None else None
         while isinstance(around, exp.Subquery):
@@ -206,12 +206,12 @@ def _needs_only_named_columns(select: exp.Select) -> bool:
     return _window_over(select) is not None and not numbered and not select.args.get("limit")
 
 
-def is_printed(node: exp.Expr) -> bool:
+def is_printed_by_macro(node: exp.Expr) -> bool:
     """Whether a node belongs to text that a windowing macro printed around its relation."""
     inside: list[exp.Select] = []
     for select in (*([node] if isinstance(node, exp.Select) else ()), *selects_around(node)):
         if hints.window_of(select):
-            is_input = any(hints.input_of(select) is each for each in inside)
+            is_input = any(hints.window_input(select) is each for each in inside)
             return not (is_input or _is_input_of_window(select))
         inside.append(select)
     return False
@@ -219,7 +219,7 @@ def is_printed(node: exp.Expr) -> bool:
 
 def _is_input_of_window(select: exp.Select) -> bool:
     over = _window_over(select)
-    return over is not None and hints.input_of(over) is select
+    return over is not None and hints.window_input(over) is select
 
 
 def _window_over(select: exp.Select) -> exp.Select | None:
@@ -227,7 +227,7 @@ def _window_over(select: exp.Select) -> exp.Select | None:
     return next((each for each in selects_around(select) if hints.window_of(each)), None)
 
 
-def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:
+def stream_column(below: exp.Expr, column: str, table: exp.Table | None = None) -> str | None:
     """Resolves a time column to the stream's column, through SELECTs that pass it unchanged.
 
     Args:
@@ -253,7 +253,7 @@ def column_of_stream(below: exp.Expr, column: str, table: exp.Table | None = Non
             continue
         if isinstance(node, exp.Table):
             return column if hints.is_stream(node) else None
-        if not isinstance(node, exp.Select) or hints.result_of(node):
+        if not isinstance(node, exp.Select) or hints.window_result_of(node):
             return None
         sources = relations(node)
         streams = [*filter(hints.reads_stream, sources)]

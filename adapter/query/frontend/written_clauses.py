@@ -20,9 +20,9 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from ..sql.clauses import conjuncts, joined, without_queries
+from ..sql.clauses import conjuncts, relations_with_joins, without_queries
 from ..sql.dialect import DIALECT, sql
-from ..sql.names import unmarked
+from ..sql.names import remove_marks
 from ..sql.nodes import every
 from . import hints
 
@@ -39,15 +39,15 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
             kind = type(query).__name__.upper()
             found.append(("SET", kind if query.args.get("distinct") is not False else f"{kind} ALL"))
         elif isinstance(query, exp.Select):
-            found += [(kind, unmarked(text)) for kind, text in _select_clauses(query)]
+            found += [(kind, remove_marks(text)) for kind, text in _select_clauses(query)]
         if limit := query.args.get("limit"):
             found.append(("LIMIT", sql(limit.expression or limit.args["count"])))
-    for window in _outermost(tree):
-        found += written_clauses(hints.input_of(window))
+    for window in _outermost_windows(tree):
+        found += written_clauses(hints.window_input(window))
     return found
 
 
-def _outermost(tree: exp.Query) -> Iterator[exp.Select]:
+def _outermost_windows(tree: exp.Query) -> Iterator[exp.Select]:
     """The windowing TVFs that aren't in another one's input."""
     todo: list[exp.Expr] = [tree]
     while todo:
@@ -62,21 +62,21 @@ def _select_clauses(select: exp.Select) -> Iterator[tuple[str, str]]:
     if select.args.get("distinct"):
         yield "SELECT", "DISTINCT"
     for item in select.expressions:
-        yield "SELECT", _outline(item)
-    for node, join in joined(select):
+        yield "SELECT", _text_without_queries(item)
+    for node, join in relations_with_joins(select):
         if join is not None:
             yield from _join_clauses(join)
         elif not isinstance(node, exp.Subquery):
-            yield "FROM", _outline(node)
+            yield "FROM", _text_without_queries(node)
     for lateral in select.args.get("laterals") or ():
-        yield "LATERAL VIEW", _outline(lateral).removeprefix("LATERAL VIEW ")
+        yield "LATERAL VIEW", _text_without_queries(lateral).removeprefix("LATERAL VIEW ")
     for name, kind in _CONDITIONS.items():
         if (clause := select.args.get(name)) is not None:
             for each in conjuncts(clause.this):
-                yield kind, _outline(each)
+                yield kind, _text_without_queries(each)
     for name, kind in _LISTED.items():
         if (clause := select.args.get(name)) is not None:
-            yield kind, _outline(clause).removeprefix(kind).strip()
+            yield kind, _text_without_queries(clause).removeprefix(kind).strip()
 
 
 def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
@@ -85,9 +85,9 @@ def _join_clauses(join: exp.Join) -> Iterator[tuple[str, str]]:
     text = alone.sql(dialect=DIALECT, copy=False).strip()
     yield "JOIN", f"JOIN {text.removeprefix(',').strip()}" if text.startswith(",") else text
     for each in conjuncts(join.args.get("on")):
-        yield "ON", _outline(each)
+        yield "ON", _text_without_queries(each)
 
 
-def _outline(node: exp.Expr) -> str:
+def _text_without_queries(node: exp.Expr) -> str:
     """Returns a node's text with each subquery replaced by ``…``."""
     return without_queries(node).sql(dialect=DIALECT, copy=False).strip()

@@ -278,7 +278,7 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
         steps.append(
             Step(
                 f"{spec.name}_rows",
-                f"select * from {spec.name}_all_rows where {instants.is_usable('event_time')}",
+                f"select * from {spec.name}_all_rows where {instants.usable_time_condition('event_time')}",
             )
         )
         steps += window_steps.batch()

@@ -11,7 +11,7 @@ from ...sources.source_tables import without_read_digest
 from ..aggregates.metric_columns import MetricColumns
 from ..aggregates.model import GroupAggregateSpec, WindowAggregateSpec
 from ..aggregates.partials import Partials
-from ..frontend.source_text import compared_text, with_sorted_conjuncts
+from ..frontend.source_text import text_to_compare, with_sorted_conjuncts
 from ..normalize.conditions import has_generator
 from ..plan.dataflow import Dataflow
 from ..plan.operator import Operator, in_order
@@ -191,7 +191,7 @@ def _grouped_or_ranked_by(operator: Operator) -> tuple[str, ...] | None:
 
 def _rows(text: str, spec: WindowSpec, names: StateNames) -> str:
     """Returns text of a window operator's input rows, with the state's names of the windows that it reads."""
-    return compared_text(text, {each: names.get(each, each) for each in spec.reads}) if spec.reads else text
+    return text_to_compare(text, {each: names.get(each, each) for each in spec.reads}) if spec.reads else text
 
 
 def _outputs_below(
@@ -272,7 +272,7 @@ def _metrics(partials: Partials, below: Mapping[str, str]) -> dict[str, MetricSt
             columns=tuple(columns[metric.identity]),
             # It differs if a metric of another argument type is stored in another way.
             storage=(*MetricColumns(metric).aggregate.make, *([metric.types.sum] if metric.types else [])),
-            rows=digest(compared_text(metric.rows, below)),
+            rows=digest(text_to_compare(metric.rows, below)),
             distinct_set=by_name[metric.distinct_set] if metric.distinct_set else None,
         )
         for metric in partials.spec.metrics

@@ -16,8 +16,8 @@ from sqlglot import exp
 from ..aggregates.grouping import grouping
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.clauses import call_of, is_over, relations
-from ..sql.dialect import canonical, correlated_columns, relation_of, unqualified
+from ..sql.clauses import is_over, relations, unwrap_call
+from ..sql.dialect import canonical, correlated_columns, qualifier_of, unambiguous_names
 from ..sql.nodes import every, is_name, quoted_column
 
 _ALIAS = "__groups"
@@ -47,7 +47,7 @@ class _GroupBySplit:
 
     def __init__(self, select: exp.Select, keys: tuple[exp.Expr, ...]) -> None:
         self.select, self.keys = select, keys
-        self.same = unqualified(select)
+        self.same = unambiguous_names(select)
         self.columns: dict[str, str] = {}
         self.items: list[exp.Expr] = []
         self.aliases = {i.alias.lower(): i.this for i in select.expressions if isinstance(i, exp.Alias)}
@@ -105,7 +105,7 @@ class _GroupBySplit:
             return exp.column(name, quoted=True)
         if isinstance(node, exp.Query):
             return self._rewrite_over_keys(node, {id(column) for column in correlated_columns(node)})
-        if isinstance(call_of(node).function, exp.AggFunc) and not is_over(node):
+        if isinstance(unwrap_call(node).function, exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
                 raise QueryError(f"A subquery is inside '{hints.excerpt(node)}'; join it in a query below.")
             return exp.column(self._add_column(node, f"__aggregate_{len(self.items)}"), quoted=True)
@@ -123,7 +123,7 @@ class _GroupBySplit:
             asked: identities of the whole subquery's correlated columns.
         """
         columns = list(every(node, exp.Column))
-        if columns and all(id(column) in asked and relation_of(column) in self.outer for column in columns):
+        if columns and all(id(column) in asked and qualifier_of(column) in self.outer for column in columns):
             if (name := self.columns.get(self._canonical_text(node))) is not None:
                 return quoted_column(name, _ALIAS)
             if isinstance(node, exp.Column):

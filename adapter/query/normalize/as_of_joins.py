@@ -25,7 +25,7 @@ from ..frontend.streams import Known
 from ..program import CHANGES
 from ..sql.clauses import hide_from_stars
 from ..sql.dialect import DIALECT, parse, sql
-from ..sql.maps import orderable
+from ..sql.maps import orderable_sql
 from ..sql.nodes import every
 from ..sql.tie_breaking import mark_without_ties
 from ..windows.expansion import VALID_UNTIL, versions_in_changes
@@ -67,7 +67,7 @@ def _order_by_entries(select: exp.Expr, row: str) -> None:
     of_row = window.args["order"].expressions[-1]
     rows = next(every(of_row, exp.Column)).table
     values: list[exp.Expr] = [
-        exp.maybe_parse(orderable(quote_path([rows, name]), kind), dialect=DIALECT)
+        exp.maybe_parse(orderable_sql(quote_path([rows, name]), kind), dialect=DIALECT)
         for name, kind in fields_of(row) or ()
     ]
     of_row.set("this", exp.Anonymous(this="STRUCT", expressions=values))

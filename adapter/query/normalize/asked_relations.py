@@ -16,7 +16,7 @@ from sqlglot import exp
 from ..frontend.select_kind import is_grouped
 from ..sql.clauses import conjuncts, filters, over_clauses
 from ..sql.dialect import is_read_within
-from ..sql.nodes import every, quoted_column, with_notes_of
+from ..sql.nodes import every, quoted_column, with_metadata_of
 from . import conditions
 
 _ALIAS, _COLUMN = "__asked", "__asked_column_"
@@ -50,7 +50,7 @@ def move_to_from(query: exp.Query) -> bool:
     if not all(names) or len({*map(str.lower, names)}) < len(names):
         return False
     columns = [
-        with_notes_of(quoted_column(name, _ALIAS), item)
+        with_metadata_of(quoted_column(name, _ALIAS), item)
         for name, item in zip(names, query.selects, strict=True)
     ]
     query.replace(exp.Select(expressions=columns).from_(query.subquery(_ALIAS), copy=False))

@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from ..aggregates.types import types_query
 from ..errors import QueryError
-from ..sql.clauses import conjuncts, filters, first_aggregate, joined, relations
-from ..sql.dialect import relation_names, relation_of, sql, without_items
+from ..sql.clauses import conjuncts, filters, first_aggregate, relations, relations_with_joins
+from ..sql.dialect import qualifier_of, relation_names, select_over_same_relations, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from .names.qualified import select_around
@@ -177,12 +177,12 @@ class _SessionTypes:
         return self._columns[id(relation)].get(column.lower())
 
     def _type_over_several_relations(self, node: exp.Expr, select: exp.Select) -> str | None:
-        names = {relation_of(column) for column in every(node, exp.Column)}
+        names = {qualifier_of(column) for column in every(node, exp.Column)}
         scope = next((each for each in _scopes(select) if names <= relation_names(each)), None)
         return (
             None
             if scope is None or node.find(exp.Query)
-            else self._type_over_rows(node, without_items(scope))
+            else self._type_over_rows(node, select_over_same_relations(scope))
         )
 
     def _type_over_rows(self, node: exp.Expr, rows: exp.Select) -> str | None:
@@ -206,7 +206,7 @@ def _compared_expressions(select: exp.Select) -> Iterator[tuple[exp.Expr, exp.Se
     for test in tests:
         if isinstance(test, exp.EQ | exp.NullSafeEQ):
             sides = (test.this, test.expression)
-            of = [{relation_of(column) for column in every(side, exp.Column)} for side in sides]
+            of = [{qualifier_of(column) for column in every(side, exp.Column)} for side in sides]
             if all(of) and of[0] != of[1] and not test.find(exp.Query):
                 yield from ((side, select) for side in sides)
     for asked in every(select, exp.In):
@@ -238,7 +238,7 @@ def _branches(query: exp.Expr) -> list[exp.Select]:
 
 def _using_names(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
     """Yields the names in USING, each with the relations up to that join."""
-    sides = joined(select)
+    sides = relations_with_joins(select)
     for place, (node, join) in enumerate(sides):
         for name in (join.args.get("using") or ()) if join is not None else ():
             yield name, [*(each for each, _ in sides[:place]), node]
@@ -246,7 +246,7 @@ def _using_names(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]
 
 def _only_relation(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
     """Returns the relation that all columns of an expression belong to. None if there are several or none."""
-    names = {relation_of(column) for column in every(node, exp.Column)}
+    names = {qualifier_of(column) for column in every(node, exp.Column)}
     if len(names) != 1 or node.find(exp.Query):
         return None
     (name,) = names

@@ -14,14 +14,14 @@ from ..aggregates.types import types_of
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..sql.clauses import (
-    call_of,
     conjuncts,
     filters,
     first_aggregate,
     is_semi_or_anti,
-    joined,
     over_clauses,
     relations,
+    relations_with_joins,
+    unwrap_call,
 )
 from ..sql.dialect import (
     arguments,
@@ -38,10 +38,10 @@ from ..sql.tie_breaking import (
     add_tie_breaker,
     break_ties,
     depends_on_frame_ties,
+    distinguishes_tied_rows,
     has_rows_frame,
-    is_decided,
-    orders_all,
-    sees_rows,
+    is_deterministic_extreme,
+    is_ordered_by_all_columns,
 )
 from ..windows.window_columns import is_in_each_row
 from . import event_clock
@@ -113,11 +113,11 @@ def why_over_nondeterministic(
     """
     for window in over_clauses(select):
         order = window.args.get("order")
-        call = call_of(window.this)
+        call = unwrap_call(window.this)
         if (
             not isinstance(call.function, exp.AggFunc)
             or call.order
-            or (order is not None and sees_rows(window))
+            or (order is not None and distinguishes_tied_rows(window))
         ):
             continue
         by = [
@@ -139,7 +139,7 @@ def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None
             "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_list(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
         )
-    if name in _BY_CHANCE and not is_decided(node):
+    if name in _BY_CHANCE and not is_deterministic_extreme(node):
         return (
             f"{name}() may return another value for the same rows each time; compute it in a separate model"
         )
@@ -265,13 +265,13 @@ def order_by_whole_rows(select: exp.Select, *aliases: str) -> None:
         UnintendedQueryError: a function depends on which of equal rows are in its frame.
     """
     for window in over_clauses(select):
-        call = call_of(window.this)
+        call = unwrap_call(window.this)
         is_ordered = bool(window.args.get("order") or call.order)
         if not is_ordered and _why_node_nondeterministic(call.function, to_the_digit=True):
             window.set("order", exp.Order(expressions=[]))
             window.set("spec", _WHOLE_PARTITION.copy())
         order = window.args.get("order")
-        if order is None or orders_all(window) or not sees_rows(window):
+        if order is None or is_ordered_by_all_columns(window) or not distinguishes_tied_rows(window):
             continue
         if not has_rows_frame(window) and depends_on_frame_ties(window):
             raise UnintendedQueryError(
@@ -310,7 +310,7 @@ def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list
 
 
 def _is_streaming(table: exp.Table) -> bool:
-    return hints.is_streamed(table) or table.name.startswith(INPUT)
+    return hints.is_stream_or_operator(table) or table.name.startswith(INPUT)
 
 
 def reads_input(node: exp.Expr) -> bool:
@@ -338,7 +338,7 @@ def aliases_in_every_row(select: exp.Select) -> list[str]:
     >>> [aliases_in_every_row(parse(f"select 1 from a {join}")) for join in joins]
     [['a', 'b'], ['a'], ['a'], ['b']]
     """
-    read = joined(select)
+    read = relations_with_joins(select)
     joins = [join for _, join in read]
     return [node.alias_or_name for place, (node, _) in enumerate(read) if is_in_each_row({place}, joins)]
 

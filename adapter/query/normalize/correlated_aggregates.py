@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
-from ..sql.dialect import correlated_columns, relation_of, sql, walk_same_query
+from ..sql.clauses import filters, is_semi_or_anti, relations_with_joins, set_filters
+from ..sql.dialect import correlated_columns, qualifier_of, sql, walk_same_query
 from ..sql.nodes import every, quoted_column
 from .compared_types import have_same_type, split_correlation
 
@@ -67,7 +67,7 @@ def rewrite_as_joins(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
     Returns:
         Whether one was rewritten.
     """
-    around = {node.alias_or_name.lower() for node, _ in joined(select)}
+    around = {node.alias_or_name.lower() for node, _ in relations_with_joins(select)}
     names = {each.name.lower() for each in every(select, exp.Identifier)}
     found = [
         (query, parts)
@@ -92,7 +92,7 @@ def _qualify_stars(select: exp.Select) -> bool:
     )
     if not stars and not inside:
         return True
-    sides = joined(select)
+    sides = relations_with_joins(select)
     joins = select.args.get("joins") or ()
     merges = any(join.args.get("using") or join.args.get("method") for join in joins)
     names = [node.alias_or_name for node, join in sides if join is None or not is_semi_or_anti(join)]
@@ -126,7 +126,7 @@ def _split_aggregate(query: exp.Query, around: set[str]) -> _Correlated | None:
         return None
     if {name for name, value in query.args.items() if value} - _CLAUSES or len(query.expressions) != 1:
         return None
-    read = joined(query)
+    read = relations_with_joins(query)
     alias = read[0][0].alias_or_name.lower() if len(read) == 1 else ""
     if not alias or alias in around:
         return None
@@ -141,11 +141,11 @@ def _split_aggregate(query: exp.Query, around: set[str]) -> _Correlated | None:
         not aggregates
         or not all(type(each) in AGGREGATES for each in aggregates)
         or item.find(exp.Query, exp.Window, exp.Filter, exp.WithinGroup)
-        or not all(id(column) in in_aggregates and relation_of(column) == alias for column in columns)
+        or not all(id(column) in in_aggregates and qualifier_of(column) == alias for column in columns)
     ):
         return None
     tests = filters(query)
-    owners = {relation_of(column) for test in tests for column in every(test, exp.Column)}
+    owners = {qualifier_of(column) for test in tests for column in every(test, exp.Column)}
     split = split_correlation(query, {id(column) for column in correlated_columns(query)})
     if split is None or not owners <= {alias, *around} or any(test.find(exp.Query) for test in tests):
         return None
@@ -165,7 +165,7 @@ def _join_groups(select: exp.Select, query: exp.Select, found: _Correlated, take
         found: its parts.
         taken: names that are used; those of the join are added.
     """
-    alias = _new_name(f"groups_of_{joined(query)[0][0].alias_or_name}", taken)
+    alias = _new_name(f"groups_of_{relations_with_joins(query)[0][0].alias_or_name}", taken)
     # An unqualified name could be a select alias, or a USING column.
     kept = [*found.keys, *found.aggregates]
     names = [_new_name(_column_name(each), taken) for each in kept]

@@ -143,7 +143,7 @@ class _ClockMarker:
             window = hints.window_of(select)
             assert window is not None
             path = path_of(window.time)
-            found = self._origin(hints.input_of(select), path[0])
+            found = self._origin(hints.window_input(select), path[0])
             base |= found.base
             if len(path) == 1:
                 self.times |= found.same
@@ -283,7 +283,7 @@ class _ClockMarker:
 
     def _origin_in_select(self, select: exp.Select, name: str) -> ColumnOrigin:
         if window := hints.window_of(select):
-            below = hints.input_of(select)
+            below = hints.window_input(select)
             if name.lower() in WINDOW_COLUMNS:
                 return ColumnOrigin(self._origin(below, window.time_col).base)
             return self._origin(below, name)

@@ -28,8 +28,8 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import conjuncts, filters, first_aggregate, set_filters
-from ..sql.dialect import canonical, correlated_columns, relation_of, sql
-from ..sql.nodes import every, with_notes_of
+from ..sql.dialect import canonical, correlated_columns, qualifier_of, sql
+from ..sql.nodes import every, with_metadata_of
 from .compared_types import equated_sides
 from .correlated_aggregates import AGGREGATES
 from .names.same_names import name_relation
@@ -159,7 +159,7 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], oute
     later = {each.this.alias_or_name.lower() for each in _joins_behind(join, select)}
     for test in tests:
         for column in every(test, exp.Column):
-            if id(column) in outer and relation_of(column) in later:
+            if id(column) in outer and qualifier_of(column) in later:
                 raise QueryError(
                     f"'{hints.excerpt(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
                     "first."
@@ -202,7 +202,7 @@ def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Sele
     counts = {item.alias_or_name.lower() for item in items}
     alias = join.this.alias.lower()
     for column in list(every(select, exp.Column)):
-        if relation_of(column) == alias and len(column.parts) == 2 and column.name.lower() in counts:
+        if qualifier_of(column) == alias and len(column.parts) == 2 and column.name.lower() in counts:
             value = exp.Coalesce(this=column.copy(), expressions=[exp.Literal.number(0)])
             is_item = isinstance(column.parent, exp.Select)
             column.replace(exp.alias_(value, column.this.copy()) if is_item else value)
@@ -239,7 +239,7 @@ def _replace_lateral_by_join(
                 if group is not None:
                     group.append("expressions", own.copy())
             key = exp.to_identifier(hidden[text], quoted=True)
-            own.replace(with_notes_of(exp.column(key, table=relation.args["alias"].this.copy()), own))
+            own.replace(with_metadata_of(exp.column(key, table=relation.args["alias"].this.copy()), own))
         on.append(test)
     set_filters(query, rest)
     join.set("this", relation)

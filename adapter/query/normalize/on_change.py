@@ -31,9 +31,9 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
         QueryError: such a window's rows are read otherwise, so it isn't known which are new.
 
     >>> from ..sql.dialect import sql
-    >>> from ..windows.expansion import expand
-    >>> from ..windows.window_arguments import make
-    >>> steps = expand("t", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
+    >>> from ..windows.expansion import expand_window
+    >>> from ..windows.window_arguments import make_window
+    >>> steps = expand_window("t", make_window("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
     >>> made = drop_unchanged_steps(parse(f"select window_end, k, count(*) from {steps} group by window_end, k"))
     >>> sql(made.args["having"]).strip()
     'HAVING COUNT(CASE WHEN `__new_row` THEN 1 END) > 0'

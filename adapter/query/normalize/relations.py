@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..frontend import hints
-from ..frontend.streams import is_printed
+from ..frontend.streams import is_printed_by_macro
 from ..sql.dialect import from_clause, function_name, sql
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -57,7 +57,7 @@ def check_stream_relations(tree: exp.Expr) -> None:
                 "SELECT key, sum(x) FILTER (WHERE y = 'a') AS a … GROUP BY key."
             )
     for join in every(tree, exp.Join):
-        if join.method == "NATURAL" and not is_printed(join) and _reads_stream(join.parent):
+        if join.method == "NATURAL" and not is_printed_by_macro(join) and _reads_stream(join.parent):
             raise QueryError(
                 f"'{hints.excerpt(join)}' over a stream: a stream reads only the columns that a query names, so the columns "
                 "that both sides have aren't known; name them, with USING."
@@ -92,7 +92,7 @@ def check_times_of_windows(tree: exp.Expr) -> None:
     """Raises if the time column of a window is a column of a lower window that the relation in between doesn't select. The
     expansion of the macro adds such a column to its input as NULL, so Spark wouldn't report it as missing."""
     for select in hints.windows_under(tree):
-        window, read = hints.window_of(select), hints.input_of(select)
+        window, read = hints.window_of(select), hints.window_input(select)
         source = from_clause(read) if isinstance(read, exp.Select) else None
         assert window is not None and source is not None
         below, time = source.this.unnest(), window.time_col.lower()

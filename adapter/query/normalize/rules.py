@@ -15,12 +15,12 @@ from sqlglot import exp
 from ..aggregates.grouping import check_items
 from ..aggregates.types import find_types as types_of_tree
 from ..frontend import hints, session_zone
-from ..frontend.streams import is_printed
+from ..frontend.streams import is_printed_by_macro
 from ..sql import functions
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
-from ..sql.tie_breaking import break_ties, decide_extremes
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from . import brackets, compared_types, lateral_joins, plain_values, relations
 from .names import ctes, natural_joins, qualified, result_names, same_names, stars
 from .rankings import qualify, rank_filters, ranks
@@ -197,7 +197,7 @@ def find_types(query: NormalizedQuery) -> None:
     """Notes the types of sums and of rankings' columns, and where the session's time zone counts."""
     if query.ask is not None:
         types_of_tree(query.tree, query.ask)
-        session_zone.mark_slack(query.tree, query.ask)
+        session_zone.mark_clock_slack(query.tree, query.ask)
 
 
 def break_ties_of_tables(query: NormalizedQuery) -> None:
@@ -211,7 +211,7 @@ def break_ties_of_tables(query: NormalizedQuery) -> None:
     for select in every(query.tree, exp.Select):
         if id(select) not in over_streams:
             break_ties(select)
-            decide_extremes(select)
+            break_ties_of_extremes(select)
 
 
 RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
@@ -255,4 +255,4 @@ def _is_of_stream(star: exp.Expr) -> bool:
 
 def _is_written(select: exp.Select) -> bool:
     """Whether a SELECT was written by the author, not printed by a window macro."""
-    return hints.window_of(select) is None and not is_printed(select)
+    return hints.window_of(select) is None and not is_printed_by_macro(select)

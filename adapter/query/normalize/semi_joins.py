@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..sql.clauses import filters, first_aggregate, joined, set_filters
+from ..sql.clauses import filters, first_aggregate, relations_with_joins, set_filters
 from ..sql.nodes import every
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
@@ -22,7 +22,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
     if select.args.get("where") is None:
         return None
     made = select.copy()
-    aliases = {node.alias_or_name.lower() for node, _ in joined(select)}
+    aliases = {node.alias_or_name.lower() for node, _ in relations_with_joins(select)}
     stay: list[exp.Expr] = []
     for test in filters(made):
         if test.find(exp.Query) is None:
@@ -52,7 +52,7 @@ def _as_join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
     query = query.unnest() if isinstance(query, exp.Subquery) else query
     if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - _CLAUSES:
         return None
-    sides = joined(query)
+    sides = relations_with_joins(query)
     if len(sides) != 1 or first_aggregate(query) is not None or query.find(exp.Window):
         return None
     node = sides[0][0]

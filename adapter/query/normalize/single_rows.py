@@ -22,7 +22,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
-from ..sql.clauses import joined, over_clauses, relations
+from ..sql.clauses import over_clauses, relations, relations_with_joins
 from ..sql.dialect import from_clause, sql, walk_same_query
 from ..sql.nodes import quoted_column
 from . import conditions
@@ -74,7 +74,7 @@ def join_single_rows(select: exp.Select) -> None:
 def _cross_single_rows(select: exp.Select) -> None:
     """Turns each LEFT JOIN ON TRUE of a table with a stream's single row into CROSS JOIN, because every row has a
     match."""
-    for place, (node, each) in enumerate(read := joined(select)):
+    for place, (node, each) in enumerate(read := relations_with_joins(select)):
         if (
             each is None
             or each.side != "LEFT"

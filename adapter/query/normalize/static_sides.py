@@ -18,9 +18,9 @@ from sqlglot import exp
 from sqlglot.helper import find_new_name
 
 from ..frontend import hints
-from ..sql.clauses import filters, is_semi_or_anti, joined, set_filters
-from ..sql.dialect import canonical, reading_select, relation_of, relations_around
-from ..sql.nodes import every, quoted_column, star_without, with_notes_of
+from ..sql.clauses import filters, is_semi_or_anti, relations_with_joins, set_filters
+from ..sql.dialect import canonical, qualifier_of, reading_select, relation_names_around
+from ..sql.nodes import every, quoted_column, star_without, with_metadata_of
 from .names.qualified import select_around
 
 _JOINED, _COLUMN = "joined", "__c_"
@@ -50,7 +50,7 @@ def nest_first_relations(select: exp.Select, count: int, around: Collection[str]
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
     """
-    sides = joined(select)
+    sides = relations_with_joins(select)
     joins: list[exp.Join] = select.args.get("joins") or []
     merges = any(join.args.get("using") or join.args.get("method") for join in joins)
     if merges or not _are_qualified(select, around):
@@ -90,7 +90,7 @@ def nest_first_relations(select: exp.Select, count: int, around: Collection[str]
                 hidden = f"{_COLUMN}{len(names)}"
                 names[key] = column.name if keeps else find_new_name(taken | used, hidden)
                 below.append("expressions", exp.alias_(column.copy(), names[key], quoted=True))
-            made = with_notes_of(quoted_column(names[key], alias), column)
+            made = with_metadata_of(quoted_column(names[key], alias), column)
             column.replace(exp.alias_(made, column.this.copy()) if column.parent is select else made)
     for star in of_first:
         star.set("table", exp.to_identifier(alias))
@@ -113,7 +113,7 @@ def unqualified_correlation(select: exp.Select) -> exp.Column | None:
     >>> str(found)
     'v'
     """
-    around = {node.alias_or_name.lower() for node, _ in joined(select)}
+    around = {node.alias_or_name.lower() for node, _ in relations_with_joins(select)}
     # A joined relation is analyzed separately.
     on = (join.args.get("on") for join in select.args.get("joins") or ())
     parts = [part for part in (*select.expressions, select.args.get("where"), *on) if part is not None]
@@ -122,7 +122,7 @@ def unqualified_correlation(select: exp.Select) -> exp.Column | None:
         if inside is None or select_around(inside) is None or test.find(exp.Query) is not None:
             continue
         columns = list(every(test, exp.Column))
-        of_around = any(relation_of(each) in around for each in columns)
+        of_around = any(qualifier_of(each) in around for each in columns)
         plain = [each for each in columns if not each.table]
         if plain and not of_around and len({each.sql() for each in columns}) > 1:
             return plain[-1]
@@ -132,7 +132,7 @@ def unqualified_correlation(select: exp.Select) -> exp.Column | None:
 def _expand_star(select: exp.Select, count: int) -> bool:
     """Replaces ``*`` by qualified stars, the first for all relations that are moved. Returns whether there was one.
     Changes the tree."""
-    sides = joined(select)
+    sides = relations_with_joins(select)
     plain = [item for item in select.expressions if item == exp.Star()]
     if len(plain) != 1 or select.args.get("laterals"):
         return False
@@ -146,7 +146,7 @@ def _expand_star(select: exp.Select, count: int) -> bool:
 
 def _number_to_nest(select: exp.Select, streaming: Sequence[bool]) -> int | None:
     """Returns the number of relations, from the first, to join on their own. None if all stay together."""
-    sides = joined(select)
+    sides = relations_with_joins(select)
     if all(streaming) or len(sides) < 2:
         return None
     first = streaming.index(True) if True in streaming else len(sides)
@@ -165,14 +165,14 @@ def nest_subquery_join(query: exp.Query) -> bool:
     """
     if not isinstance(query, exp.Select) or query.find(exp.Window) is not None:
         return False
-    sides = joined(query)
+    sides = relations_with_joins(query)
     if any((on := join.args.get("on")) and on.find(exp.Query) for join in query.args.get("joins") or ()):
         return False
     clauses = ("group", "having", "distinct", "order", "limit", "offset", "laterals", "with_", "with")
     if len(sides) < 2 or any(query.args.get(each) for each in clauses):
         return False
     reads_stream = any(hints.reads_stream(node) for node, _ in sides)
-    return reads_stream and nest_first_relations(query, len(sides), around=relations_around(query))
+    return reads_stream and nest_first_relations(query, len(sides), around=relation_names_around(query))
 
 
 def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
@@ -180,7 +180,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
     below."""
     laterals = select.args.get("laterals") or ()
     made = {name.lower() for lateral in laterals for name in lateral.alias_column_names}
-    whose = {node.alias_or_name.lower() for node, _ in joined(select)}
+    whose = {node.alias_or_name.lower() for node, _ in relations_with_joins(select)}
     whose |= {each.alias.lower() for each in laterals} | made
     joins = [(join, whose) for join in select.args.get("joins") or ()]
     parts = [(part, whose | {*around}) for part in (*select.expressions, *_other_clauses(select))]
@@ -194,7 +194,7 @@ def _are_qualified(select: exp.Select, around: Collection[str]) -> bool:
 
 def _is_column_of(column: exp.Column, aliases: set[str], select: exp.Select) -> bool:
     """Whether a column refers to one of these relations, not to one of the same alias in an inner query."""
-    return relation_of(column) in aliases and reading_select(column) is select
+    return qualifier_of(column) in aliases and reading_select(column) is select
 
 
 def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -> None:

@@ -26,7 +26,7 @@ from ..normalize.conditions import INPUT
 from ..normalize.event_clock import watermark
 from ..normalize.rankings.limits import RANK
 from ..sql import intervals
-from ..sql.clauses import AROUND, aggregates_in, filters, first_aggregate, joined, over_clauses
+from ..sql.clauses import AROUND, aggregates_in, filters, first_aggregate, over_clauses, relations_with_joins
 from ..sql.dialect import function_name, parse, sql, walk_same_query
 from ..sql.nodes import every, shape
 from ..sql.tie_breaking import breaks_ties
@@ -254,7 +254,7 @@ def per_suffix(within: Sequence[str]) -> str:
 
 def written_spec(spec: _Spec) -> _Spec:
     """Returns a spec with its keys and aggregates as their author wrote them, without the alias of its rows."""
-    read = joined(outermost_select(spec.written))
+    read = relations_with_joins(outermost_select(spec.written))
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
     return replace(
         spec,

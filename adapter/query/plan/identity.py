@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..aggregates.grouping import grouping
 from ..errors import MissingKeyError, QueryError
 from ..sql.clauses import is_semi_or_anti, output_column_of
-from ..sql.dialect import arguments, canonical, unqualified
+from ..sql.dialect import arguments, canonical, unambiguous_names
 from ..sql.functions import makes_rows
 from ..sql.nodes import every, holds
 from ..windows.window_columns import Columns, FromRelation
@@ -83,7 +83,7 @@ def _identifies_groups(select: exp.Select) -> bool:
     if select.args.get("distinct") or not select.args.get("group"):
         return True  # all columns, or one row
     groups = grouping(select)
-    same = unqualified(select)
+    same = unambiguous_names(select)
     shown = {canonical(item.unalias(), same) for item in select.expressions}
     if any(canonical(key, same) not in shown and not isinstance(key, exp.Literal) for key in groups.keys):
         return False

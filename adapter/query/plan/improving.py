@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ..aggregates.model import GroupAggregateSpec
-from ..sql.clauses import left_out, passes_columns, relations
+from ..sql.clauses import columns_left_out, passes_columns, relations
 from ..sql.tie_breaking import items_without_over
 from .state.group_state import identity_columns
 
@@ -77,7 +77,7 @@ def _star_columns(item: exp.Expr, below: Sequence[str] | None) -> list[str] | No
     star = item if isinstance(item, exp.Star) else item.this
     if below is None or not passes_columns(star):
         return None
-    hidden = left_out(star)
+    hidden = columns_left_out(star)
     return [name for name in below if name.lower() not in hidden]
 
 

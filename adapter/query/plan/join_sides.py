@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ..sql.clauses import joined
+from ..sql.clauses import relations_with_joins
 from . import author_text
 from .explanation import Context, State
 from .operator import Operator, Until, input_name
@@ -30,7 +30,7 @@ def states_of_sides(
         clears: returns what clears the rows of an input, if `until` is empty.
     """
     aliases: dict[str, list[str]] = {}
-    for node, _ in joined(select):
+    for node, _ in relations_with_joins(select):
         for number, each in enumerate(operator.inputs):
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)

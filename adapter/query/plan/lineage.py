@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from ..frontend.source_text import without_names
+from ..frontend.source_text import text_without_aliases
 from ..sql.names import digest
 
 STAR = "*"
@@ -113,4 +113,4 @@ def text_lineage(kind: str, query: exp.Query, below: Sequence[Lineage], *also: o
         kind: name of the operator's class.
         also: all else that its rows depend on, as plain JSON.
     """
-    return opaque(kind, without_names(query), *also, *(each.means for each in below))
+    return opaque(kind, text_without_aliases(query), *also, *(each.means for each in below))

@@ -16,14 +16,14 @@ from sqlglot import exp
 from ..aggregates.types import find_ties
 from ..errors import QueryError
 from ..frontend import hints, select_numbers
-from ..frontend.streams import Known, is_printed
+from ..frontend.streams import Known, is_printed_by_macro
 from ..normalize import as_of_joins, brackets, conditions, on_change
 from ..normalize.names import own_names
 from ..normalize.rankings import limits, qualify, ranks
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied, every
-from ..sql.tie_breaking import break_ties, decide_extremes
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from . import untimed_rows
 
 
@@ -81,9 +81,9 @@ def _rewrite_for_batch(
         pass  # any rows may be the first in batch
     as_of_joins.write_as_joins(rewritten, known)
     for select in every(rewritten, exp.Select):
-        if not is_printed(select):
+        if not is_printed_by_macro(select):
             break_ties(select)
-    decide_extremes(rewritten)
+    break_ties_of_extremes(rewritten)
     for lateral in filter(hints.reads_stream, list(every(rewritten, exp.Lateral))):
         conditions.order_limits(lateral.this)
     untimed_rows.exclude_dropped(rewritten, dropped)
@@ -92,7 +92,7 @@ def _rewrite_for_batch(
 
 def _has_literal_rows(tree: exp.Query) -> bool:
     """Whether a windowing table function reads literal rows, as in dbt's unit tests, so that there is no table to mark."""
-    return any(hints.input_of(over).find(exp.Table) is None for over in hints.windows_under(tree))
+    return any(hints.window_input(over).find(exp.Table) is None for over in hints.windows_under(tree))
 
 
 def _limits_same_rows(query: exp.Query) -> bool:

@@ -47,9 +47,9 @@ class Plan:
         """Returns for each property that a materialization may require whether the query has it.
 
         >>> from ..planner.plan_query import plan
-        >>> from ..windows.expansion import expand
-        >>> from ..windows.window_arguments import make
-        >>> hours = expand("t", make("tumble", "ts", "1 hour"))
+        >>> from ..windows.expansion import expand_window
+        >>> from ..windows.window_arguments import make_window
+        >>> hours = expand_window("t", make_window("tumble", "ts", "1 hour"))
         >>> plan(f"select window_end, count(*) from {hours} group by window_start, window_end").shape
         {'window_aggregate': True, 'cumulate': False, 'topn': False, 'streaming_table': True}
         """

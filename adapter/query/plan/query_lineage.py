@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ..frontend.source_text import without_names
+from ..frontend.source_text import text_without_aliases
 from ..normalize.conditions import is_repeatable
-from ..sql.clauses import conjuncts, filters, first_aggregate, joined, passes_columns, relations
+from ..sql.clauses import conjuncts, filters, first_aggregate, passes_columns, relations, relations_with_joins
 from ..sql.dialect import canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
@@ -80,7 +80,7 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input | None
         return None
     scope: dict[str, Lineage] = {}
     joins: list[exp.Join] = []
-    for node, join in joined(select):
+    for node, join in relations_with_joins(select):
         each, alias = _relation(node, known), node.alias_or_name.lower()
         if each is None or alias in scope:
             return None
@@ -167,7 +167,7 @@ def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> Lineage | None:
         text.set("alias", None)
         if not is_repeatable(text):
             return None
-        body = without_names(text.this) if isinstance(text, exp.Subquery) else canonical(text)
+        body = text_without_aliases(text.this) if isinstance(text, exp.Subquery) else canonical(text)
         rows = digest("table", body)
         return Lineage(rows, star=rows)
     if isinstance(node, exp.Subquery):

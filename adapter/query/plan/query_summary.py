@@ -10,7 +10,7 @@ from sqlglot import exp
 from ..frontend import hints
 from ..normalize.conditions import INPUT
 from ..normalize.rankings import ranks
-from ..sql.clauses import joined, over_clauses
+from ..sql.clauses import over_clauses, relations_with_joins
 from ..sql.dialect import function_name
 from ..sql.nodes import every
 from .author_text import (
@@ -98,9 +98,9 @@ class Summary:
         if not isinstance(node, exp.Select):
             return []
         if window := hints.window_of(node):
-            return [*self._levels(hints.input_of(node)), ("WindowTableFunction", str(window))]
+            return [*self._levels(hints.window_input(node)), ("WindowTableFunction", str(window))]
         found: list[tuple[str, str]] = []
-        streams = [each for each, _ in joined(node) if _reads_input(each)]
+        streams = [each for each, _ in relations_with_joins(node) if _reads_input(each)]
         for each in streams:
             alias = f"{each.alias}: " if len(streams) > 1 and not is_generated(each.alias) else ""
             found += [(name, f"{alias}{text}") for name, text in self._levels(each) if text]

@@ -153,7 +153,7 @@ def arrival_delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int
         if delay is None or length is None:
             return None
         moved = delay - length if isinstance(node, exp.Add) else delay + length
-        return max(0, moved + session_zone.slack(node))
+        return max(0, moved + session_zone.clock_slack_micros(node))
     return None
 
 

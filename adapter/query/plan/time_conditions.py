@@ -57,7 +57,7 @@ def _at_most(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
     """Yields the bound in ``earlier <= later``, if both are such columns of two relations."""
     one, other = _moved_column(earlier), _moved_column(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
-        slack = max(map(session_zone.slack, (earlier, later)))
+        slack = max(map(session_zone.clock_slack_micros, (earlier, later)))
         yield AtMost(one[0], other[0], other[1] - one[1], slack)
 
 

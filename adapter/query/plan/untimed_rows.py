@@ -21,8 +21,8 @@ from sqlglot import exp
 from ..frontend import select_numbers
 from ..sql.clauses import relations
 from ..sql.dialect import parse
-from ..sql.instants import is_usable
-from ..sql.names import unmarked
+from ..sql.instants import usable_time_condition
+from ..sql.names import remove_marks
 from ..sql.nodes import every
 
 
@@ -39,7 +39,7 @@ class DroppedRows:
 
     def as_written(self) -> DroppedRows:
         """Returns the place with the author's names."""
-        return replace(self, time=unmarked(self.time), alias=unmarked(self.alias))
+        return replace(self, time=remove_marks(self.time), alias=remove_marks(self.alias))
 
 
 def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
@@ -83,7 +83,7 @@ def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
 
 
 def _is_usable(time: exp.Expr) -> exp.Expr:
-    """Returns the predicate `is_usable` over a time."""
-    (test,) = parse(f"select {is_usable('event_time')}").selects
+    """Returns the predicate `usable_time_condition` over a time."""
+    (test,) = parse(f"select {usable_time_condition('event_time')}").selects
     test.set("this", time.copy())
     return test

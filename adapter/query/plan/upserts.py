@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..program import Lookup, ScopeCondition, Upsert
-from ..sql.clauses import first_aggregate, is_semi_or_anti, joined, relations
+from ..sql.clauses import first_aggregate, is_semi_or_anti, relations, relations_with_joins
 from ..sql.nodes import every
 from .column_origins import outputs
 from .dataflow import Dataflow
@@ -171,7 +171,7 @@ def _multiplies_rows(select: exp.Select) -> bool:
     rows, keeps unmatched rows of a table, or joins a table without a key."""
     if multiplies_rows(select):
         return True
-    read = joined(select)
+    read = relations_with_joins(select)
     if any(join is not None and join.side in ("RIGHT", "FULL") for _, join in read):
         return True
     tests = conditions(select)

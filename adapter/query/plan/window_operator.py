@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..frontend.source_text import compared_text
+from ..frontend.source_text import text_to_compare
 from ..program import NEW_STATE, StateNames
 from ..sql import intervals
 from ..sql.clauses import table_names
@@ -72,7 +72,7 @@ class WindowOperator(Operator):
             "window": asdict(self.spec.window),
             "streams": list(self.streams),
             "carries": self.spec.time_carries,
-            "source": compared_text(self.source, below),
+            "source": text_to_compare(self.source, below),
         }
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:

@@ -18,7 +18,7 @@ from .context import Planner
 from .from_items import FromItem
 
 
-def without_open_windows(planner: Planner, operator: Operator) -> Operator:
+def hold_back_open_windows(planner: Planner, operator: Operator) -> Operator:
     """Returns an operator that holds back changes of open windows until these close."""
     end = operator.relation.open_until
     if end is None:
@@ -38,29 +38,28 @@ def closed_inputs(
     return [
         each
         if each.operator is None or (keep_passed_on and passes_window_end(select, each))
-        else replace(each, operator=without_open_windows(planner, each.operator))
+        else replace(each, operator=hold_back_open_windows(planner, each.operator))
         for each in read
     ]
 
 
 def passes_window_end(select: exp.Select, source: FromItem) -> bool:
     """Whether a SELECT passes on the end of open windows of a relation, if there are any."""
-    end = source.streamed.relation.open_until
+    end = source.stream_operator.relation.open_until
     return end is None or end in column_origins.outputs(select, source.alias)
 
 
-def inputs_with_late_rows_counted(
+def count_late_rows_of_inputs(
     planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
 ) -> tuple[Operator, ...]:
     """Returns the inputs of a join with their late rows counted; `streams` are the same relations in the
     SELECT."""
     return tuple(
-        with_late_rows_counted(planner, each, select, item.alias)
-        for each, item in zip(inputs, streams, strict=True)
+        count_late_rows(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)
     )
 
 
-def with_late_rows_counted(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
+def count_late_rows(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
     """Returns the operator with its late rows counted, where it returns rows of a stream as they arrive, or
     projects or unites such rows.
 
@@ -78,7 +77,7 @@ def with_late_rows_counted(planner: Planner, operator: Operator, select: exp.Sel
     if not isinstance(operator, Project | UnionAll):
         return operator
     # The name of the column in the input's text is unknown.
-    inputs = tuple(with_late_rows_counted(planner, each, exp.Select(), "") for each in operator.inputs)
+    inputs = tuple(count_late_rows(planner, each, exp.Select(), "") for each in operator.inputs)
     if inputs == operator.inputs:
         return operator
     name = f"{operator.name.partition('_')[0]}_{digest(operator.name, *(each.name for each in inputs))}"

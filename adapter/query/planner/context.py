@@ -18,7 +18,7 @@ from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
-from .from_items import reads_stream, table_of
+from .from_items import reads_stream, table_with_alias
 from .within_windows import WithinWindows
 
 
@@ -62,7 +62,7 @@ class Planner(ABC):
         """Places where each operator drops rows without an event time, by its name."""
         self._feeding = WithinWindows(self.tree, self.streams, self.rewrites, at_once=True)
         """Queries within windows that feed other windows as their rows arrive."""
-        self.read_again = ctes.random_ctes_read_twice(self.tree)
+        self.reread_ctes = ctes.random_ctes_read_twice(self.tree)
         """Identities of the non-deterministic CTEs that the tree reads more than once."""
 
     @property
@@ -129,11 +129,11 @@ class Planner(ABC):
 
     def placeholder_for(self, operator: Operator, alias: str) -> exp.Expr:
         """Returns a table that refers to an operator, for a rewritten query that is planned next."""
-        table = table_of(operator.name, alias)
+        table = table_with_alias(operator.name, alias)
         hints.mark_placeholder(table, operator.name)
         return table
 
-    def fixed_keys(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
+    def have_few_values(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
         """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
         return all(
             is_finite(key, select) or self.is_covered(unbounded_state.names_of(key, select)) for key in keys

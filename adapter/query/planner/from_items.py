@@ -29,7 +29,7 @@ class FromItem:
         return self.operator is not None or hints.versions_as_of(self.node) is not None
 
     @property
-    def streamed(self) -> Operator:
+    def stream_operator(self) -> Operator:
         """Returns the operator of the only relation in FROM.
 
         Raises:
@@ -66,11 +66,11 @@ def filter_relation(node: exp.Expr, alias: str, tests: Sequence[exp.Expr]) -> No
     node.replace(exp.Subquery(this=made, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))))
 
 
-def table_of(name: str, alias: str) -> exp.Table:
+def table_with_alias(name: str, alias: str) -> exp.Table:
     """Returns a relation of generated SQL, for use in FROM.
 
     >>> from ..sql.dialect import sql
-    >>> sql(table_of("__input_0", "my orders"))
+    >>> sql(table_with_alias("__input_0", "my orders"))
     '__input_0 AS `my orders`'
     """
     return exp.Table(
@@ -80,9 +80,9 @@ def table_of(name: str, alias: str) -> exp.Table:
 
 def reads_stream(node: exp.Expr) -> bool:
     """Whether the node contains a stream, or the operator of one."""
-    return any(map(hints.is_streamed, every(node, exp.Table)))
+    return any(map(hints.is_stream_or_operator, every(node, exp.Table)))
 
 
-def times_of(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:
+def event_times_by_alias(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:
     """Returns by alias (lower case) the columns of relations with event time, as in `Relation.times`."""
     return {each.alias.lower(): each.operator.relation.times for each in streams if each.operator}

@@ -20,14 +20,14 @@ from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.relations.grouped import GroupedRows
 from ..sql.clauses import output_column_of, over_clauses
-from ..sql.dialect import canonical, parse, sql, unqualified
+from ..sql.dialect import canonical, parse, sql, unambiguous_names
 from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import every
-from ..sql.tie_breaking import break_ties, decide_extremes
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from ..windows.window_columns import FromRelation as From
 from . import results
-from .closing import without_open_windows
+from .closing import hold_back_open_windows
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_numbered_inputs
@@ -55,7 +55,7 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     Raises:
         QueryError: it has a non-deterministic function that would be evaluated more than once per row.
     """
-    below = source.streamed
+    below = source.stream_operator
     relation = below.relation
     template, inputs = with_numbered_inputs(planner, select, [source])
     repeatable = is_repeatable(template, inputs)
@@ -71,17 +71,17 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if over_clauses(select):
             return plan_over_groups(planner, select)
         break_ties(template)
-        decide_extremes(template)
+        break_ties_of_extremes(template)
         return plan_local(planner, "GROUP BY", inputs, template, (key_columns,) if key_columns else ())
     end = relation.open_until
     if end is not None and not any(
         column_origins.value_of_column(key, source.alias, {end: end}) for key in in_all
     ):
-        below = without_open_windows(planner, below)
+        below = hold_back_open_windows(planner, below)
     reason = ""
     # Append-only rows are evaluated once.
     if repeatable or not (relation.changes or over_clauses(select)):
-        made = _aggregate(planner, select, template, source, below)
+        made = _plan_partial_aggregates(planner, select, template, source, below)
         if isinstance(made, Operator):
             return made
         reason = made
@@ -89,12 +89,12 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
     if over_clauses(select) or _has_group_subqueries(select):
         return plan_over_groups(planner, select)
     if below.relation.open_for is not None:
-        return plan_group(planner, select, replace(source, operator=without_open_windows(planner, below)))
-    source = replace(source, operator=without_open_windows(planner, below))
-    return _recomputed_groups(planner, select, source, in_all, key_columns=key_columns, reason=reason)
+        return plan_group(planner, select, replace(source, operator=hold_back_open_windows(planner, below)))
+    source = replace(source, operator=hold_back_open_windows(planner, below))
+    return _plan_recomputed_groups(planner, select, source, in_all, key_columns=key_columns, reason=reason)
 
 
-def _recomputed_groups(
+def _plan_recomputed_groups(
     planner: Planner,
     select: exp.Select,
     source: FromItem,
@@ -112,9 +112,9 @@ def _recomputed_groups(
         key_columns: output columns that identify a group; None if not all are selected.
         reason: why it isn't kept as partial aggregates.
     """
-    relation = source.streamed.relation
+    relation = source.stream_operator.relation
     conditions.order_lists(select)
-    decide_extremes(select)
+    break_ties_of_extremes(select)
     template, inputs = with_numbered_inputs(planner, select, [source])
     shown = [output_column_of(template, key) for key in in_all]
     is_replaced = is_result(select) and key_columns is not None and None not in shown
@@ -142,7 +142,7 @@ def _recomputed_groups(
             label=reason,
             unique=() if key_columns is None else (key_columns,),
             end=column_origins.passed_end(select, source.alias, relation, in_all),
-            has_few_rows=relation.bounded or planner.fixed_keys(in_all, select),
+            has_few_rows=relation.bounded or planner.have_few_values(in_all, select),
             growth=growth,
         ),
     )
@@ -179,7 +179,7 @@ def plan_over_groups(planner: Planner, select: exp.Select) -> Operator:
 def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
     """Returns the output columns that identify a group, including the number of the grouping set; None if not
     all are selected."""
-    same = unqualified(select)
+    same = unambiguous_names(select)
     by_text = {canonical(item.unalias(), same): item.alias_or_name.lower() for item in select.expressions}
     found = [by_text.get(canonical(key, same)) for key in by.keys]
     if by.sets is not None:
@@ -190,7 +190,7 @@ def _key_columns(select: exp.Select, by: Grouping) -> frozenset[str] | None:
     return None if None in found else names
 
 
-def _aggregate(
+def _plan_partial_aggregates(
     planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, below: Operator
 ) -> Operator | str:
     """Plans partial aggregates per key; for groups of open windows, the result is held back until these have
@@ -216,7 +216,7 @@ def _aggregate(
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
     enumerated = planner.rewrites.enumerated_keys(select, groups, builder, ttl_over(below, planner.ttl))
-    planner.rewrites.split(select, groups, builder)
+    planner.rewrites.record_split_distinct(select, groups, builder)
     hidden = [*(["row_time"] if is_timed else []), *(["sign"] if signed else [])]
     spec = GroupAggregateSpec(
         name=name,
@@ -230,7 +230,7 @@ def _aggregate(
         enumerated=enumerated,
         written=builder.text.written,
     )
-    grows_with = _growth(planner, select, keys)
+    grows_with = _growth_of_groups(planner, select, keys)
     by = select.args.get("group")
     group = planner.add(
         GroupAggregate(
@@ -245,7 +245,7 @@ def _aggregate(
             has_few_groups=grows_with is None,
         )
     )
-    group = without_open_windows(planner, group)
+    group = hold_back_open_windows(planner, group)
     above = builder.finished(planner.placeholder_for(group, "groups"))
     if is_result(select):
         results.mark_result(above)
@@ -254,7 +254,7 @@ def _aggregate(
     return planner.select(above)
 
 
-def _growth(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
+def _growth_of_groups(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
     """Returns what the number of groups grows with; None if their keys have few values."""
     growing = [key.expression for key in keys if not is_finite(key.expression, select)]
     if all(planner.is_covered(unbounded_state.names_of(key, select)) for key in growing):

@@ -11,25 +11,25 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..normalize import conditions
 from ..plan.operator import Operator, input_name
-from ..sql.clauses import joined, relations
+from ..sql.clauses import relations, relations_with_joins
 from ..sql.dialect import correlated_columns, sql
 from ..sql.nodes import copied, every, temporarily_replaced
-from .closing import without_open_windows
+from .closing import hold_back_open_windows
 from .context import Planner
-from .from_items import FromItem, check_relation, table_of
+from .from_items import FromItem, check_relation, table_with_alias
 
 _GENERATED_ALIAS = "__from_"
 """Prefix of the aliases of relations that the author gave none."""
 
 
-def read_from(planner: Planner, select: exp.Select) -> list[FromItem]:
+def relations_in_from(planner: Planner, select: exp.Select) -> list[FromItem]:
     """Returns the relations that a SELECT reads. Relations without an alias get one in the tree.
 
     Raises:
         QueryError: a stream in FROM has a clause that isn't supported.
     """
     found = []
-    for number, (node, join) in enumerate(joined(select)):
+    for number, (node, join) in enumerate(relations_with_joins(select)):
         operator = planner.visit(node)
         alias = node.alias_or_name
         if operator is not None:
@@ -53,7 +53,7 @@ def with_numbered_inputs(
     tables: list[tuple[exp.Expr, exp.Expr]] = []
     for each, node in zip(read, relations(select), strict=True):
         if each.operator is not None:
-            table = table_of(input_name(len(inputs)), each.alias)
+            table = table_with_alias(input_name(len(inputs)), each.alias)
             for name in ("pivots", "sample"):
                 table.set(name, deepcopy(node.args.get(name)))
             tables.append((node, table))
@@ -67,9 +67,11 @@ def with_numbered_inputs(
             operator = planner.visit(exp.Subquery(this=query.copy()))
             assert operator is not None
             query.replace(
-                exp.Select(expressions=[exp.Star()]).from_(table_of(input_name(len(inputs)), "one_row"))
+                exp.Select(expressions=[exp.Star()]).from_(
+                    table_with_alias(input_name(len(inputs)), "one_row")
+                )
             )
-            inputs.append(without_open_windows(planner, operator))
+            inputs.append(hold_back_open_windows(planner, operator))
             continue
         for part in every(query, exp.Select):
             for node in relations(part):
@@ -78,10 +80,10 @@ def with_numbered_inputs(
                     continue  # correlated: the relations that it reads are stored
                 operator = planner.visit(node)
                 if operator is not None:
-                    operator = without_open_windows(planner, operator)
+                    operator = hold_back_open_windows(planner, operator)
                     check_relation(node, None)
                     alias = node.alias_or_name
-                    node.replace(table_of(input_name(len(inputs)), alias or input_name(len(inputs))))
+                    node.replace(table_with_alias(input_name(len(inputs)), alias or input_name(len(inputs))))
                     inputs.append(operator)
     for table in every(made, exp.Table):
         if hints.is_stream(table):

@@ -10,27 +10,27 @@ from ..normalize import conditions
 from ..normalize.asked_relations import conditions_with_stream_queries
 from ..plan import column_origins
 from ..plan.relation import Relation
-from ..sql.clauses import filters, joined, set_filters
-from ..sql.dialect import is_read_within, relation_of, walk_same_query
+from ..sql.clauses import filters, relations_with_joins, set_filters
+from ..sql.dialect import is_read_within, qualifier_of, walk_same_query
 from ..sql.nodes import every
 from .from_items import FromItem, filter_relation, reads_stream
 
 
-def put_tests_of_tables_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+def move_table_conditions_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Moves conditions with subqueries (EXISTS, IN) over static tables into a query below, if FROM has a
     single relation; returns whether there were any. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
     below = [test for test in filters(select) if test.find(exp.Query) and not reads_stream(test)]
-    return _put_below(select, below, read[0].node, read[0].alias)
+    return _move_below(select, below, read[0].node, read[0].alias)
 
 
-def put_tests_below_inner(query: exp.Query) -> bool:
+def move_inner_conditions_below(query: exp.Query) -> bool:
     """Moves conditions of an inner query over one stream into a query below it: those that have a subquery over a
     static table and read no rows of the outer query. Returns whether there were any. Changes the tree."""
     if not isinstance(query, exp.Select):
         return False
-    sides = joined(query)
+    sides = relations_with_joins(query)
     alias = sides[0][0].alias_or_name if len(sides) == 1 else ""
     if not alias or not reads_stream(sides[0][0]) or query.args.get("laterals"):
         return False
@@ -40,25 +40,25 @@ def put_tests_below_inner(query: exp.Query) -> bool:
         if test.find(exp.Query)
         and not reads_stream(test)
         and all(
-            relation_of(column) == alias.lower()
+            qualifier_of(column) == alias.lower()
             for column in walk_same_query(test)
             if isinstance(column, exp.Column)
         )
         and all(len(column.parts) == 1 or is_read_within(query, column) for column in every(test, exp.Column))
     ]
-    return _put_below(query, below, sides[0][0], alias)
+    return _move_below(query, below, sides[0][0], alias)
 
 
-def put_test_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+def move_first_condition_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Moves the first of several conditions with subqueries over streams into a query below, so that each is
     a join with the rows it tests; returns whether there were several. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
     tests = conditions_with_stream_queries(select)
-    return len(tests) > 1 and _put_below(select, tests[:1], read[0].node, read[0].alias)
+    return len(tests) > 1 and _move_below(select, tests[:1], read[0].node, read[0].alias)
 
 
-def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr, alias: str) -> bool:
+def _move_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr, alias: str) -> bool:
     """Replaces a relation of a SELECT by a query with some of the SELECT's conditions; returns whether there
     are any. Changes the tree."""
     if not tests:
@@ -69,7 +69,7 @@ def _put_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Expr
     return True
 
 
-def equal_ends(
+def compared_window_ends(
     equal: Sequence[Mapping[str, exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
     """Returns the window end columns of relations, if their rows match only where these are equal; empty
@@ -84,7 +84,7 @@ def equal_ends(
     return ()
 
 
-def put_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
+def move_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Moves conditions of an inner join that read one relation's columns below the join, so that rows that
     fail them aren't stored; returns whether there were any. Changes the tree."""
     if not all(conditions.is_inner(each.join) for each in read):

@@ -25,25 +25,25 @@ from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, reading_select, walk_same_query
 from ..sql.names import digest
 from ..sql.nodes import copied, every
-from ..sql.tie_breaking import decide_extremes
-from .closing import closed_inputs, inputs_with_late_rows_counted
+from ..sql.tie_breaking import break_ties_of_extremes
+from .closing import closed_inputs, count_late_rows_of_inputs
 from .context import Planner
-from .from_items import FromItem, reads_stream, times_of
-from .inputs import read_from, with_numbered_inputs
+from .from_items import FromItem, event_times_by_alias, reads_stream
+from .inputs import relations_in_from, with_numbered_inputs
 from .join_conditions import (
-    equal_ends,
-    put_filters_below,
-    put_test_below,
-    put_tests_below_inner,
-    put_tests_of_tables_below,
+    compared_window_ends,
+    move_filters_below,
+    move_first_condition_below,
+    move_inner_conditions_below,
+    move_table_conditions_below,
 )
 from .projections import plan_local, short_label
 from .recomputing import (
     check_repeatable,
-    ends_among,
     plan_recomputed,
     refuse_nondeterministic,
     refuse_static_tables,
+    window_ends_among_keys,
 )
 
 _BY_WINDOW = (
@@ -90,12 +90,12 @@ def plan_join(
         if nest_joins(select, streaming, whole=True):
             return planner.select(select)
     check_repeatable(select, template, inputs, "joins streams")
-    if put_tests_of_tables_below(select, read):
+    if move_table_conditions_below(select, read):
         return planner.select(select)
     streams = tuple(each for each in read if each.operator is not None)
     if len(streams) < len(read) or conditions.reads_tables(template):
         _refuse_tables_left(select)
-    made = _Joined(
+    made = _JoinedSelect(
         select=select,
         template=template,
         inputs=inputs,
@@ -109,13 +109,13 @@ def plan_join(
         return _plan_inner_join(planner, made)
     until = None if inner or made.changes else _until_for_outer_join(select, streams)
     if until:
-        made = replace(made, inputs=inputs_with_late_rows_counted(planner, select, inputs, streams))
+        made = replace(made, inputs=count_late_rows_of_inputs(planner, select, inputs, streams))
         if not any(each.join is not None and each.join.kind == "SEMI" for each in streams):
             return _plan_outer_interval_join(planner, made)
     partitions = conditions.partition_expressions(template, [e.alias for e in streams], len(inputs))
-    if not any(partitions) and put_test_below(select, read):
+    if not any(partitions) and move_first_condition_below(select, read):
         return planner.select(select)
-    return _recomputed_join(planner, made, partitions, until)
+    return _plan_recomputed_join(planner, made, partitions, until)
 
 
 def _has_subquery_in_on(select: exp.Select) -> bool:
@@ -132,7 +132,7 @@ def _plan_rewritten(
     if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
         return _plan_laterals(planner, select, read)
     if inner and (joins_only := semi_joins.as_joins(select)) is not None:
-        asked = read_from(planner, joins_only)
+        asked = relations_in_from(planner, joins_only)
         if all(
             each.operator and not each.operator.relation.changes for each in asked
         ) and _until_for_outer_join(joins_only, asked):
@@ -152,7 +152,7 @@ def _plan_rewritten(
         return planner.select(select)
     if correlated_aggregates.rewrite_as_joins(select, inner):
         return planner.select(select)
-    if all(streaming) and not inner and not asks and put_filters_below(select, read):
+    if all(streaming) and not inner and not asks and move_filters_below(select, read):
         return planner.select(select)
     return None
 
@@ -160,7 +160,7 @@ def _plan_rewritten(
 def _refuse_tables_left(select: exp.Select) -> NoReturn:
     """Raises `QueryError`: a SELECT joins streams and a static table, and no rewrite has moved the table into another
     query."""
-    if names := _unqualified(select):
+    if names := _unqualified_columns(select):
         raise QueryError(
             f"'{hints.excerpt(select)}' joins streams and a table that is no stream, and doesn't say whose columns "
             f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
@@ -172,7 +172,7 @@ def _refuse_tables_left(select: exp.Select) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class _Joined:
+class _JoinedSelect:
     """A SELECT that joins streams, and may read other streams in subqueries."""
 
     select: exp.Select
@@ -229,15 +229,15 @@ class _Joined:
         return JoinedRelations(self.template, self.relations)
 
 
-def _plan_inner_join(planner: Planner, made: _Joined) -> Operator:
+def _plan_inner_join(planner: Planner, made: _JoinedSelect) -> Operator:
     """Plans an inner join, whose state is bounded in time, by windows, or by nothing."""
     select, streams = made.select, made.streams
-    ends = equal_ends(made.equal, made.aliases, made.relations)
-    bounds = None if made.changes else TimeBounds(select, times_of(streams))
+    ends = compared_window_ends(made.equal, made.aliases, made.relations)
+    bounds = None if made.changes else TimeBounds(select, event_times_by_alias(streams))
     if bounds is None or bounds.ends_of_matches() is None:
         inputs, bounds = made.inputs, None
     else:
-        inputs = inputs_with_late_rows_counted(planner, select, made.inputs, streams)
+        inputs = count_late_rows_of_inputs(planner, select, made.inputs, streams)
     growth = None
     if not (made.bounded or ends or bounds):
         growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
@@ -255,9 +255,9 @@ def _plan_inner_join(planner: Planner, made: _Joined) -> Operator:
     )
 
 
-def _recomputed_join(
+def _plan_recomputed_join(
     planner: Planner,
-    made: _Joined,
+    made: _JoinedSelect,
     partitions: tuple[tuple[exp.Expr, ...], ...],
     until: Mapping[str, Until] | None,
 ) -> Operator:
@@ -270,16 +270,18 @@ def _recomputed_join(
         until: by alias, the watermark until which rows are needed; None if time doesn't bound it.
     """
     select, streams, template = made.select, made.streams, made.template
-    ends = () if made.inner else equal_ends(made.equal, made.aliases, made.relations)
+    ends = () if made.inner else compared_window_ends(made.equal, made.aliases, made.relations)
     aliases = (*made.aliases, *conditions.inner_aliases(template, len(made.aliases), len(made.inputs)))
     keys = made.joined_relations.keys
     if any(each.join is not None and each.join.side in ("RIGHT", "FULL") for each in streams):
         # Unmatched rows of either side may be distinguished by NULLs only.
         keys = ()
-    by_end = ends_among(partitions, aliases, made.relations)
+    by_end = window_ends_among_keys(partitions, aliases, made.relations)
     # A row that has found a match stays in the result.
     delays = (
-        made.joined_relations.delays(TimeBounds(select, times_of(streams)).delays(until)) if until else {}
+        made.joined_relations.delays(TimeBounds(select, event_times_by_alias(streams)).delays(until))
+        if until
+        else {}
     )
     growth = None
     if not (made.bounded or ends or until or by_end):
@@ -327,7 +329,7 @@ def _make_subqueries_deterministic(
     """
     for query in conditions.inner_queries(template):
         conditions.order_lists(query)
-        decide_extremes(query)
+        break_ties_of_extremes(query)
         conditions.order_windows(query)
         if query.find_ancestor(exp.Lateral) is not None:
             conditions.order_limits(query)
@@ -398,7 +400,9 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
 def _simplify_to_row_by_row(query: exp.Query) -> bool:
     """Rewrites a subquery so that it reads one relation row by row, if possible; returns whether it changed.
     Changes the tree."""
-    return nest_subquery_join(query) or asked_relations.move_to_from(query) or put_tests_below_inner(query)
+    return (
+        nest_subquery_join(query) or asked_relations.move_to_from(query) or move_inner_conditions_below(query)
+    )
 
 
 def _is_qualified(query: exp.Query) -> bool:
@@ -422,12 +426,14 @@ def _bound_advice(
     if all(next(hints.windows_under(node), None) is not None for node in nodes):
         return _BY_WINDOW
     is_timed = (
-        not inner and not changes and TimeBounds(select, times_of(streams)).ends_of_matches() is not None
+        not inner
+        and not changes
+        and TimeBounds(select, event_times_by_alias(streams)).ends_of_matches() is not None
     )
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 
 
-def _plan_outer_interval_join(planner: Planner, made: _Joined) -> Operator:
+def _plan_outer_interval_join(planner: Planner, made: _JoinedSelect) -> Operator:
     """Plans an outer or anti interval join of two relations; its result is append-only."""
     return planner.add(
         OuterIntervalJoin(
@@ -452,10 +458,10 @@ def _time_bounds_of_matches(select: exp.Select, streams: Sequence[FromItem]) -> 
     """Returns the time bounds of matching rows. WHERE is left out, as it also applies to unmatched rows."""
     met = copied(select)
     met.set("where", None)
-    return TimeBounds(met, times_of(streams))
+    return TimeBounds(met, event_times_by_alias(streams))
 
 
-def _unqualified(select: exp.Select) -> list[str]:
+def _unqualified_columns(select: exp.Select) -> list[str]:
     """Returns the columns that a SELECT reads without a relation's name, except those of USING."""
     joins = select.args.get("joins") or ()
     using = {each.name.lower() for join in joins for each in join.args.get("using") or ()}

@@ -13,7 +13,7 @@ from sqlglot import exp
 from ..aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ..aggregates.grouping import grouping
 from ..errors import NotWithinWindows, QueryError
-from ..sql.clauses import conjuncts, first_aggregate, left_out
+from ..sql.clauses import columns_left_out, conjuncts, first_aggregate
 from ..sql.dialect import arguments, sql
 from ..sql.nodes import every
 from ..windows.window_columns import Columns, FromRelation, is_in_each_row, window_column
@@ -61,7 +61,7 @@ def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[
 
 def _star_columns(star: exp.Expr, columns: Columns) -> dict[str, str]:
     """Returns the columns that a star passes on unchanged."""
-    others = left_out(star)
+    others = columns_left_out(star)
     return {name: what for name, what in columns.items() if name.lower() not in others}
 
 

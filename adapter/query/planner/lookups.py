@@ -45,11 +45,11 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
     """
     wanted = {relation.lower() for relation in relations}
     found: dict[str, LookupTable] = {}
-    named = [table for table in every(tree, exp.Table) if _name_of(table).lower() in wanted]
+    named = [table for table in every(tree, exp.Table) if _table_name(table).lower() in wanted]
     views: dict[int, str] = {}
     names = frozenset(node.this.lower() for node in every(tree, exp.Identifier))
     for table in sorted(named, key=_index_of_join):
-        relation = _name_of(table)
+        relation = _table_name(table)
         if any(table.args.get(clause) for clause in ("sample", "version", "when", "pivots")):
             raise QueryError(
                 f"'{hints.relation_name(table)}' is of a lookup table: only its rows with the keys of the join are read. "
@@ -77,7 +77,7 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
         }
         waits_for = {views.get(id(each)) for each in joins_needed([key.value for key in keys], before)}
         columns_of_key = tuple(key.column.lower() for key in keys)
-        view = _view(table, relation, columns_of_key, found, waits_for)
+        view = _view_name(table, relation, columns_of_key, found, waits_for)
         views[id(join)] = view
         _replace_by_view(table, view)
         known = found.get(view)
@@ -87,7 +87,7 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
     return tuple(found.values())
 
 
-def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
+def check_lookup_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
     """Raises unless only row-by-row operators read lookup tables.
 
     Raises:
@@ -103,7 +103,7 @@ def check_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> None:
                 )
 
 
-def _name_of(table: exp.Table) -> str:
+def _table_name(table: exp.Table) -> str:
     """Returns a table's name, without TABLESAMPLE, a version or PIVOT."""
     parts = {part: table.args[part].copy() for part in ("this", "db", "catalog") if table.args.get(part)}
     return hints.relation_name(exp.Table(**parts))
@@ -201,7 +201,7 @@ def _reads_all_columns(select: exp.Expr | None, alias: str) -> bool:
     )
 
 
-def _view(
+def _view_name(
     table: exp.Table,
     relation: str,
     key: tuple[str, ...],

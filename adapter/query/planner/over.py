@@ -25,7 +25,7 @@ from ..sql.clauses import hide_from_stars, over_clauses, relations
 from ..sql.dialect import canonical, sql
 from ..sql.names import digest
 from ..sql.nodes import copied, every
-from ..sql.tie_breaking import break_ties, decide_extremes, tie_breaker
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes, tie_breaker
 from . import rankings
 from .context import Planner
 from .from_items import FromItem, filter_relation
@@ -52,7 +52,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
     Raises:
         QueryError: it uses non-deterministic values.
     """
-    below = source.streamed
+    below = source.stream_operator
     relation, written = below.relation, copied(select)
     break_ties(select)
     conditions.order_by_whole_rows(select, source.alias)
@@ -67,15 +67,15 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         column_origins.value_of_column(key, source.alias, relation.together) for key in partitioned.common
     ):
         return plan_local(planner, "OVER", inputs, template, rank_keys(select, bounds))
-    if (in_time := _over_in_time(planner, select, template, source, inputs)) is not None:
+    if (in_time := _plan_over_in_time(planner, select, template, source, inputs)) is not None:
         return in_time
     for name, rank in ranked.items():
         if name in bounds:
             planner.ranks.setdefault(sql(rank))
-    return _ranked_or_recomputed(planner, partitioned, written, template, source, inputs=inputs)
+    return _plan_ranked_or_recomputed(planner, partitioned, written, template, source, inputs=inputs)
 
 
-def _ranked_or_recomputed(
+def _plan_ranked_or_recomputed(
     planner: Planner,
     partitioned: PartitionedRows,
     written: exp.Select,
@@ -97,10 +97,10 @@ def _ranked_or_recomputed(
         QueryError: it would be computed again, and has non-deterministic values.
     """
     select, common, bounds = partitioned.select, partitioned.common, partitioned.bounds
-    ranked, relation = ranks.rankings(select), source.streamed.relation
+    ranked, relation = ranks.rankings(select), source.stream_operator.relation
     all_are_limited = ranked.keys() <= bounds.keys()
     has_other = len(over_clauses(select)) != len(ranked)
-    covered = planner.fixed_keys(common, select)
+    covered = planner.have_few_values(common, select)
     unique = partitioned.keys
     # A generator in the select list runs before OVER.
     is_one = (
@@ -112,7 +112,7 @@ def _ranked_or_recomputed(
         top = _top_rows(template, bounds[name])
     growth = None
     if relation.ends is None and not relation.bounded and not (top is not None and covered):
-        growth = _growth_of_rows(common, top, "" if all_are_limited else _refusal(written))
+        growth = _growth_of_rows(common, top, "" if all_are_limited else _unbounded_ranking_message(written))
     if is_one and (relation.changes or len(inputs) == 1):
         (name,) = ranked
         limited = RankedSelect(
@@ -124,10 +124,10 @@ def _ranked_or_recomputed(
             last=bounds[name],
             has_few_partitions=covered,
         )
-        if (found := _first_rows(planner, limited, source, growth)) is not None:
+        if (found := _plan_first_rows(planner, limited, source, growth)) is not None:
             return found
     check_repeatable(written, template, inputs, "ranks")
-    decide_extremes(template)
+    break_ties_of_extremes(template)
     refuse_nondeterministic(
         select, smallest_key(unique), partial(conditions.why_over_nondeterministic, template, relation.keys)
     )
@@ -172,13 +172,13 @@ def _growth_of_rows(keys: Sequence[exp.Expr], top: TopRows | None, instead: str)
     return UnboundedState(what, _column_names(keys) if top else None, instead)
 
 
-def _refusal(written: exp.Select) -> str:
+def _unbounded_ranking_message(written: exp.Select) -> str:
     """Returns a sentence about a ranking without a limit; empty if there is none."""
     found = ranks.rankings(written).items()
     return next((ranks.unbounded_message(rank, name, "all rows that ever come") for name, rank in found), "")
 
 
-def _first_rows(
+def _plan_first_rows(
     planner: Planner, limited: RankedSelect, source: FromItem, growth: UnboundedState | None
 ) -> Operator | None:
     """Plans the first rows of a ranking as a `TopN`; None if it has to be recomputed.
@@ -189,7 +189,7 @@ def _first_rows(
         source: the relation that it reads.
         growth: what its state grows with; None if nothing.
     """
-    select, relation = limited.select, source.streamed.relation
+    select, relation = limited.select, source.stream_operator.relation
     is_forgotten = ttl_over(limited.below, planner.ttl) is not None
     if relation.changes:
         # Operators above a ranking of expiring groups depend on the generations of its rows.
@@ -211,7 +211,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
     before it."""
     (rank,) = over_clauses(select)
     order = rank.args["order"].expressions
-    time = source.streamed.relation.event_time
+    time = source.stream_operator.relation.event_time
     by = 2 if tie_breaker(select) is not None else 1  # the tie-breaker is last
     return (
         is_result(select)
@@ -227,7 +227,7 @@ def _is_emitted_once(select: exp.Select, source: FromItem, last: int) -> bool:
 def _add_ranking(planner: Planner, operator: TopN) -> Operator:
     """Adds a ranking, split into buckets if that is requested."""
     if planner.rewrites.topn_buckets is not None:
-        planner.rewrites.split_ranking(operator.name)
+        planner.rewrites.record_split_ranking(operator.name)
         operator = replace(operator, top=replace(operator.top, buckets=planner.rewrites.topn_buckets))
     there = planner.operators.get(operator.name)
     if isinstance(there, TopN) and there.top.rows != operator.top.rows:
@@ -235,12 +235,12 @@ def _add_ranking(planner: Planner, operator: TopN) -> Operator:
     return planner.add(operator)
 
 
-def _over_in_time(
+def _plan_over_in_time(
     planner: Planner, select: exp.Select, template: exp.Select, source: FromItem, inputs: tuple[Operator, ...]
 ) -> Operator | None:
     """Plans OVER in order of event time, which is append-only; None for another order, or if frames have
     later rows."""
-    relation = source.streamed.relation
+    relation = source.stream_operator.relation
     over = over_clauses(select)
     waits = relation.event_time is not None
     time = ordered_by(over[0], source.alias)
@@ -252,9 +252,9 @@ def _over_in_time(
         return None
     if select.args.get("where"):
         # Every stored row belongs to frames, so rows are filtered before.
-        return plan_over(planner, *_filtered_below(planner, select, source))
+        return plan_over(planner, *_move_where_below(planner, select, source))
     keys = over[0].args.get("partition_by") or []
-    covered = planner.fixed_keys(keys, select)
+    covered = planner.have_few_values(keys, select)
     # A partition within a window expires with the window.
     timed = {column: column for column in relation.times}
     ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))
@@ -313,7 +313,7 @@ def _growth_of_frames(reached: FrameExtent, keys: Sequence[exp.Expr], bounded: b
     return _growth_per_key("the last row" if reached.rows == 1 else f"the last {reached.rows} rows", keys)
 
 
-def _filtered_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
+def _move_where_below(planner: Planner, select: exp.Select, source: FromItem) -> tuple[exp.Select, FromItem]:
     """Returns the SELECT with its WHERE moved into a query in FROM."""
     made = copied(select)
     (node,) = relations(made)

@@ -271,7 +271,7 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         return root
     root = replace(root, query=read.rewrites.output(root.query))
     flow = Dataflow(root, None, tuple(in_order(root)))
-    if (left := read.rewrites.why_without_effect(flow.names)) is not None:
+    if (left := read.rewrites.no_effect_error(flow.names)) is not None:
         return left
     if root.specs:
         read.check_stars()
@@ -314,7 +314,7 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
         within=read.within,
         settings=settings,
     )
-    if (problem := read.rewrites.why_without_effect(flow.names, in_operators=True)) is not None:
+    if (problem := read.rewrites.no_effect_error(flow.names, in_operators=True)) is not None:
         raise problem
     if not flow.is_stateless:
         read.check_names()
@@ -331,7 +331,7 @@ def plan_as_operators(read: ReadText, domains: Collection[str], settings: Planne
             f"The progress of {', '.join(unmeasured)} is unknown, since nothing says which column is its event time; "
             f"give it {EVENT_TIME_IN_YAML}."
         )
-    lookups.check_operators(flow, read.lookup_tables)
+    lookups.check_lookup_operators(flow, read.lookup_tables)
     return read.plan(inputs, flow, ended, dropped)
 
 

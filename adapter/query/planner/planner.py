@@ -59,7 +59,7 @@ def dataflow(
     Raises:
         QueryError: it isn't supported over streams, or its state is unbounded.
     """
-    ranked = results.ranks_or_groups(tree) is not None
+    ranked = results.result_select(tree) is not None
 
     planner_of = partial(TreePlanner, streams=streams, domains=domains, within=within, settings=settings)
     planner = planner_of(copied(tree) if ranked else tree)

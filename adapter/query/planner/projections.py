@@ -23,7 +23,7 @@ from ..plan.relation import WEIGHT
 from ..sql import intervals
 from ..sql.clauses import filters, hide_from_stars, set_filters
 from ..sql.dialect import canonical, sql
-from ..sql.names import digest, unmarked
+from ..sql.names import digest, remove_marks
 from ..sql.nodes import every, temporarily_replaced
 from .context import Planner
 from .from_items import FromItem
@@ -153,7 +153,7 @@ def short_label(select: exp.Select) -> str:
         queries[_depth(each, select)].append(each.this)
     for depth in count(1):
         with temporarily_replaced([(query, exp.Var(this="…")) for query in queries[depth]]):
-            text = unmarked(sql(select))
+            text = remove_marks(sql(select))
         # '(…' in the text may also be the author's own.
         if not queries[depth] or not 0 <= text.find("(…") < _LABEL:
             break

@@ -24,7 +24,7 @@ from ..plan.state.ranking import BY, ID, ORDER, ROW
 from ..sql.clauses import hide_from_stars, output_column_of, over_clauses, relations
 from ..sql.dialect import canonical, function_name, sql
 from ..sql.names import digest
-from ..sql.tie_breaking import fields_of, tie_breaker
+from ..sql.tie_breaking import noted_tie_breakers, tie_breaker
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def _split_ranking(ranked: RankedSelect, ids: Sequence[exp.Expr] = ()) -> _Ranki
     order = list(rank.args["order"].expressions)
     # For a row with a MAP the tie-breaker is written out.
     is_tied = (
-        isinstance(rank.this, exp.RowNumber) and tie_breaker(select) is not None and fields_of(select) is None
+        isinstance(rank.this, exp.RowNumber)
+        and tie_breaker(select) is not None
+        and noted_tie_breakers(select) is None
     )
     if is_tied:
         order.pop()
@@ -142,7 +144,7 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         not isinstance(group, GroupAggregate)
         or not key
         or not _has_emitted_rows(group)
-        or fields_of(select) is not None
+        or noted_tie_breakers(select) is not None
         # A retracted row couldn't be computed again from a later version of the table.
         or conditions.reads_tables(template)
     ):

@@ -20,7 +20,7 @@ from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
 from ..plan.plan import Plan
 from ..program import MiniBatch
-from ..rewrites.stream_rewrites import Rewrites, check_texts
+from ..rewrites.stream_rewrites import Rewrites, check_enumerated_texts
 from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied
@@ -107,9 +107,9 @@ def parse_text(text: str) -> exp.Query:
     try:
         tree = parse(text)
     except QueryError:
-        flinks_words.check(text, None)
+        flinks_words.check_flinks_words(text, None)
         raise
-    left_over_commas.check(text)
+    left_over_commas.check_commas(text)
     select_numbers.number_selects(tree)
     hints.freeze_printed_columns(tree)
     return tree
@@ -126,13 +126,13 @@ def read_text(
     Changes the tree. `watermark`: whether the current time is the watermark, and not the machine's."""
     # Several rules ask which relation has a column.
     ask = None if ask is None else cache(ask)
-    flinks_words.check(text, tree)
+    flinks_words.check_flinks_words(text, tree)
     as_parsed = copied(tree)
     hint = mini_batch.take_hint(tree, text)
     rewrites = Rewrites(tree, text)
     query = normalize(tree, ask)
     if ask is not None:
-        check_texts(query.tree, ask)
+        check_enumerated_texts(query.tree, ask)
     lookup_tables = lookups.replace_by_views(
         query.tree, [relation for relation, what in known.items() if what.lookup]
     )

@@ -21,7 +21,7 @@ from ..sql.nodes import holds
 from .context import Planner
 
 
-def ends_among(
+def window_ends_among_keys(
     partitions: Sequence[Sequence[exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
     """Returns the window end columns of relations, if these are among the partition keys of all; empty
@@ -86,7 +86,7 @@ def plan_recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Op
     inputs, template, growth = made.inputs, made.query, made.growth
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
         raise QueryError(f"'{hints.excerpt(select)}' reads non-deterministic values.")
-    ends = ends_among(made.keys, made.aliases, [each.relation for each in inputs])
+    ends = window_ends_among_keys(made.keys, made.aliases, [each.relation for each in inputs])
     if ends or made.until:
         growth = None
     elif growth is None and made.top is None and not all(each.relation.bounded for each in inputs):

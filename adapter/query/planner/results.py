@@ -13,8 +13,8 @@ _RESULT = "rows_of_result"
 
 
 def mark_result(query: exp.Query) -> None:
-    """Marks the SELECT that `ranks_or_groups` finds as the result. Changes the tree."""
-    if (select := ranks_or_groups(query)) is not None:
+    """Marks the SELECT that `result_select` finds as the result. Changes the tree."""
+    if (select := result_select(query)) is not None:
         select.meta[_RESULT] = True
 
 
@@ -28,7 +28,7 @@ def is_result(select: exp.Select) -> bool:
     return bool(select.meta.get(_RESULT))
 
 
-def ranks_or_groups(query: exp.Expr) -> exp.Select | None:
+def result_select(query: exp.Expr) -> exp.Select | None:
     """Returns the ranking or grouping SELECT whose rows are, row by row, the result; None if there is none."""
     while isinstance(query, exp.Select):
         if is_grouped(query) or (query.find(exp.Window) is not None and any(over_clauses(query))):

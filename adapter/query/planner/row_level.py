@@ -53,7 +53,7 @@ def why_limited(node: exp.SetOperation) -> QueryError | None:
     )
 
 
-def combines_rows(select: exp.Select) -> exp.Expr | None:
+def first_combining_node(select: exp.Select) -> exp.Expr | None:
     """Returns the first clause or call of a SELECT that combines rows; None if it works row by row."""
     for clause in ("group", "distinct", "limit", "offset", "having"):
         value: exp.Expr | None = select.args.get(clause)
@@ -65,7 +65,7 @@ def combines_rows(select: exp.Select) -> exp.Expr | None:
 
 def why_not_row_by_row(select: exp.Select, sources: Sequence[FromRelation]) -> QueryError | None:
     """Returns why a SELECT below a windowing table function doesn't work row by row; None if it does."""
-    if (found := combines_rows(select)) is not None:
+    if (found := first_combining_node(select)) is not None:
         by = "group or partition" if isinstance(found, exp.Window | exp.AggFunc) else "group"
         return NotWithinWindows(
             f"'{sql(found).strip() or 'DISTINCT'}' of a stream without windows has an updating result, and is below a "

@@ -32,7 +32,7 @@ from .closing import closed_inputs, passes_window_end
 from .context import Planner
 from .from_items import FromItem, filter_relation
 from .groups import plan_group, plan_over_groups
-from .inputs import read_from
+from .inputs import relations_in_from
 from .joins import plan_join
 from .over import plan_over
 from .projections import plan_projection, plan_temporal_filter
@@ -59,7 +59,7 @@ def plan_select(planner: Planner, select: exp.Select) -> Operator:
         select.set(clause, None)
     if select.args.get("distinct"):
         return plan_distinct(planner, select)
-    read = read_from(planner, select)
+    read = relations_in_from(planner, select)
     inner = conditions.inner_queries(select)
     streams = [each for each in read if each.operator is not None]
     over = over_clauses(select)
@@ -155,7 +155,7 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
     Raises:
         QueryError: rows may be retracted, or arrive later than the stream's.
     """
-    operator = source.streamed
+    operator = source.stream_operator
     if operator.relation.changes:
         raise QueryError(
             f"'{event_clock.written_condition(test)}' over an updating input: in a query with windows, a row is filtered "

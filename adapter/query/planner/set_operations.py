@@ -20,7 +20,7 @@ from ..plan.relation import common_end
 from ..sql.clauses import output_names, over_clauses
 from ..sql.finite import is_finite
 from ..sql.names import digest
-from .closing import without_open_windows
+from .closing import hold_back_open_windows
 from .context import Planner
 from .row_level import why_limited
 
@@ -45,7 +45,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         raise QueryError(
             f"'{hints.excerpt(node)}': BY NAME over a stream is not supported; name the columns in order."
         )
-    selects = _selects(node.copy())  # planning a side may rewrite it
+    selects = _combined_selects(node.copy())  # planning a side may rewrite it
     every = isinstance(node, exp.Union) and not node.args.get("distinct")
     sides = [planner.visit(side) for side in (node.this, node.expression)]
     for side, operator in zip((node.this, node.expression), sides, strict=True):
@@ -61,7 +61,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             f"{kind.upper()} puts a stream together with '{hints.excerpt(side, 60)}', which is none; read it as a "
             "stream too: {{ stream(ref('…')) }}."
         )
-    left, right = (without_open_windows(planner, side) for side in sides if side is not None)
+    left, right = (hold_back_open_windows(planner, side) for side in sides if side is not None)
     columns, others = ([*map(str.lower, output_names(side))] for side in (node.this, node.expression))
     pairs = {}
     if "*" not in (*columns, *others) and len(columns) == len(others):
@@ -74,10 +74,10 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
     end = common_end(left.relation, right.relation, pairs)
-    return _set_operation(planner, words, (left, right), end, selects)
+    return _plan_counted_rows(planner, words, (left, right), end, selects)
 
 
-def _set_operation(
+def _plan_counted_rows(
     planner: Planner,
     operation: str,
     inputs: tuple[Operator, ...],
@@ -130,7 +130,7 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     grouped = _as_group_by(rows)
     below = planner.visit(_limited_ranking(rows, ranks.greatest_ranks_in_outer_select(select)))
     assert below is not None
-    below = without_open_windows(planner, below)
+    below = hold_back_open_windows(planner, below)
     together = frozenset(below.relation.together)
     if together and not below.relation.changes:
         # Equal rows arrive in one micro-batch.
@@ -143,14 +143,14 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
         return below  # no row is repeated
     if grouped is not None:
         return planner.select(grouped)
-    return _set_operation(planner, "distinct", (below,), below.relation.ends, _selects(rows))
+    return _plan_counted_rows(planner, "distinct", (below,), below.relation.ends, _combined_selects(rows))
 
 
-def _selects(node: exp.Expr) -> list[exp.Select] | None:
+def _combined_selects(node: exp.Expr) -> list[exp.Select] | None:
     """Returns the SELECTs that set operations put together, each with a list of columns; None if there are others."""
     query = node.unnest()
     if isinstance(query, exp.SetOperation):
-        sides = _selects(query.this), _selects(query.expression)
+        sides = _combined_selects(query.this), _combined_selects(query.expression)
         return None if None in sides else [each for side in sides for each in side or ()]
     return [query] if isinstance(query, exp.Select) and not query.is_star else None
 

@@ -24,7 +24,7 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
         Source(
             name=f"source_{digest(relation.lower())}",
             view=table.name,
-            key=_lower(known.key) if known.changes else (),
+            key=_lower_case(known.key) if known.changes else (),
             event_time=_event_time(planner, relation, known),
             label=relation,
             changelog=known.changes,
@@ -84,7 +84,7 @@ def growth_of_replaced(planner: Planner, key: Sequence[str], what: str, stays: s
     Raises:
         UnintendedQueryError: the model has a TTL, by which it doesn't expire.
     """
-    columns = frozenset(_lower(key))
+    columns = frozenset(_lower_case(key))
     missing = columns - planner.domains
     if not missing:
         return None
@@ -96,7 +96,7 @@ def growth_of_replaced(planner: Planner, key: Sequence[str], what: str, stays: s
     return UnboundedState(f"{what} for every value of {', '.join(key)}", columns)
 
 
-def _lower(names: Sequence[str]) -> tuple[str, ...]:
+def _lower_case(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str.lower, names))
 
 

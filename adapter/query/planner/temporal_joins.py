@@ -19,7 +19,7 @@ from ..plan.relation import Relation
 from ..plan.state.buffered_rows import ROW
 from ..sql.clauses import conjuncts, relations
 from ..sql.dialect import canonical, sql
-from ..sql.maps import orderable
+from ..sql.maps import orderable_sql
 from ..sql.names import digest
 from ..sql.nodes import every
 from .context import Planner
@@ -78,7 +78,7 @@ def plan_temporal_join(
         )
     found = _AsOf(read[0], read[1], versions)
     _check_rows(found)
-    source = _source_of(planner, versions)
+    source = _source_of_versions(planner, versions)
     template, inputs = with_numbered_inputs(
         planner, select, [found.rows, replace(found.item, operator=source)]
     )
@@ -101,7 +101,7 @@ def plan_temporal_join(
         version_key=versions.key,
         keys=tuple(value for value, _ in sought),
         compared_by=tuple(compared_by for _, compared_by in sought),
-        ordered=ROW if versions.row is None else orderable(ROW, versions.row),
+        ordered=ROW if versions.row is None else orderable_sql(ROW, versions.row),
         growth=growth,
     )
     operator = planner.add(made)
@@ -111,7 +111,7 @@ def plan_temporal_join(
     return planner.record_dropped_rows(operator, select, written.name.lower(), written.table)
 
 
-def _source_of(planner: Planner, versions: VersionsAsOf) -> Source:
+def _source_of_versions(planner: Planner, versions: VersionsAsOf) -> Source:
     """Returns the operator of the versions.
 
     Raises:
@@ -150,7 +150,7 @@ def _check_rows(found: _AsOf) -> None:
     if (
         not isinstance(time, exp.Column)
         or time.table.lower() != found.rows.alias.lower()
-        or time.name.lower() not in _times_not_passed(rows.relation)
+        or time.name.lower() not in _times_ahead_of_watermark(rows.relation)
     ):
         raise QueryError(
             f"as_of() over {of} looks for versions at {sql(time)}, which isn't the event time of the rows; "
@@ -160,7 +160,7 @@ def _check_rows(found: _AsOf) -> None:
 
 def _advice_on_time(alias: str, rows: Operator) -> str:
     """Returns the end of a sentence that says which time to look for versions at."""
-    times = sorted(_times_not_passed(rows.relation))
+    times = sorted(_times_ahead_of_watermark(rows.relation))
     if times:
         return f"write as_of(…, '{alias}.{rows.relation.event_time or times[0]}')"
     if any(isinstance(each, Source) and each.relation.event_time for each in in_order(rows)):
@@ -168,7 +168,7 @@ def _advice_on_time(alias: str, rows: Operator) -> str:
     return f"give the stream {EVENT_TIME_IN_YAML}"
 
 
-def _times_not_passed(relation: Relation) -> set[str]:
+def _times_ahead_of_watermark(relation: Relation) -> set[str]:
     """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
     rows are late."""
     return {name for name, delay in relation.times.items() if not delay}

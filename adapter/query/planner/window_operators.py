@@ -12,7 +12,7 @@ from ...util.quoting import quote
 from ..aggregates.aggregate_builder import AggregateBuilder, slice_columns
 from ..aggregates.model import WindowAggregateSpec
 from ..frontend import hints
-from ..frontend.source_text import SourceText, compared_text
+from ..frontend.source_text import SourceText, text_to_compare
 from ..frontend.streams import Streams
 from ..normalize import event_clock
 from ..normalize.rankings.ranks import Top
@@ -71,7 +71,7 @@ class WindowOperators:
         identity = self._identity(select, builder.source, window, below, "groups", keys, sets)
         name = self._new_name(identity, text)
         enumerated = self._rewrites.enumerated_keys(select, name, builder)
-        self._rewrites.split(select, name, builder)
+        self._rewrites.record_split_distinct(select, name, builder)
         rows = builder.rows()
         spec = WindowAggregateSpec(
             name=name,
@@ -110,16 +110,16 @@ class WindowOperators:
         key = f"{canonical(select)} {top}"
         if isinstance(there := self._by_text.get(key), WindowBuffer):
             return there
-        read = hints.input_of(select)
+        read = hints.window_input(select)
         below, text = self.read_by(read), SourceText(read)
-        rows = expansion.without_windows(sql(read), "below")
+        rows = expansion.with_null_window_columns(sql(read), "below")
         items = ", ".join(f"{item} as {quote(name)}" for name, item in slice_columns(window).items())
         plain = text.reads(None)
         identity = self._identity(select, plain, window, below, "rows")
         name = self._new_name(identity, key)
         if top is not None and not window.merges and self._rewrites.topn_buckets is not None:
             top = replace(top, buckets=self._rewrites.topn_buckets)
-            self._rewrites.split_ranking(name)
+            self._rewrites.record_split_ranking(name)
         spec = WindowBufferSpec(
             name=name,
             identity=identity,
@@ -171,7 +171,7 @@ class WindowOperators:
         """
         streams = [self._streams.relation(view) for view in _streams_under(node)]
         identities = {each.name: each.spec.identity for each in below}
-        return digest(self._at_once, window.hint(), streams, compared_text(source, identities), *more)
+        return digest(self._at_once, window.hint(), streams, text_to_compare(source, identities), *more)
 
     def _new_name(self, identity: str, computes: str) -> str:
         """Returns a name made of an operator's identity. Two of one identity are distinguished by all that they compute."""

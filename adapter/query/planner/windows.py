@@ -24,7 +24,7 @@ from ..sql.names import digest
 from ..sql.nodes import every, quoted_column, shape
 from ..windows import expansion
 from ..windows.windows import Window
-from .closing import with_late_rows_counted, without_open_windows
+from .closing import count_late_rows, hold_back_open_windows
 from .context import Planner
 from .sources import plan_source
 
@@ -54,7 +54,7 @@ def _is_read_otherwise(planner: Planner, node: exp.Query) -> bool:
             hints.is_stream(table) and planner.streams.known(table.name).replaces
             for table in every(node, exp.Table)
         )
-        or any(ctes.random_cte_identity(each) in planner.read_again for each in every(node, exp.Subquery))
+        or any(ctes.random_cte_identity(each) in planner.reread_ctes for each in every(node, exp.Subquery))
         or bool(ctes.random_ctes_read_twice(node))
     )
 
@@ -124,7 +124,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     arrival."""
     planner.streams.exclude_from_watermark(select)
     planner.under_windows += 1
-    below = planner.visit(hints.input_of(select))
+    below = planner.visit(hints.window_input(select))
     planner.under_windows -= 1
     if below is None:
         raise QueryError(f"{window} is over a table that isn't a stream.")
@@ -138,8 +138,8 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     if window.emit == "on_change":
         raise QueryError(on_change.ungrouped_message(window))
     if not changes:
-        below = without_open_windows(planner, below)
-    text = f"select * from {expansion.expand(input_name(0), window)}"
+        below = hold_back_open_windows(planner, below)
+    text = f"select * from {expansion.expand_window(input_name(0), window)}"
     # Windows over other windows' results get no rows after their own state has expired. Others, such as
     # windows over a join, can: such a row isn't late in its stream.
     windowed = RowsInWindows(window, below.relation, changes)
@@ -148,9 +148,9 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
         text = generations.within_ttl(f"({text})", "own.window_end", open_for or 0)
     name = f"windows_{digest(below.name, window.hint())}"
     if window.merges:
-        return _recomputed_windows(planner, below, window, name=name, text=text)
+        return _plan_recomputed_windows(planner, below, window, name=name, text=text)
     if open_for is not None:
-        below = with_late_rows_counted(planner, below, _OF_MACRO, "")
+        below = count_late_rows(planner, below, _OF_MACRO, "")
         name = f"windows_{digest(below.name, window.hint(), f'open for {open_for}')}"
     return planner.add(
         WindowRows(
@@ -159,7 +159,9 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     )
 
 
-def _recomputed_windows(planner: Planner, below: Operator, window: Window, name: str, text: str) -> Operator:
+def _plan_recomputed_windows(
+    planner: Planner, below: Operator, window: Window, name: str, text: str
+) -> Operator:
     """Plans windows whose bounds depend on other rows, which are recomputed per partition.
 
     Args:
@@ -186,11 +188,11 @@ def _recomputed_windows(planner: Planner, below: Operator, window: Window, name:
         growth=growth,
         window=window,
     )
-    made = replace(made, inputs=(_without_expired(planner, below, str(made.busy)),))
-    return without_open_windows(planner, planner.add(made))
+    made = replace(made, inputs=(_drop_expired_rows(planner, below, str(made.busy)),))
+    return hold_back_open_windows(planner, planner.add(made))
 
 
-def _without_expired(planner: Planner, operator: Operator, until: str) -> Operator:
+def _drop_expired_rows(planner: Planner, operator: Operator, until: str) -> Operator:
     """Returns rows without those that expired more than one TTL ago."""
     ttl = ttl_over(operator, planner.ttl)
     if ttl is None:

@@ -41,19 +41,19 @@ from ..plan.operator import in_order
 from ..plan.operators.window_results import WindowResults
 from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
-from ..sql.clauses import joined, last_columns, relations
+from ..sql.clauses import relations, relations_with_joins, trailing_columns
 from ..sql.dialect import function_name, sql
 from ..sql.nodes import copied, shape
-from ..sql.tie_breaking import break_ties, decide_extremes
+from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
 from .locality import output_columns, why_not_grouped_by_window, why_not_local
-from .row_level import combines_rows, why_limited, why_not_row_by_row, why_streams_in_expressions
+from .row_level import first_combining_node, why_limited, why_not_row_by_row, why_streams_in_expressions
 from .window_operators import WindowOperators
 
 STATIC, ROWS, WINDOWED, RESULT = "static", "rows", "windowed", "result"
 _COLUMNS = "last_columns"
-"""Metadata of a set operation: the result of `last_columns` for each side as written."""
+"""Metadata of a set operation: the result of `trailing_columns` for each side as written."""
 _WINDOW_COLUMNS = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
 
 
@@ -98,7 +98,7 @@ class _Read:
                 join=join,
                 unique=each.unique,
             )
-            for (node, join), each in zip(joined(self.select), self.below, strict=True)
+            for (node, join), each in zip(relations_with_joins(self.select), self.below, strict=True)
         ]
 
     def within(
@@ -239,7 +239,7 @@ class WithinWindows:
         Args:
             asked: the result of `ranks.greatest_ranks_in_outer_select`.
         """
-        if result := hints.result_of(select):
+        if result := hints.window_result_of(select):
             return Within(RESULT, select, dict(result.window_columns), result.unique)
         if window := hints.window_of(select):
             return self._visit_window(select, window)
@@ -264,7 +264,7 @@ class WithinWindows:
 
     def _visit_window(self, select: exp.Select, window: Window) -> Within | QueryError:
         """Visits a windowing table function."""
-        rows = hints.input_of(select)
+        rows = hints.window_input(select)
         below = self.visit(rows)
         if isinstance(below, QueryError):
             return below
@@ -316,7 +316,7 @@ class WithinWindows:
         made = self._aggregate(read, windowed)
         if not isinstance(made, str):
             return made
-        self.rewrites.rows_are_kept(select, made)
+        self.rewrites.record_stored_rows(select, made)
         grouped = tuple(filter(None, map(hints.window_of, hints.windows_under(windowed.node))))
         found = self._closed(read, made)
         return found if isinstance(found, QueryError) else replace(found, grouped=(*found.grouped, *grouped))
@@ -344,7 +344,7 @@ class WithinWindows:
         if (left := why_not_local(select, sources, outputs)) is not None:
             return left
         break_ties(select)
-        decide_extremes(select)
+        break_ties_of_extremes(select)
         unique = identity.unique_of_select(select, sources, outputs)
         if unique is not None and WINDOW_END in unique:
             # Where the clock of a time zone is put forward, several windows may end at once.
@@ -372,7 +372,7 @@ class WithinWindows:
             return reason
         made = copied(node, _trees([node.this, node.expression], below))
         # Results take the place of queries, whose columns they don't list.
-        made.meta.setdefault(_COLUMNS, [last_columns(side) for side in (node.this, node.expression)])
+        made.meta.setdefault(_COLUMNS, [trailing_columns(side) for side in (node.this, node.expression)])
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
         if kinds == {ROWS} or (kinds == {ROWS, STATIC} and plain):
             if not plain or STATIC in kinds:
@@ -442,7 +442,7 @@ class WithinWindows:
             # Windows whose ends a clock skips all end when it is put forward.
             unique.add(WINDOW_START)
         result = hints.WindowResult(name, tuple(outputs.items()), frozenset(unique))
-        return Within(RESULT, hints.window_result(result), outputs, result.unique, *_noted(read.below))
+        return Within(RESULT, hints.select_window_result(result), outputs, result.unique, *_noted(read.below))
 
     def _why_passed_rows_need_windows(self, node: exp.Expr, window: Window) -> str | None:
         """Returns the first result of `why_not_before_closing` for the queries between a windowing table function and the
@@ -475,14 +475,14 @@ class WithinWindows:
         for select in list(hints.windows_under(node)):
             window = hints.window_of(select)
             assert window is not None
-            rows = hints.input_of(select)
+            rows = hints.window_input(select)
             time = self._window_column_as_time(select, window)
             left = event_clock.output_filter_error(rows) if self._operators.read_by(rows) else None
             if (left := left or self._why_late_results(select, window, time)) is not None:
                 return left
             name = self._operators.buffer(select, window, reason, top, time).name
             result = hints.WindowResult(name, tuple(_WINDOW_COLUMNS.items()), None)
-            select.replace(hints.window_result(result))
+            select.replace(hints.select_window_result(result))
         return None
 
     @staticmethod
@@ -513,7 +513,7 @@ class WithinWindows:
 
     def _below(self, select: exp.Select) -> Within:
         """Returns the input of a windowing table function that stays within windows."""
-        found = self.visit(hints.input_of(select))
+        found = self.visit(hints.window_input(select))
         assert isinstance(found, Within)
         return found
 
@@ -540,7 +540,7 @@ class WithinWindows:
             return True
         if time != WINDOW_START or window.merges:
             return False
-        below = self._operators.read_by(hints.input_of(select))
+        below = self._operators.read_by(hints.window_input(select))
         return all(_contains_whole(window, each.spec.window) for each in below)
 
 
@@ -575,7 +575,7 @@ def _row_by_row(read: _Read, kind: str, window_columns: Columns | None = None) -
 
 def _why_closed(select: exp.Select) -> str | None:
     """Returns why a SELECT over rows with windows needs them closed; None if it works row by row."""
-    found = combines_rows(select)
+    found = first_combining_node(select)
     if found is None:
         return None
     if isinstance(found, exp.Window | exp.AggFunc):

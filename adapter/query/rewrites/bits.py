@@ -1,10 +1,11 @@
 """Layout of the bits of a distinct set: one bit per value and FILTER, in as many BIGINTs as needed.
 
->>> Bits(("words",), values=3, filters=2).set_bits("words", "number", [None, "`hi`"])
+>>> Bits(("words",), values=3, filters=2).set_bits_sql("words", "number", [None, "`hi`"])
 'shiftleft(1L, number) | if(`hi`, shiftleft(1L, number + 3), 0)'
->>> Bits(("words",), values=1, filters=2).set_bits("words", None, [None, "`hi`"])
+>>> Bits(("words",), values=1, filters=2).set_bits_sql("words", None, [None, "`hi`"])
 '1 | if(`hi`, 2, 0)'
->>> Bits(("words",), values=3, filters=2).any_of(1, [0]), Bits(("words",), values=3, filters=2).any_of(1, [0, 2])
+>>> bits = Bits(("words",), values=3, filters=2)
+>>> bits.any_bit_set_sql(1, [0]), bits.any_bit_set_sql(1, [0, 2])
 ('getbit(words, 3) = 1', 'words & 40 <> 0')
 """
 
@@ -31,7 +32,7 @@ class Bits:
     values: int
     filters: int
 
-    def set_bits(self, word: str, number: str | None, conditions: Sequence[str | None]) -> str:
+    def set_bits_sql(self, word: str, number: str | None, conditions: Sequence[str | None]) -> str:
         """Returns SQL for the bits of one word that a row sets.
 
         Args:
@@ -48,11 +49,13 @@ class Bits:
             tests = [f"{number} >= {lowest}"] if lowest else []
             tests += [f"{number} < {highest}"] if highest < self.values else []
             tests += [condition] if condition else []
-            term = _mask(1 << shift) if number is None else f"shiftleft(1L, {_shifted(number, shift)})"
+            term = (
+                _mask_sql(1 << shift) if number is None else f"shiftleft(1L, {_shifted_sql(number, shift)})"
+            )
             terms.append(f"if({' and '.join(tests)}, {term}, 0)" if tests else term)
         return " | ".join(terms)
 
-    def any_of(self, place: int, numbers: Sequence[int]) -> str:
+    def any_bit_set_sql(self, place: int, numbers: Sequence[int]) -> str:
         """Returns SQL for whether the bit of any of these values is set, under the FILTER at a position."""
         tests = []
         for at, word in enumerate(self.words):
@@ -66,15 +69,15 @@ class Bits:
             elif len(here) == min(WORD, self.values * self.filters - at * WORD):
                 tests.append(f"{word} <> 0")
             else:
-                tests.append(f"{word} & {_mask(sum(1 << bit for bit in here))} <> 0")
+                tests.append(f"{word} & {_mask_sql(sum(1 << bit for bit in here))} <> 0")
         return " or ".join(tests)
 
 
-def _shifted(number: str, shift: int) -> str:
+def _shifted_sql(number: str, shift: int) -> str:
     return number if shift == 0 else f"{number} {'+' if shift > 0 else '-'} {abs(shift)}"
 
 
-def _mask(mask: int) -> str:
+def _mask_sql(mask: int) -> str:
     """Returns SQL for a mask. The highest bit of a BIGINT is its sign, and the smallest BIGINT has no
     literal."""
     value = mask - (1 << 64) if mask >> 63 else mask

@@ -73,8 +73,8 @@ from ..sql.names import Names
 from . import enumerable, refusals
 from .bits import Bits, words_needed
 from .each_select import rewrite_each
-from .grouped import Call, Grouped, GroupKey, grouping_sets, has_distinct
-from .steps import NamedQuery, add_ctes, column, conjunction, expression, named_item
+from .grouped import Call, GroupedSelect, GroupKey, grouping_sets, has_distinct
+from .steps import NamedQuery, add_ctes, column, conjunction, named_item, parse_expression
 
 FUNCTIONS = frozenset({"count", "sum", "avg", "mean"})
 MOST_BITS = 1024
@@ -89,7 +89,7 @@ def enum_distinct(tree: exp.Query) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
-        lambda select, names: _Rewrite(select, names).rewritten_query(),
+        lambda select, names: _EnumDistinct(select, names).rewritten_query(),
         NOTHING,
     )
 
@@ -111,7 +111,7 @@ _Cell = tuple[int | None, ...]
 """One count in a row of the counts: the number of each dimension's value; None for all of its values."""
 
 
-class _Rewrite:
+class _EnumDistinct:
     def __init__(self, select: exp.Select, names: Names) -> None:
         refusals.check_repeatable(select)
         refusals.check_read_twice(select)
@@ -123,7 +123,7 @@ class _Rewrite:
                     f"{window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
                     "are not those of a set over all values; leave enum_distinct out."
                 )
-        self.grouped = Grouped(select, names, FUNCTIONS)
+        self.grouped = GroupedSelect(select, names, FUNCTIONS)
         self.dimensions = self._dimensions(names)
         self.others = [
             key.name for key in self.grouped.keys if key.name not in {d.key.name for d in self.dimensions}
@@ -159,35 +159,35 @@ class _Rewrite:
         counted = ", ".join(" and ".join(values) for values in self.grouped.distinct_sets)
         of = ", ".join(d.key.name for d in self.dimensions) or "FILTER"
         fixed = f" for each {', '.join(self.others)}" if self.others else ""
-        steps = [NamedQuery(self.rows, self._rows_comment(), self._rows())]
+        steps = [NamedQuery(self.rows, self._rows_comment(), self._select_rows())]
         if self.has_groups:
             and_more = "; the aggregates that need no distinct set" if self.grouped.other_calls else ""
             where = ", and where their counts stand" if self.dimensions else ""
             steps.append(
-                NamedQuery(self.groups, f"The groups that have rows{where}{and_more}.", self._groups())
+                NamedQuery(self.groups, f"The groups that have rows{where}{and_more}.", self._select_groups())
             )
         steps += [
             NamedQuery(
                 self.set,
                 f"The distinct set: each {counted} once{fixed}, with a bit for each {of}.",
-                self._distinct_values(),
+                self._select_distinct_set(),
             ),
-            NamedQuery(self.counts, "Its bits, counted.", self._counts()),
+            NamedQuery(self.counts, "Its bits, counted.", self._select_counts()),
         ]
-        final = self.grouped.finished_query(self)
+        final = self.grouped.query_over_results(self)
         last = (
             "Each group with its counts." if self.has_groups else "The author's select list over the counts."
         )
-        return add_ctes(self._from_counts(final), steps, last)
+        return add_ctes(self._add_from(final), steps, last)
 
     # -- dimensions --------------------------------------------------------------------------------
 
     def _dimensions(self, names: Names) -> list[_Dimension]:
         found = []
         for key in self.grouped.keys:
-            values = enumerable.values(self.grouped.select, key.node)
+            values = enumerable.possible_values(self.grouped.select, key.node)
             if values is not None and len(values) > 1:
-                number = enumerable.number_of(key.node, values)
+                number = enumerable.number_of_value(key.node, values)
                 found.append(_Dimension(key, len(values), number, names.new(f"{key.name}_number")))
         return found
 
@@ -199,7 +199,7 @@ class _Rewrite:
                 "pay; list fewer values, or leave enum_distinct out."
             )
         if bits <= 1:
-            raise enumerable.why_none([key.node for key in self.grouped.keys], self.grouped.select)
+            raise enumerable.no_values_error([key.node for key in self.grouped.keys], self.grouped.select)
 
     # -- the steps ---------------------------------------------------------------------------------
 
@@ -207,18 +207,18 @@ class _Rewrite:
         numbered = ", ".join(d.key.name for d in self.dimensions)
         return f"The rows, and the number of each {numbered}." if numbered else "The rows."
 
-    def _rows(self) -> exp.Select:
+    def _select_rows(self) -> exp.Select:
         return self.grouped.rows(*(named_item(d.number_of_row, d.number) for d in self.dimensions))
 
-    def _groups(self) -> exp.Select:
-        places = [named_item(self._place(), self.place)] if len(self.cells) > 1 else []
+    def _select_groups(self) -> exp.Select:
+        places = [named_item(self._position_in_counts(), self.place)] if len(self.cells) > 1 else []
         plain = [named_item(call.text.copy(), call.name) for call in self.grouped.other_calls]
         items = [*self.grouped.key_columns(), *self.grouped.flag_items(), *places, *plain]
         made = exp.Select(expressions=items or [exp.Literal.number(1)]).from_(self.rows)
         made.set("group", self.grouped.group_by())
         return made
 
-    def _place(self) -> exp.Expr:
+    def _position_in_counts(self) -> exp.Expr:
         """Returns the position of a group's counts within the array of its other keys."""
         made, start = [], 0
         for shape in self.shapes:
@@ -237,8 +237,10 @@ class _Rewrite:
             made.append((" and ".join(tests), text))
             start += size
         if len(made) == 1:
-            return expression(made[0][1])
-        return expression(" ".join(["case", *(f"when {test} then {text}" for test, text in made), "end"]))
+            return parse_expression(made[0][1])
+        return parse_expression(
+            " ".join(["case", *(f"when {test} then {text}" for test, text in made), "end"])
+        )
 
     def _dimensions_with(self, shape: tuple[bool, ...]) -> list[tuple[_Dimension, bool]]:
         return list(zip(self.dimensions, shape, strict=True))
@@ -247,7 +249,7 @@ class _Rewrite:
         """Returns the keys that distinguish the grouping sets of the other keys."""
         return [key for key in self.others if not all(key in members for members in self.other_sets)]
 
-    def _distinct_values(self) -> exp.Select:
+    def _select_distinct_set(self) -> exp.Select:
         values = list(dict.fromkeys(name for members in self.grouped.distinct_sets for name in members))
         numbers: list[str] = []
         size = 1
@@ -258,7 +260,9 @@ class _Rewrite:
         conditions = [sql(column(name)) if name else None for name in self.filters]
         words = [
             named_item(
-                expression(f"bit_or({self.bits.set_bits(word, ' + '.join(numbers) or None, conditions)})"),
+                parse_expression(
+                    f"bit_or({self.bits.set_bits_sql(word, ' + '.join(numbers) or None, conditions)})"
+                ),
                 word,
             )
             for word in self.bits.words
@@ -279,26 +283,26 @@ class _Rewrite:
         others = [column(name) for name in self.other_sets[0]]
         return [*others, *(map(column, sets[0]) if len(sets) == 1 else [grouping_sets(sets)])]
 
-    def _counts(self) -> exp.Select:
+    def _select_counts(self) -> exp.Select:
         keys = [column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._set_flags())]]
-        counts = [named_item(self._count_of(call), call.name) for call in self.grouped.distinct]
+        counts = [named_item(self._counts_of_call(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*keys, *counts]).from_(self.set)
         if keys:
             made.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         return made
 
-    def _count_of(self, call: Call) -> exp.Expr:
+    def _counts_of_call(self, call: Call) -> exp.Expr:
         assert call.distinct is not None
         values = ", ".join(sql(column(name)) for name in call.distinct)
         function = "avg" if call.function == "mean" else call.function
         place = self.filters.index(call.filter)
         each = [
-            f"{function}({values}) filter (where {self.bits.any_of(place, self._numbers(cell))})"
+            f"{function}({values}) filter (where {self.bits.any_bit_set_sql(place, self._combination_numbers(cell))})"
             for cell in self.cells
         ]
-        return expression(f"array({', '.join(each)})" if len(each) > 1 else each[0])
+        return parse_expression(f"array({', '.join(each)})" if len(each) > 1 else each[0])
 
-    def _numbers(self, cell: _Cell) -> list[int]:
+    def _combination_numbers(self, cell: _Cell) -> list[int]:
         """Returns the numbers of all combinations of values that a cell counts."""
         numbers = [0]
         for dimension, chosen in zip(self.dimensions, cell, strict=True):
@@ -308,7 +312,7 @@ class _Rewrite:
 
     # -- the outer SELECT --------------------------------------------------------------------------
 
-    def _from_counts(self, final: exp.Select) -> exp.Select:
+    def _add_from(self, final: exp.Select) -> exp.Select:
         if not self.has_groups:
             return final.from_(self.counts)
         flags = [self.grouped.flags[key] for key in self._set_flags()]

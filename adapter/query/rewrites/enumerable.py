@@ -3,9 +3,9 @@ condition.
 
 >>> from ..sql.dialect import parse, sql
 >>> select = parse("select c, d from t where (c = 'A' or c in ('B', NULL) or c is null) and d > 3")
->>> [sql(value) for value in values(select, exp.column("c"))]
+>>> [sql(value) for value in possible_values(select, exp.column("c"))]
 ["'A'", "'B'", 'NULL']
->>> values(select, exp.column("d")) is None
+>>> possible_values(select, exp.column("d")) is None
 True
 """
 
@@ -16,25 +16,25 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ..errors import QueryError
-from ..sql.dialect import canonical, sql, unqualified
+from ..sql.dialect import canonical, sql, unambiguous_names
 from ..sql.nodes import every
 
 IsColumn = Callable[[exp.Expr], bool]
 STRING = "string"
 
 
-def values(select: exp.Select, key: exp.Expr) -> tuple[exp.Expr, ...] | None:
+def possible_values(select: exp.Select, key: exp.Expr) -> tuple[exp.Expr, ...] | None:
     """Returns the literals that a group key can equal by WHERE, in order of appearance; None if they are unknown.
 
     Raises:
         QueryError: the literals have several types, which Spark compares by rules that differ.
     """
     where = select.args.get("where")
-    found = None if where is None else _values(where.this, _is_key(key, select))
+    found = None if where is None else _values_by_condition(where.this, _key_predicate(key, select))
     if found is None:
         return None
     distinct = tuple({sql(literal): literal for literal in found}.values())
-    kinds = {kind for literal in distinct if (kind := _kind(literal))}
+    kinds = {kind for literal in distinct if (kind := _literal_type(literal))}
     if len(kinds) > 1:
         raise QueryError(
             f"The values {', '.join(map(sql, distinct))} are of several types; write all of them in one."
@@ -42,13 +42,13 @@ def values(select: exp.Select, key: exp.Expr) -> tuple[exp.Expr, ...] | None:
     return distinct
 
 
-def number_of(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
+def number_of_value(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
     """Returns SQL for the position of a key's value in a list of literals, from 0; NULL if the list doesn't have it.
 
     The SQL raises an error if the key is a string and the literals aren't.
     """
     made = exp.Case()
-    if not all(is_text(literal) or isinstance(literal, exp.Null) for literal in values):
+    if not all(is_string_literal(literal) or isinstance(literal, exp.Null) for literal in values):
         # '1' and '01' both equal 1 and are two groups.
         sentence = f"enum_distinct: {sql(key)} is a string, so write its values as strings."
         is_string = exp.Like(this=exp.func("typeof", key.copy()), expression=exp.Literal.string("string%"))
@@ -60,11 +60,11 @@ def number_of(key: exp.Expr, values: Sequence[exp.Expr]) -> exp.Case:
     return made
 
 
-def why_none(keys: Sequence[exp.Expr], select: exp.Select) -> QueryError:
+def no_values_error(keys: Sequence[exp.Expr], select: exp.Select) -> QueryError:
     """Returns the error that says why no key of a query has a list of values."""
     where = select.args.get("where")
     tests = [] if where is None else list(every(where, exp.In))
-    for is_key in (_is_key(key, select) for key in keys):
+    for is_key in (_key_predicate(key, select) for key in keys):
         for test in tests:
             if is_key(test.this) and _values_of_in(test) is None:
                 return QueryError(
@@ -78,18 +78,18 @@ def why_none(keys: Sequence[exp.Expr], select: exp.Select) -> QueryError:
     )
 
 
-def _is_key(key: exp.Expr, select: exp.Select) -> IsColumn:
+def _key_predicate(key: exp.Expr, select: exp.Select) -> IsColumn:
     """Returns a predicate for expressions in WHERE that equal a group key."""
-    same = unqualified(select, "where")
+    same = unambiguous_names(select, "where")
     wanted = canonical(key, same)
     return lambda node: canonical(node, same) == wanted
 
 
-def _values(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
+def _values_by_condition(node: exp.Expr, is_column: IsColumn) -> list[exp.Expr] | None:
     """Returns the literals that a column has where a condition holds; None if it may have others."""
     node = node.unnest()
     if isinstance(node, exp.And | exp.Or):
-        sides = [_values(side, is_column) for side in node.flatten()]
+        sides = [_values_by_condition(side, is_column) for side in node.flatten()]
         known = [side for side in sides if side is not None]
         if isinstance(node, exp.And):
             # Both sides hold for all rows, so one list is enough: the shorter one.
@@ -119,15 +119,15 @@ def _values_of_in(test: exp.In) -> list[exp.Expr] | None:
     return [item for item in listed if not isinstance(item, exp.Null)]
 
 
-def is_text(literal: exp.Expr) -> bool:
-    return _kind(literal) == STRING
+def is_string_literal(literal: exp.Expr) -> bool:
+    return _literal_type(literal) == STRING
 
 
 def _is_literal(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Null) or _kind(node) is not None
+    return isinstance(node, exp.Null) or _literal_type(node) is not None
 
 
-def _kind(node: exp.Expr) -> str | None:
+def _literal_type(node: exp.Expr) -> str | None:
     """Returns the type of a literal; None for NULL and for anything else. Floating-point numbers don't count
     as literals, since two values of a column may equal the same one."""
     if isinstance(node, exp.Literal):
@@ -135,10 +135,10 @@ def _kind(node: exp.Expr) -> str | None:
             return STRING
         return "number" if node.name.replace(".", "", 1).isdigit() else None
     if isinstance(node, exp.Neg):
-        return "number" if _kind(node.this) == "number" else None
+        return "number" if _literal_type(node.this) == "number" else None
     if isinstance(node, exp.Boolean):
         return "boolean"
-    if isinstance(node, exp.Cast) and _kind(node.this) in (STRING, "number"):
+    if isinstance(node, exp.Cast) and _literal_type(node.this) in (STRING, "number"):
         if node.to.is_type(*exp.DataType.TEXT_TYPES):
             return STRING
         return None if node.to.is_type(*exp.DataType.FLOAT_TYPES) else canonical(node.to)

@@ -15,19 +15,19 @@ from sqlglot import exp
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
 from ..aggregates.grouping import grouping, resolve, value_or_column
 from ..errors import QueryError
-from ..sql.clauses import AROUND, call_of
+from ..sql.clauses import AROUND, unwrap_call
 from ..sql.dialect import (
     arguments,
     canonical,
     function_name,
     is_distinct,
     sql,
-    unqualified,
+    unambiguous_names,
     walk_same_query,
 )
 from ..sql.names import Names
 from ..sql.nodes import every, is_name
-from .steps import column, expression, named_item
+from .steps import column, named_item, parse_expression
 
 _SETS = exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple
 _ORDERS = ("order", "sort", "cluster", "distribute")
@@ -59,7 +59,7 @@ class GroupKey:
     """The key as written, over the relations of FROM."""
 
 
-class Finished(Protocol):
+class ComputedColumns(Protocol):
     """Columns of the computed keys and aggregates, for use in the author's expressions."""
 
     def key(self, name: str) -> exp.Expr:
@@ -69,7 +69,7 @@ class Finished(Protocol):
         """Returns the value of an aggregate."""
 
 
-class Grouped:
+class GroupedSelect:
     """One SELECT with aggregates.
 
     Args:
@@ -85,12 +85,14 @@ class Grouped:
         self._columns: dict[tuple[str, str], tuple[exp.Expr, str]] = {}
         self._used: set[str] = set()
         self._calls: dict[str, Call] = {}
-        self._unqualified = unqualified(select)
+        self._unqualified = unambiguous_names(select)
         self._outputs = {
             item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
         }
         found = grouping(select) if select.args.get("group") else None
-        self.keys = [GroupKey(self._row_column(node, "key"), node) for node in (found.keys if found else ())]
+        self.keys = [
+            GroupKey(self._add_row_column(node, "key"), node) for node in (found.keys if found else ())
+        ]
         self._key_of = {self.canonical(key.node): key.name for key in self.keys}
         self._check_names()
         self.sets: list[tuple[str, ...]] | None = None
@@ -101,8 +103,8 @@ class Grouped:
         self.flags = {
             key.name: names.new(f"grouping_{key.name}") for key in self.keys if key.name not in in_all
         }
-        self._finished: Finished = _Nowhere()
-        self.finished_query(self._finished)  # collects all aggregates
+        self._finished: ComputedColumns = _PlaceholderColumns()
+        self.query_over_results(self._finished)  # collects all aggregates
 
     def _check_names(self) -> None:
         """Raises if a name in GROUP BY may be a column or a value of other keys: Spark prefers the column if it exists."""
@@ -179,39 +181,40 @@ class Grouped:
     def flag_items(self) -> list[exp.Expr]:
         """Returns the select items that distinguish the grouping sets, for the step that groups by the keys."""
         return [
-            named_item(expression(f"grouping({sql(column(key))})"), flag) for key, flag in self.flags.items()
+            named_item(parse_expression(f"grouping({sql(column(key))})"), flag)
+            for key, flag in self.flags.items()
         ]
 
     # -- the outer SELECT --------------------------------------------------------------------------
 
-    def finished_query(self, finished: Finished, having: str = "where") -> exp.Select:
+    def query_over_results(self, finished: ComputedColumns, having: str = "where") -> exp.Select:
         """Returns the author's select list, HAVING and ORDER BY over computed keys and aggregates.
 
         Args:
             having: clause that filters groups there.
         """
         self._finished = finished
-        made = exp.Select(expressions=list(map(self._item, self.select.expressions)))
+        made = exp.Select(expressions=list(map(self._rewrite_item, self.select.expressions)))
         for clause in _KEPT:
             if value := self.select.args.get(clause):
                 made.set(clause, value.copy())
         if value := self.select.args.get("having"):
-            test = self._over_computed(value.this)
+            test = self._rewrite_over_results(value.this)
             made.set(having, exp.Where(this=test) if having == "where" else exp.Having(this=test))
         for clause in _ORDERS:
             if value := self.select.args.get(clause):
-                made.set(clause, self._over_children(value, ordering=True))
+                made.set(clause, self._rewrite_children(value, ordering=True))
         if windows := self.select.args.get("windows"):
-            made.set("windows", [self._window(window, ordering=False) for window in windows])
+            made.set("windows", [self._rewrite_window(window, ordering=False) for window in windows])
         return made
 
-    def _item(self, item: exp.Expr) -> exp.Expr:
+    def _rewrite_item(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
             raise QueryError("'*' in the select list of a GROUP BY can't be moved; name its columns.")
         name = item.output_name or sql(item)
-        return exp.alias_(self._over_computed(item.unalias()), column(name).this)
+        return exp.alias_(self._rewrite_over_results(item.unalias()), column(name).this)
 
-    def _over_computed(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
+    def _rewrite_over_results(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
         if is_name(node):
             return node.copy()
         hidden = None
@@ -224,36 +227,36 @@ class Grouped:
         if isinstance(node, exp.Column):
             if hidden is None or not aliases:
                 raise QueryError(f"'{sql(node)}' is neither grouped nor aggregated; put it into GROUP BY.")
-            return exp.paren(self._over_computed(hidden, aliases=False))
+            return exp.paren(self._rewrite_over_results(hidden, aliases=False))
         if isinstance(node, exp.Query | exp.Exists):
             raise QueryError(
                 f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
             )
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouping(node)
+            return self._rewrite_grouping(node)
         if _is_aggregate(node):
-            return self._finished.call(self._call(node))
+            return self._finished.call(self._add_call(node))
         if isinstance(node, exp.Window):
-            return self._window(node, ordering)
-        return self._over_children(node, aliases, ordering)
+            return self._rewrite_window(node, ordering)
+        return self._rewrite_children(node, aliases, ordering)
 
-    def _over_children(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
+    def _rewrite_children(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:
         copy = node.copy()
-        exp.replace_children(copy, self._over_computed, aliases, ordering)
+        exp.replace_children(copy, self._rewrite_over_results, aliases, ordering)
         return copy
 
-    def _window(self, node: exp.Expr, ordering: bool) -> exp.Expr:
+    def _rewrite_window(self, node: exp.Expr, ordering: bool) -> exp.Expr:
         """Rewrites ``sum(count(*)) over (…)``: the outer call is no aggregate of the GROUP BY."""
         copy = node.copy()
-        call = call_of(copy.this)
+        call = unwrap_call(copy.this)
         values = call.function.iter_expressions() if isinstance(call.function, exp.Func) else ()
         inner = [*values, *([] if call.condition is None else [call.condition]), *call.order]
         order = copy.args.get("order")
         for child in (*inner, *(copy.args.get("partition_by") or ()), *([order] if order else [])):
-            child.replace(self._over_computed(child, ordering=ordering))
+            child.replace(self._rewrite_over_results(child, ordering=ordering))
         return copy
 
-    def _grouping(self, node: exp.Expr) -> exp.Expr:
+    def _rewrite_grouping(self, node: exp.Expr) -> exp.Expr:
         if self.sets is None:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         asked = [self._key_of.get(self.canonical(item)) for item in arguments(node)]
@@ -265,7 +268,7 @@ class Grouped:
         for shift, name in enumerate(reversed(listed)):
             if name in self.flags:
                 flag = sql(self._finished.key(self.flags[name]))
-                bits.append(expression(f"shiftleft({flag}, {shift})" if shift else flag))
+                bits.append(parse_expression(f"shiftleft({flag}, {shift})" if shift else flag))
         total = bits[0] if bits else exp.Literal.number(0)
         for bit in bits[1:]:
             total = exp.Add(this=total, expression=bit)
@@ -273,7 +276,7 @@ class Grouped:
 
     # -- aggregates --------------------------------------------------------------------------------
 
-    def _call(self, node: exp.Expr) -> Call:
+    def _add_call(self, node: exp.Expr) -> Call:
         key = self.canonical(node)
         if key not in self._calls:
             self._check_call(node)
@@ -286,7 +289,7 @@ class Grouped:
             if distinct and function in self._takes_apart:
                 self._calls[key] = self._split_call(name, function, call, condition)
             else:
-                self._calls[key] = Call(name, function, self._over_rows(node))
+                self._calls[key] = Call(name, function, self._rewrite_over_rows(node))
         return self._calls[key]
 
     def _check_call(self, node: exp.Expr) -> None:
@@ -310,17 +313,17 @@ class Grouped:
             asked = [exp.Anonymous(this="POSITIVE", expressions=[each.copy()]) for each in asked]
         # A separate column per distinct set: it is NULL in rows of the other sets.
         role = "distinct " + ", ".join(map(self.canonical, asked))
-        values = tuple(self._row_column(argument, role) for argument in asked)
-        where = self._row_column(condition, "filter") if condition is not None else None
+        values = tuple(self._add_row_column(argument, role) for argument in asked)
+        where = self._add_row_column(condition, "filter") if condition is not None else None
         return Call(name, function, call, values, where)
 
-    def _over_rows(self, node: exp.Expr) -> exp.Expr:
+    def _rewrite_over_rows(self, node: exp.Expr) -> exp.Expr:
         copy = node.copy()
         for found in list(every(copy, exp.Column)):
-            found.replace(column(self._row_column(found, "plain")))
+            found.replace(column(self._add_row_column(found, "plain")))
         return copy
 
-    def _row_column(self, node: exp.Expr, role: str) -> str:
+    def _add_row_column(self, node: exp.Expr, role: str) -> str:
         """Returns the column of the rows that holds an expression. Keys and distinct values don't share
         columns with others, since grouping sets replace them by NULL."""
         known = (role, self.canonical(node))
@@ -332,7 +335,7 @@ class Grouped:
         return self._columns[known][1]
 
 
-class _Nowhere:
+class _PlaceholderColumns:
     """Placeholder before anything is computed."""
 
     def key(self, name: str) -> exp.Expr:
@@ -372,4 +375,4 @@ def has_distinct(select: exp.Select, functions: Collection[str]) -> bool:
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(call_of(node).function, exp.AggFunc)
+    return isinstance(unwrap_call(node).function, exp.AggFunc)

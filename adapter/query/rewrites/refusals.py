@@ -47,7 +47,7 @@ def check_read_twice(select: exp.Select) -> None:
     Raises:
         QueryError: one has a LIMIT.
     """
-    for node in _relations(select):
+    for node in _relations_and_ctes(select):
         for below in every(node, exp.Limit, exp.Fetch):
             if isinstance(below, exp.Limit) and below.expression.name == "0":
                 continue  # `dbt run --empty`
@@ -69,9 +69,9 @@ def windows_read(select: exp.Select) -> list[Window]:
     """
     return [
         window
-        for node in _relations(select)
+        for node in _relations_and_ctes(select)
         for found in hints.windows_under(node)
-        if (window := hints.window_of(found)) and not _grouped_between(found, node)
+        if (window := hints.window_of(found)) and not _is_grouped_between(found, node)
     ]
 
 
@@ -90,7 +90,7 @@ def check_steps(windows: list[Window]) -> None:
             )
 
 
-def _relations(select: exp.Select) -> Iterator[exp.Expr]:
+def _relations_and_ctes(select: exp.Select) -> Iterator[exp.Expr]:
     """Yields FROM and joins, and the CTEs that they read."""
     source = from_clause(select)
     waiting: list[exp.Expr] = [*([source] if source else []), *(select.args.get("joins") or ())]
@@ -118,7 +118,7 @@ def _named_query(table: exp.Table) -> exp.Expr | None:
     return None
 
 
-def _grouped_between(below: exp.Expr, relation: exp.Expr) -> bool:
+def _is_grouped_between(below: exp.Expr, relation: exp.Expr) -> bool:
     """Whether there is a GROUP BY between a SELECT and the relation that contains it."""
     above = below.parent
     while above is not None and above is not relation.parent:

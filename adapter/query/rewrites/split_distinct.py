@@ -61,15 +61,15 @@ from ..sql.names import Names
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .grouped import Call, Grouped, grouping_sets, has_distinct
-from .steps import NamedQuery, add_ctes, column, conjunction, expression, named_item
+from .grouped import Call, GroupedSelect, grouping_sets, has_distinct
+from .steps import NamedQuery, add_ctes, column, conjunction, named_item, parse_expression
 
 FUNCTIONS = frozenset({"count"})
 BUCKETS = 1024
 NOTHING = "There is no COUNT(DISTINCT …) in this query to split; leave the rewrite out."
 
 _ZERO, _EMPTY = "0", "array()"
-_OF_NOTHING: dict[str, str | None] = {
+_RESULT_OVER_NO_ROWS: dict[str, str | None] = {
     **dict.fromkeys(KEPT),
     **dict.fromkeys(
         """any approx_percentile corr covar_pop covar_samp first first_value kurtosis last last_value listagg median mode
@@ -92,19 +92,19 @@ def split_distinct(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: has_distinct(select, FUNCTIONS),
-        lambda select, names: _Rewrite(select, names, buckets).rewritten_query(),
+        lambda select, names: _SplitDistinct(select, names, buckets).rewritten_query(),
         NOTHING,
     )
 
 
-class _Rewrite:
+class _SplitDistinct:
     def __init__(self, select: exp.Select, names: Names, buckets: int) -> None:
         refusals.check_repeatable(select)
         refusals.check_steps(refusals.windows_read(select))
-        self.grouped = Grouped(select, names, FUNCTIONS)
+        self.grouped = GroupedSelect(select, names, FUNCTIONS)
         self.buckets = buckets
-        self._check_sets()
-        self._check_nothing()
+        self._check_grouping_sets()
+        self._check_results_over_no_rows()
         self.sets = self.grouped.distinct_sets
         self.values = [name for members in self.sets for name in members]
         self.rows, self.distinct = names.new("split_rows"), names.new("split_values")
@@ -122,16 +122,16 @@ class _Rewrite:
                 self.distinct,
                 f"Each {counted} once{f' for each {keys}' if keys else ''}, with its bucket"
                 f"{others if self.grouped.other_calls else ''}.",
-                self._distinct_rows(),
+                self._select_distinct_values(),
             ),
-            NamedQuery(self.parts, "The values of each bucket, counted.", self._partial_groups()),
+            NamedQuery(self.parts, "The values of each bucket, counted.", self._select_buckets()),
         ]
-        final = self.grouped.finished_query(self, having="having").from_(self.parts)
+        final = self.grouped.query_over_results(self, having="having").from_(self.parts)
         if keys:
             final.set("group", exp.Group(expressions=self._keys()))
         return add_ctes(final, steps, "The buckets, put together.")
 
-    def _check_sets(self) -> None:
+    def _check_grouping_sets(self) -> None:
         sets = [frozenset(members) for members in self.grouped.sets or ()]
         for members in sets:
             if sets.count(members) > 1:
@@ -140,9 +140,9 @@ class _Rewrite:
                     "write it once."
                 )
 
-    def _check_nothing(self) -> None:
+    def _check_results_over_no_rows(self) -> None:
         for call in self.grouped.other_calls if not self.grouped.keys else ():
-            if call.function not in _OF_NOTHING:
+            if call.function not in _RESULT_OVER_NO_ROWS:
                 raise QueryError(
                     f"What {call.function}() gives for no rows is not known here, and a query without GROUP BY has a "
                     "row even then; compute it in a separate query."
@@ -153,9 +153,9 @@ class _Rewrite:
     def _keys(self) -> list[exp.Expr]:
         return [*self.grouped.key_columns(), *map(column, self.flags)]
 
-    def _distinct_rows(self) -> exp.Select:
+    def _select_distinct_values(self) -> exp.Select:
         filters = list(dict.fromkeys(call.filter for call in self.grouped.distinct if call.filter))
-        bucket = expression(
+        bucket = parse_expression(
             f"pmod(hash({', '.join(sql(column(name)) for name in self.values)}), {self.buckets})"
         )
         items = [
@@ -163,11 +163,11 @@ class _Rewrite:
             *self.grouped.flag_items(),
             *map(column, self.values),
             named_item(bucket, self.bucket),
-            *(named_item(expression(f"bool_or({sql(column(name))})"), name) for name in filters),
+            *(named_item(parse_expression(f"bool_or({sql(column(name))})"), name) for name in filters),
         ]
         sets: list[tuple[str, ...]] = list(self.sets)
         if self.grouped.other_calls:
-            blank = [expression(f"grouping({sql(column(members[0]))}) = 1") for members in self.sets]
+            blank = [parse_expression(f"grouping({sql(column(members[0]))}) = 1") for members in self.sets]
             items.append(named_item(conjunction(blank), self.is_group))
             items += [named_item(call.text.copy(), call.name) for call in self.grouped.other_calls]
             sets.append(())
@@ -176,26 +176,27 @@ class _Rewrite:
         made.set("group", self.grouped.group_by(*kinds))
         return made
 
-    def _partial_groups(self) -> exp.Select:
+    def _select_buckets(self) -> exp.Select:
         plain = [
             named_item(
-                expression(f"max({sql(column(c.name))}) filter (where {sql(column(self.is_group))})"), c.name
+                parse_expression(f"max({sql(column(c.name))}) filter (where {sql(column(self.is_group))})"),
+                c.name,
             )
             for c in self.grouped.other_calls
         ]
-        counts = [named_item(self._count(call), call.name) for call in self.grouped.distinct]
+        counts = [named_item(self._count_distinct_sql(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*self._keys(), column(self.bucket), *plain, *counts]).from_(
             self.distinct
         )
         made.set("group", exp.Group(expressions=[*self._keys(), column(self.bucket)]))
         return made
 
-    def _count(self, call: Call) -> exp.Expr:
+    def _count_distinct_sql(self, call: Call) -> exp.Expr:
         """Returns a count of distinct values. Rows of other kinds have NULL in these columns, so they aren't
         counted."""
         assert call.distinct is not None
         where = f" filter (where {sql(column(call.filter))})" if call.filter else ""
-        return expression(f"count({', '.join(sql(column(name)) for name in call.distinct)}){where}")
+        return parse_expression(f"count({', '.join(sql(column(name)) for name in call.distinct)}){where}")
 
     # -- the outer SELECT --------------------------------------------------------------------------
 
@@ -207,5 +208,7 @@ class _Rewrite:
         """Returns an aggregate over the buckets. There may be no bucket if the query has no GROUP BY."""
         name = sql(column(call.name))
         text = f"max({name})" if call.distinct is None else f"sum({name})"
-        nothing = _ZERO if call.distinct is not None else _OF_NOTHING.get(call.function)
-        return expression(text if self.grouped.keys or nothing is None else f"coalesce({text}, {nothing})")
+        nothing = _ZERO if call.distinct is not None else _RESULT_OVER_NO_ROWS.get(call.function)
+        return parse_expression(
+            text if self.grouped.keys or nothing is None else f"coalesce({text}, {nothing})"
+        )

@@ -43,13 +43,13 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..normalize.rankings import ranks
-from ..sql.dialect import canonical, from_clause, function_name, relation_names, sql, unqualified
+from ..sql.dialect import canonical, from_clause, function_name, relation_names, sql, unambiguous_names
 from ..sql.names import Names
 from ..sql.nodes import every
 from . import refusals
 from .buckets import check_buckets
 from .each_select import rewrite_each
-from .steps import NamedQuery, add_ctes, column, expression, named_item
+from .steps import NamedQuery, add_ctes, column, named_item, parse_expression
 
 BUCKETS = 128
 NOTHING = (
@@ -69,7 +69,7 @@ def split_topn(tree: exp.Query, buckets: int = BUCKETS) -> exp.Query:
     return rewrite_each(
         tree,
         lambda select: _ranking_below(select) is not None,
-        lambda select, names: _Rewrite(select, names, buckets).rewritten_query(),
+        lambda select, names: _SplitTopN(select, names, buckets).rewritten_query(),
         NOTHING,
     )
 
@@ -106,14 +106,14 @@ def _is_filtered(table: exp.Table) -> bool:
     return isinstance(select, exp.Select) and bool(select.args.get("where"))
 
 
-class _Rewrite:
+class _SplitTopN:
     def __init__(self, select: exp.Select, names: Names, buckets: int) -> None:
         below = _ranking_below(select)
         assert below is not None
         refusals.check_repeatable(below)
         refusals.check_steps(refusals.windows_read(below))
         self.select, self.below, self.names, self.buckets = select, below, names, buckets
-        self._check()
+        self._check_ranking()
         ((self.rank_name, self.most),) = ranks.greatest_ranks(select).items()
         (self.position,) = [
             at for at, item in enumerate(below.expressions) if item.alias_or_name.lower() == self.rank_name
@@ -124,24 +124,24 @@ class _Rewrite:
         self._check_items()
         self.rows, self.parts = names.new("topn_rows"), names.new("topn_buckets")
         self.ranked, self.place = names.new("topn_ranked"), names.new("bucket_place")
-        self.unqualified = unqualified(below)
+        self.unqualified = unambiguous_names(below)
         self.hidden: dict[str, tuple[exp.Expr, str]] = {}
 
     def rewritten_query(self) -> exp.Select:
-        partition = [self._of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
+        partition = [self._column_of_row(key, "part") for key in self.rank.args.get("partition_by") or ()]
         order = [self._order_item(each) for each in self.rank.args["order"].expressions]
         hashed: list[exp.Expr] = [each.this for each in order]
         row: list[exp.Expr] = (
-            [exp.Star()] if self.has_star else [column(self._name(item)) for item in self.items]
+            [exp.Star()] if self.has_star else [column(self._column_name(item)) for item in self.items]
         )
         if isinstance(self.rank.this, exp.RowNumber):
             # Ties are broken by all columns, as everywhere (`tie_breaking`).
             hashed = row
             struct = exp.Anonymous(this="STRUCT", expressions=[each.copy() for each in row])
             order.append(exp.Ordered(this=struct, nulls_first=True))
-        bucket = expression(f"pmod(hash({', '.join(map(sql, hashed))}), {self.buckets})")
+        bucket = parse_expression(f"pmod(hash({', '.join(map(sql, hashed))}), {self.buckets})")
         steps = [
-            NamedQuery(self.rows, "The rows.", self._rows()),
+            NamedQuery(self.rows, "The rows.", self._select_rows()),
             NamedQuery(
                 self.parts,
                 "Their places among the rows of their group and bucket.",
@@ -155,7 +155,7 @@ class _Rewrite:
             NamedQuery(
                 self.ranked,
                 f"The ranking over the first {self.most} of each bucket.",
-                self._ranking(self._rank_over(partition, order)),
+                self._select_ranked(self._rank_over(partition, order)),
             ),
         ]
         final = self.select.copy()
@@ -170,7 +170,7 @@ class _Rewrite:
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def _check_ranking(self) -> None:
         if self.below.args.get("windows"):
             raise QueryError(
                 f"The ranking's window has a name, '{sql(self.below.args['windows'][0])}'; write its PARTITION BY and "
@@ -199,7 +199,7 @@ class _Rewrite:
     def _check_items(self) -> None:
         seen: set[str] = set()
         for item in self.items:
-            name = self._name(item).lower()
+            name = self._column_name(item).lower()
             if not item.is_star and name in seen:
                 raise QueryError(f"Two columns next to the ranking are called {name}; give one another name.")
             seen.add(name)
@@ -209,16 +209,18 @@ class _Rewrite:
             )
 
     @staticmethod
-    def _name(item: exp.Expr) -> str:
+    def _column_name(item: exp.Expr) -> str:
         return item.output_name or sql(item)
 
     # -- the steps ---------------------------------------------------------------------------------
 
-    def _rows(self) -> exp.Select:
+    def _select_rows(self) -> exp.Select:
         rows = self.below.copy()
         rows.set("order", None)
         items = [
-            item.copy() if item.is_star or item.output_name else named_item(item.copy(), self._name(item))
+            item.copy()
+            if item.is_star or item.output_name
+            else named_item(item.copy(), self._column_name(item))
             for item in self.items
         ]
         rows.set(
@@ -226,17 +228,17 @@ class _Rewrite:
         )
         return rows
 
-    def _ranking(self, rank: exp.Expr) -> exp.Select:
+    def _select_ranked(self, rank: exp.Expr) -> exp.Select:
         ranked = named_item(rank, self.below.expressions[self.position].alias_or_name)
         if self.has_star:
             left_out = [*(name for _, name in self.hidden.values()), self.place]
             items: list[exp.Expr] = [exp.Star(except_=[column(name).this for name in left_out])]
             items.insert(0 if self.position == 0 else 1, ranked)
         else:
-            items = [column(self._name(item)) for item in self.items]
+            items = [column(self._column_name(item)) for item in self.items]
             items.insert(self.position, ranked)
         made = exp.Select(expressions=items).from_(self.parts)
-        return made.where(expression(f"{sql(column(self.place))} <= {self.most}"))
+        return made.where(parse_expression(f"{sql(column(self.place))} <= {self.most}"))
 
     def _rank_over(self, partition: list[exp.Expr], order: list[exp.Expr]) -> exp.Expr:
         made = self.rank.copy()
@@ -246,16 +248,16 @@ class _Rewrite:
 
     def _order_item(self, ordered: exp.Expr) -> exp.Expr:
         copy = ordered.copy()
-        copy.set("this", self._of_row(ordered.this, "order"))
+        copy.set("this", self._column_of_row(ordered.this, "order"))
         return copy
 
-    def _of_row(self, node: exp.Expr, role: str) -> exp.Expr:
+    def _column_of_row(self, node: exp.Expr, role: str) -> exp.Expr:
         """Returns an expression of the ranking over the rows: one of their columns, or a hidden column added
         for it."""
         text = canonical(node, self.unqualified)
         for item in self.items:
             if not item.is_star and canonical(item.unalias(), self.unqualified) == text:
-                return column(self._name(item))
+                return column(self._column_name(item))
         if isinstance(node, exp.Column) and self._has_column(node):
             return exp.column(node.this.copy())
         if text not in self.hidden:

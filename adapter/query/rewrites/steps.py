@@ -33,7 +33,7 @@ def add_ctes(select: exp.Select, steps: Sequence[NamedQuery], comment: str) -> e
     return select
 
 
-def expression(text: str) -> exp.Expr:
+def parse_expression(text: str) -> exp.Expr:
     """Returns the tree of one expression."""
     return exp.maybe_parse(text, dialect=DIALECT)
 

@@ -35,7 +35,7 @@ from ..aggregates.types import types_query
 from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize.rankings import qualify, ranks
-from ..sql.dialect import parse, sql, without_items
+from ..sql.dialect import parse, select_over_same_relations, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from . import enum_distinct, enumerable, split_distinct, split_topn
@@ -105,13 +105,13 @@ class Rewrites:
         for select, hint in hints.take_hints(tree, is_rewrite_hint):
             assert isinstance(hint, exp.Expr)
             name = hint.name.lower()
-            self.asked[name] = select.meta[name] = _buckets(name, hint)
+            self.asked[name] = select.meta[name] = _buckets_of_hint(name, hint)
             found.append(name)
             if isinstance(select, exp.Select) and _FITS[name][0](select):
                 self._fitting.add(name)
         for name in _FITS:
             hint = sql(_hint(name, _BUCKETS.get(name)))
-            hints.check_places(name.upper(), hint, found.count(name), text)
+            hints.check_hint_places(name.upper(), hint, found.count(name), text)
 
     def done(self, operators: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Returns each rewrite that has an effect, with its description.
@@ -149,7 +149,7 @@ class Rewrites:
             )
         return found
 
-    def split(self, select: exp.Select, operator: str, builder: AggregateBuilder) -> None:
+    def record_split_distinct(self, select: exp.Select, operator: str, builder: AggregateBuilder) -> None:
         """Records that the distinct sets of a GROUP BY are split without a change."""
         if SPLIT_DISTINCT not in select.meta:
             return
@@ -161,7 +161,7 @@ class Rewrites:
                 "place; the number of buckets changes nothing in a stream",
             )
 
-    def rows_are_kept(self, select: exp.Select, reason: str) -> None:
+    def record_stored_rows(self, select: exp.Select, reason: str) -> None:
         """Records that a GROUP BY has no distinct sets because its rows are buffered."""
         for name in (ENUM_DISTINCT, SPLIT_DISTINCT):
             if name in select.meta:
@@ -175,7 +175,7 @@ class Rewrites:
         """Returns the number of buckets for rankings; None if they aren't split."""
         return self.asked.get(SPLIT_TOPN)
 
-    def split_ranking(self, operator: str | None) -> None:
+    def record_split_ranking(self, operator: str | None) -> None:
         """Records that a ranking is split into buckets. `operator`: None for the query over the windows."""
         if self.topn_buckets is not None:
             who = operator or "the query over the windows"
@@ -194,11 +194,11 @@ class Rewrites:
         except QueryError as problem:
             self._problems[SPLIT_TOPN] = problem
             return query
-        self.split_ranking(None)
+        self.record_split_ranking(None)
         # Its text begins with WITH, and other text is put before it.
         return exp.select("*").from_(exp.Subquery(this=made))
 
-    def why_without_effect(self, operators: Collection[str], in_operators: bool = False) -> QueryError | None:
+    def no_effect_error(self, operators: Collection[str], in_operators: bool = False) -> QueryError | None:
         """Returns the error about the first requested rewrite that had no effect; None if all had one.
 
         Args:
@@ -220,7 +220,7 @@ class Rewrites:
         self._done.setdefault((name, what), operator)
 
 
-def check_texts(tree: exp.Query, ask: QueryRunner) -> None:
+def check_enumerated_texts(tree: exp.Query, ask: QueryRunner) -> None:
     """Raises unless each text that WHERE gives a key of an `enum_distinct` is written as Spark writes the key's value: the
     counts would have the text as their key, and the rows the value.
 
@@ -229,10 +229,14 @@ def check_texts(tree: exp.Query, ask: QueryRunner) -> None:
     """
     selects = [select for select in every(tree, exp.Select) if ENUM_DISTINCT in select.meta]
     for select, key in [(each, key) for each in selects for key in grouping(each).keys]:
-        texts = [each for each in enumerable.values(select, key) or () if enumerable.is_text(each)]
+        texts = [
+            each
+            for each in enumerable.possible_values(select, key) or ()
+            if enumerable.is_string_literal(each)
+        ]
         try:
             kind = (
-                str(*ask(types_query(without_items(select), [f"ANY_VALUE({sql(key)})"])))
+                str(*ask(types_query(select_over_same_relations(select), [f"ANY_VALUE({sql(key)})"])))
                 if texts
                 else "string"
             )
@@ -252,7 +256,7 @@ def is_rewrite_hint(hint: exp.Expr | str) -> bool:
     return isinstance(hint, exp.Expr) and hint.name.lower() in _FITS
 
 
-def _buckets(name: str, hint: exp.Expr) -> int | None:
+def _buckets_of_hint(name: str, hint: exp.Expr) -> int | None:
     arguments = hint.expressions
     if name not in _BUCKETS:
         if arguments:
@@ -292,7 +296,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
     nodes = [(key.name, key.expression) for key in builder.keys]
     found: list[tuple[str, exp.Expr, Sequence[exp.Expr]]] = []
     for name, node in nodes:
-        values = enumerable.values(select, node)
+        values = enumerable.possible_values(select, node)
         if values is not None and len(values) > 1:
             found.append((name, node, values))
     filters = max((len(set(members.filters)) for members in builder.distinct_sets), default=0)
@@ -300,22 +304,22 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
     if not found:
         if filters > 1:
             return None
-        raise enumerable.why_none([node for _, node in nodes], select)
+        raise enumerable.no_values_error([node for _, node in nodes], select)
     size = prod(len(values) for *_, values in found)
     if size * flags > MOST_COLUMNS:
         raise QueryError(
             f"{size} values and {flags} distinct aggregates make {size * flags} columns of the state, more than the "
             f"{MOST_COLUMNS} that pay; list fewer values, or leave enum_distinct out."
         )
-    number = builder.row_column(_number(found), role="number")
+    number = builder.row_column(_combination_number(found), role="number")
     combined = product(*(map(sql, values) for *_, values in found))
     return Enumerated(tuple(name for name, *_ in found), number, tuple(combined))
 
 
-def _number(found: Sequence[tuple[str, exp.Expr, Sequence[exp.Expr]]]) -> exp.Expr:
+def _combination_number(found: Sequence[tuple[str, exp.Expr, Sequence[exp.Expr]]]) -> exp.Expr:
     """Returns SQL that numbers the combinations of the keys' values, for the combination of a row."""
     first, *others = [
-        (len(values), exp.paren(enumerable.number_of(node, values))) for _, node, values in found
+        (len(values), exp.paren(enumerable.number_of_value(node, values))) for _, node, values in found
     ]
     made: exp.Expr = first[1]
     for size, own in others:

@@ -2,8 +2,10 @@
 
 >>> from .dialect import parse, sql
 >>> select = parse("select count(*) from a left semi join b on a.k = b.k where (x and (y and (z or w)))")
->>> [sql(each) for each in relations(select)], [join is not None and is_semi_or_anti(join) for _, join in joined(select)]
-(['a', 'b'], [False, True])
+>>> [sql(each) for each in relations(select)]
+['a', 'b']
+>>> [join is not None and is_semi_or_anti(join) for _, join in relations_with_joins(select)]
+[False, True]
 >>> [sql(each) for each in conjuncts(select.args["where"].this)]
 ['x', 'y', 'z OR w']
 >>> sql(first_aggregate(select))
@@ -17,11 +19,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from .dialect import canonical, from_clause, relation_names, unqualified, walk_same_query
+from .dialect import canonical, from_clause, relation_names, unambiguous_names, walk_same_query
 from .nodes import copied, every
 
 
-def joined(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
+def relations_with_joins(select: exp.Select) -> list[tuple[exp.Expr, exp.Join | None]]:
     """Returns the relations of FROM and JOIN, each with its join. The join of the first one is None."""
     source = from_clause(select)
     joins: list[exp.Join] = select.args.get("joins") or []
@@ -34,7 +36,7 @@ def table_names(tree: exp.Expr) -> frozenset[str]:
 
 
 def relations(select: exp.Select) -> list[exp.Expr]:
-    return [node for node, _ in joined(select)]
+    return [node for node, _ in relations_with_joins(select)]
 
 
 def without_queries(node: exp.Expr) -> exp.Expr:
@@ -151,12 +153,12 @@ class WrappedCall:
     """The values of its WITHIN GROUP (ORDER BY …)."""
 
 
-def call_of(node: exp.Expr) -> WrappedCall:
+def unwrap_call(node: exp.Expr) -> WrappedCall:
     """Returns a call without WITHIN GROUP, IGNORE NULLS and FILTER, and what these have.
 
     >>> from .dialect import parse, sql
     >>> text = "select listagg(v) within group (order by v) filter (where w) from t"
-    >>> call = call_of(parse(text).expressions[0])
+    >>> call = unwrap_call(parse(text).expressions[0])
     >>> sql(call.function), sql(call.condition), [sql(each) for each in call.order]
     ('LISTAGG(v)', 'w', ['v'])
     """
@@ -193,7 +195,7 @@ def branches(case: exp.Case | exp.If) -> tuple[list[exp.If], exp.Expr | None]:
     return case.args["ifs"], case.args.get("default")
 
 
-def left_out(star: exp.Expr) -> set[str]:
+def columns_left_out(star: exp.Expr) -> set[str]:
     """Columns, in lower case, that a star doesn't select unchanged: those in its EXCEPT, REPLACE and RENAME."""
     changed = (each for arg in ("except_", "replace", "rename") for each in star.args.get(arg) or ())
     return {part.name.lower() for each in changed for part in every(each, exp.Identifier)}
@@ -226,18 +228,20 @@ def column_names(query: exp.Expr) -> list[str] | None:
     return found[::-1] if is_whole else None
 
 
-def last_columns(query: exp.Expr) -> list[str]:
+def trailing_columns(query: exp.Expr) -> list[str]:
     """Returns the names of a query's columns, in lower case, from the last one to the first that a star hides.
 
     >>> from .dialect import parse
-    >>> last_columns(parse("select a, t.*, b, c from t")), last_columns(parse("select * except (b) from (select a, b)"))
-    (['c', 'b'], ['a'])
+    >>> trailing_columns(parse("select a, t.*, b, c from t"))
+    ['c', 'b']
+    >>> trailing_columns(parse("select * except (b) from (select a, b)"))
+    ['a']
     """
     return _columns_from_end(query)[0]
 
 
 def _columns_from_end(query: exp.Expr) -> tuple[list[str], bool]:
-    """Returns the result of `last_columns`, and whether these are all columns."""
+    """Returns the result of `trailing_columns`, and whether these are all columns."""
     found: list[str] = []
     for item in reversed(query.selects) if isinstance(query, exp.Query) else ():
         if not item.is_star:
@@ -250,7 +254,7 @@ def _columns_from_end(query: exp.Expr) -> tuple[list[str], bool]:
         if not isinstance(within, exp.Query) or not passes_columns(star):
             return found, False
         names, is_whole = _columns_from_end(within)
-        found += [name for name in names if name not in left_out(star)]
+        found += [name for name in names if name not in columns_left_out(star)]
         if not is_whole:
             return found, False
     return found, True
@@ -259,7 +263,7 @@ def _columns_from_end(query: exp.Expr) -> tuple[list[str], bool]:
 def output_column_of(select: exp.Select, node: exp.Expr) -> str | None:
     """Returns the output column, in lower case, that equals an expression over the SELECT's input. None if there is
     none."""
-    same = unqualified(select)
+    same = unambiguous_names(select)
     text = canonical(node, same)
     for item in select.expressions:
         if item.alias_or_name and canonical(item.unalias(), same) == text:
@@ -274,10 +278,10 @@ def output_column_of(select: exp.Select, node: exp.Expr) -> str | None:
         return None  # a field of a struct
     of = {node.table.lower()} if node.table else known if len(known) == 1 else set()
     for item in select.expressions:
-        if isinstance(item, exp.Star) and name not in left_out(item):
+        if isinstance(item, exp.Star) and name not in columns_left_out(item):
             return name
         if isinstance(item, exp.Column) and item.is_star and item.table.lower() in of:
-            if name not in left_out(item.this):
+            if name not in columns_left_out(item.this):
                 return name
     return None
 

@@ -17,7 +17,7 @@ from .semicolons import without_semicolons
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
 
-def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+def _aggregate_parser(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return lambda args: exp.AnonymousAggFunc(this=name, expressions=args)
 
 
@@ -61,7 +61,9 @@ _UNDERSTOOD: dict[str, Callable[[list[exp.Expr]], bool]] = {
 """Function → whether sqlglot keeps these arguments, of a number that it prints."""
 
 
-def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[list[exp.Expr]], exp.Expr]:
+def _parser_keeping_arguments(
+    name: str, reads: Callable[..., exp.Expr]
+) -> Callable[[list[exp.Expr]], exp.Expr]:
     """Returns a parser of a call: sqlglot's, or, for arguments that it doesn't print all of, one that keeps the call as
     written. Spark then says what is wrong with it."""
 
@@ -70,7 +72,7 @@ def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[l
         """Returns whether sqlglot prints so many arguments, and an aggregate as one."""
         given = [f"argument_{place}" for place in range(number)]
         try:
-            printed = _read([exp.column(each) for each in given], reads).sql(DIALECT).lower()
+            printed = _build_call([exp.column(each) for each in given], reads).sql(DIALECT).lower()
         except (SqlglotError, LookupError):
             return False
         is_same = name not in AGGREGATES or printed.partition("(")[0] in AGGREGATES
@@ -78,20 +80,24 @@ def _keeping_arguments(name: str, reads: Callable[..., exp.Expr]) -> Callable[[l
 
     def parse_call(args: list[exp.Expr]) -> exp.Expr:
         if (name not in _UNDERSTOOD or _UNDERSTOOD[name](args)) and keeps(len(args)):
-            return _read(args, reads)
-        return _aggregate(name)(args) if name in AGGREGATES else exp.Anonymous(this=name, expressions=args)
+            return _build_call(args, reads)
+        return (
+            _aggregate_parser(name)(args)
+            if name in AGGREGATES
+            else exp.Anonymous(this=name, expressions=args)
+        )
 
     return parse_call
 
 
-def _read(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
+def _build_call(args: list[exp.Expr], reads: Callable[..., exp.Expr]) -> exp.Expr:
     try:
         return reads(args)
     except TypeError:
         return reads(args, dialect=DIALECT)
 
 
-class _OfTwo:
+class _TwoArgumentAggregate:
     """Parses an aggregate of two arguments, which may be DISTINCT: as sqlglot's class; with another number of them, the call
     is kept as written."""
 
@@ -99,7 +105,7 @@ class _OfTwo:
         self._name, self._kind = name, kind
 
     def from_arg_list(self, args: list[exp.Expr]) -> exp.Expr:
-        return self._kind(*args) if len(args) == 2 else _aggregate(self._name)(args)
+        return self._kind(*args) if len(args) == 2 else _aggregate_parser(self._name)(args)
 
 
 class _Dialect(Spark):
@@ -126,23 +132,25 @@ class _Dialect(Spark):
             and (name.lower() in _READ or name not in sqlglot.Parser.FUNCTION_PARSERS)
         } | {
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(
-                _OfTwo("percentile", lambda value, quantile: exp.Quantile(this=value, quantile=quantile))
+                _TwoArgumentAggregate(
+                    "percentile", lambda value, quantile: exp.Quantile(this=value, quantile=quantile)
+                )
             ),
             "MAX_BY": lambda self: self._parse_distinct_arg_function(
-                _OfTwo("max_by", lambda value, by: exp.ArgMax(this=value, expression=by))
+                _TwoArgumentAggregate("max_by", lambda value, by: exp.ArgMax(this=value, expression=by))
             ),
             "MIN_BY": lambda self: self._parse_distinct_arg_function(
-                _OfTwo("min_by", lambda value, by: exp.ArgMin(this=value, expression=by))
+                _TwoArgumentAggregate("min_by", lambda value, by: exp.ArgMin(this=value, expression=by))
             ),
         }
         FUNCTIONS = {  # noqa: RUF012
-            **{name.upper(): _aggregate(name) for name in AGGREGATES},
+            **{name.upper(): _aggregate_parser(name) for name in AGGREGATES},
             **{
-                name: _keeping_arguments(name.lower(), made)
+                name: _parser_keeping_arguments(name.lower(), made)
                 for name, made in Spark.Parser.FUNCTIONS.items()
                 if name.lower() in _READ
             },
-            **{name.upper(): _aggregate(name) for name in _CHANGED},
+            **{name.upper(): _aggregate_parser(name) for name in _CHANGED},
         }
 
         def _parse_interval(
@@ -367,7 +375,7 @@ def from_clause(select: exp.Select) -> exp.From | None:
     return select.args.get("from_") or select.args.get("from")
 
 
-def without_items(select: exp.Select) -> exp.Select:
+def select_over_same_relations(select: exp.Select) -> exp.Select:
     """Returns a SELECT without items over the same relations."""
     read = exp.Select()
     for clause in ("from_", "from", "joins", "laterals"):
@@ -390,10 +398,12 @@ def function_name(node: exp.Expr) -> str:
         return function_name(node.this)
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         return str(node.name.strip().lower())
-    return _kept_text(_outline(node), lambda: canonical(_call(node)).partition("(")[0].strip().lower())
+    return _cached_text(
+        _call_shape(node), lambda: canonical(_call_with_plain_columns(node)).partition("(")[0].strip().lower()
+    )
 
 
-def _outline(node: exp.Expr) -> Hashable:
+def _call_shape(node: exp.Expr) -> Hashable:
     """Returns a hashable value that is equal for calls which differ in computed arguments only."""
 
     def part(value: object) -> Hashable:
@@ -401,12 +411,12 @@ def _outline(node: exp.Expr) -> Hashable:
             return tuple(map(part, value))
         if not isinstance(value, exp.Expr):
             return value
-        return exp.Column if _is_computed(value) else _outline(value)
+        return exp.Column if _is_computed(value) else _call_shape(value)
 
     return type(node), *((name, part(value)) for name, value in node.args.items())
 
 
-def _call(node: exp.Expr) -> exp.Expr:
+def _call_with_plain_columns(node: exp.Expr) -> exp.Expr:
     """Returns a call with plain columns instead of computed arguments. The call's name doesn't depend on them, and
     printing nested calls at each level takes quadratic time."""
 
@@ -415,7 +425,7 @@ def _call(node: exp.Expr) -> exp.Expr:
             return [*map(part, value)]
         if not isinstance(value, exp.Expr):
             return value
-        return exp.column("x") if _is_computed(value) else _call(value)
+        return exp.column("x") if _is_computed(value) else _call_with_plain_columns(value)
 
     return type(node)(**{name: part(value) for name, value in node.args.items()})
 
@@ -483,7 +493,7 @@ def relation_names(select: exp.Select) -> set[str]:
     }
 
 
-def relations_around(query: exp.Query) -> set[str]:
+def relation_names_around(query: exp.Query) -> set[str]:
     """Names of the relations that enclosing SELECTs read."""
     return {name for select in selects_around(query) for name in relation_names(select)}
 
@@ -494,7 +504,7 @@ def correlated_columns(query: exp.Query) -> list[exp.Column]:
     return [each for each in every(query, exp.Column) if id(reading_select(each)) in around]
 
 
-def relation_of(column: exp.Column) -> str:
+def qualifier_of(column: exp.Column) -> str:
     """Returns a column's qualifier in lower case (which may be a struct column). Empty if there is none."""
     first, *others = column.parts
     return str(first.name).lower() if others else ""
@@ -503,7 +513,7 @@ def relation_of(column: exp.Column) -> str:
 def reading_select(column: exp.Column) -> exp.Select | None:
     """Returns the innermost SELECT around a column that reads the relation which qualifies it. None if there is none, or if
     the column isn't qualified."""
-    name = relation_of(column)
+    name = qualifier_of(column)
     if not name:
         return None
     return next((each for each in selects_around(column) if name in relation_names(each)), None)
@@ -511,7 +521,7 @@ def reading_select(column: exp.Column) -> exp.Select | None:
 
 def is_read_within(query: exp.Query, column: exp.Column) -> bool:
     """Whether the relation that qualifies a column is read within a query, in the column's SELECT or one around it."""
-    name = relation_of(column)
+    name = qualifier_of(column)
     node: exp.Expr | None = column
     while node is not None and node is not query.parent:
         if isinstance(node, exp.Select) and name and name in relation_names(node):
@@ -520,7 +530,7 @@ def is_read_within(query: exp.Query, column: exp.Column) -> bool:
     return False
 
 
-def unqualified(select: exp.Select, *more: str) -> set[str]:
+def unambiguous_names(select: exp.Select, *more: str) -> set[str]:
     """Returns names of columns whose qualifier has no effect in a SELECT's clauses: each is written with at most one
     qualifier, so the unqualified name is unambiguous.
 
@@ -555,12 +565,12 @@ def unqualified(select: exp.Select, *more: str) -> set[str]:
 
 def canonical(node: exp.Expr, unqualified: Collection[str] = ()) -> str:
     """Returns text for comparing two expressions: without comments, needless quotes, case of names, or the qualifiers
-    of the columns in `unqualified`.
+    of the columns in `unambiguous_names`.
 
     >>> canonical(parse("select `A`, `a - b`").expressions[0]), canonical(parse("select `a - b`").expressions[0])
     ('a', '`a - b`')
     """
-    return _kept_text(
+    return _cached_text(
         (shape(node, exact=True), frozenset(unqualified)), lambda: _canonical(copied(node), unqualified)
     )
 
@@ -570,15 +580,15 @@ _TEXTS: dict[Hashable, str] = {}
 times as long as a lookup."""
 
 
-def _kept_text(said: Hashable, make: Callable[[], str]) -> str:
-    """Returns the text that is kept for `said`, or else makes and keeps it."""
-    text = _TEXTS.get(said)
+def _cached_text(key: Hashable, make: Callable[[], str]) -> str:
+    """Returns the text that is kept for `key`, or else makes and keeps it."""
+    text = _TEXTS.get(key)
     if text is None:
         text = make()
         # dbt plans models in several threads, and any of them may clear the cache.
         if len(_TEXTS) >= _MANY:
             _TEXTS.clear()
-        _TEXTS[said] = text
+        _TEXTS[key] = text
     return text
 
 

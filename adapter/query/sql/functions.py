@@ -76,7 +76,7 @@ def mark_functions(tree: exp.Expr, functions: Functions | None) -> tuple[str, ..
         QueryError: the session can't determine a function's kind.
     """
     unknown: dict[str, None] = {}
-    for call, whole, name, kind in _calls(tree):
+    for call, whole, name, kind in _calls_without_class(tree):
         if kind is None and functions is not None:
             kind = functions(name, len(arguments(call)))
         elif kind is None:
@@ -88,17 +88,17 @@ def mark_functions(tree: exp.Expr, functions: Functions | None) -> tuple[str, ..
 
 def missing_functions(tree: exp.Expr, functions: Functions) -> tuple[str, ...]:
     """Returns the functions that a query calls and a session doesn't have."""
-    others = ((name, call) for call, _, name, kind in _calls(tree) if kind is None)
+    others = ((name, call) for call, _, name, kind in _calls_without_class(tree) if kind is None)
     return tuple({name: None for name, call in others if functions(name, len(arguments(call))) is None})
 
 
-def _calls(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind | None]]:
+def _calls_without_class(tree: exp.Expr) -> Iterator[tuple[exp.Anonymous, exp.Expr, str, Kind | None]]:
     """The calls that sqlglot has no class for: each with its qualified node, its name, and its kind if built in."""
     for call in list(every(tree, exp.Anonymous)):
-        whole = _with_qualifier(call)
+        whole = _qualified_call(call)
         if isinstance(whole.parent, exp.Hint | exp.Table | exp.Lateral):
             continue
-        name = _name(whole)
+        name = _written_name(whole)
         prefix, _, last = name.rpartition(".")
         own = not prefix or prefix.lower() in _BUILTIN
         yield call, whole, name, builtin_kind(last.strip("`").lower()) if own else None
@@ -122,7 +122,7 @@ def session_functions(ask: QueryRunner) -> Functions:
                 return None
         raise QueryError(
             f"Whether {name}() is an aggregate isn't known: Spark rejects it for every type of argument "
-            f"({_reason(answer)}). Register it with the types of its arguments."
+            f"({_error_line(answer)}). Register it with the types of its arguments."
         )
 
     return kind
@@ -137,28 +137,28 @@ def _kind_in_plan(plan: str) -> Kind:
     return Kind.GENERATOR if "Generate" in operators else Kind.SCALAR
 
 
-def _reason(answer: str) -> str:
+def _error_line(answer: str) -> str:
     found = [line.strip() for line in answer.splitlines() if "[" in line]
     return (found or answer.strip().splitlines() or [""])[0].rstrip(".")[:200]
 
 
-def _with_qualifier(call: exp.Expr) -> exp.Expr:
+def _qualified_call(call: exp.Expr) -> exp.Expr:
     """Returns a call with the catalog and schema that qualify it."""
     while isinstance(call.parent, exp.Dot) and call.parent.expression is call:
         call = call.parent
     return call
 
 
-def _function(call: exp.Anonymous) -> exp.Expr:
+def _function_identifier(call: exp.Anonymous) -> exp.Expr:
     name = call.this
     return name if isinstance(name, exp.Expr) else exp.Identifier(this=name)
 
 
-def _name(node: exp.Expr) -> str:
+def _written_name(node: exp.Expr) -> str:
     """Returns a function's name as written, without arguments."""
     if isinstance(node, exp.Dot):
-        return f"{_name(node.this)}.{_name(node.expression)}"
-    return sql(_function(node)) if isinstance(node, exp.Anonymous) else sql(node)
+        return f"{_written_name(node.this)}.{_written_name(node.expression)}"
+    return sql(_function_identifier(node)) if isinstance(node, exp.Anonymous) else sql(node)
 
 
 def is_random(call: exp.Func) -> bool:

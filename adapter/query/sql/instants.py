@@ -50,16 +50,16 @@ def parse(written: str) -> int:
 def offset(micros: int, zone: str) -> int:
     """Returns the microseconds by which a zone's local time is ahead of UTC at an instant. Outside the years 1 to 9999
     it is constant."""
-    return _micros((_EPOCH + _clamped(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
+    return _micros((_EPOCH + _clamp(micros) * _MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset())
 
 
 def offset_of_clock(micros: int, zone: str, fold: int) -> int:
     """Returns the offset when a zone's clock shows a local time, for the first time (fold 0) or again (fold 1)."""
-    shown = (_EPOCH + _clamped(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
+    shown = (_EPOCH + _clamp(micros) * _MICROSECOND).replace(tzinfo=ZoneInfo(zone), fold=fold)
     return _micros(shown.utcoffset())
 
 
-def _clamped(micros: int) -> int:
+def _clamp(micros: int) -> int:
     return min(max(micros, EARLIEST + _DAY), LATEST - _DAY)
 
 
@@ -68,7 +68,7 @@ def _micros(length: timedelta | None) -> int:
     return length // _MICROSECOND
 
 
-def is_usable(column: str) -> str:
+def usable_time_condition(column: str) -> str:
     """SQL predicate: a time can be assigned to windows (not NULL, in the years 1 to 9999)."""
     return f"{column} between timestamp'{text(EARLIEST)}Z' and timestamp'{text(LATEST)}Z'"
 

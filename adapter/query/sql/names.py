@@ -21,10 +21,10 @@ _MARKS = {"__": "__of_author0", "_": "__of_author1"}
 names (`own_names`). State column names are made without them."""
 
 
-def marked(name: str) -> str:
+def mark_name(name: str) -> str:
     """Marks an author's name that begins with underscores.
 
-    >>> marked("__row_time"), unmarked("max(__of_author0row_time)")
+    >>> mark_name("__row_time"), remove_marks("max(__of_author0row_time)")
     ('__of_author0row_time', 'max(__row_time)')
     """
     begin = "__" if name.startswith("__") else "_"
@@ -35,7 +35,7 @@ def is_marked(name: str) -> bool:
     return name.startswith(tuple(_MARKS.values()))
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     """Returns a text without marks."""
     for begin, mark in _MARKS.items():
         text = text.replace(mark, begin)
@@ -44,7 +44,7 @@ def unmarked(text: str) -> str:
 
 def digest(*texts: object, length: int = 10) -> str:
     """Returns a short hash of texts, as hexadecimal digits."""
-    text = without_read_digest(unmarked("\n".join(map(str, texts))))
+    text = without_read_digest(remove_marks("\n".join(map(str, texts))))
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
@@ -100,28 +100,31 @@ class ContentNames:
         what, slug = identity or text, _slug(text)
         name, number = slug, 1
         if what in self._known_ambiguous:
-            name = _with_digest(slug, what)
+            name = _name_with_digest(slug, what)
         while any(
-            column in self._owner and self._owner[column] is None for column in _all_columns(name, suffixes)
+            column in self._owner and self._owner[column] is None
+            for column in _names_with_suffixes(name, suffixes)
         ):
             number += 1
             name = f"{slug}_{number}"
-        others = {self._owner[column] for column in _all_columns(name, suffixes) if column in self._owner}
+        others = {
+            self._owner[column] for column in _names_with_suffixes(name, suffixes) if column in self._owner
+        }
         if others:
             self.ambiguous |= {what, *filter(None, others)}
-            name = _with_digest(slug, what)
-        for column in _all_columns(name, suffixes):
+            name = _name_with_digest(slug, what)
+        for column in _names_with_suffixes(name, suffixes):
             self._owner[column] = None if fixed else what
         return name
 
 
-def _all_columns(name: str, suffixes: Collection[str]) -> list[str]:
+def _names_with_suffixes(name: str, suffixes: Collection[str]) -> list[str]:
     return [name, *(f"{name}_{suffix}" for suffix in suffixes)]
 
 
 def _slug(text: str) -> str:
     slug = (
-        without_read_digest(unmarked(text))
+        without_read_digest(remove_marks(text))
         .lower()
         .replace("count(*)", "count_all")
         .replace("filter(where", " where ")
@@ -129,9 +132,9 @@ def _slug(text: str) -> str:
     slug = re.sub(r"[^a-z0-9]+", "_", slug).strip("_") or "expression"
     if len(slug) <= _LONGEST:
         return slug
-    return _with_digest(slug, text)
+    return _name_with_digest(slug, text)
 
 
-def _with_digest(slug: str, text: str) -> str:
+def _name_with_digest(slug: str, text: str) -> str:
     short = digest(text, length=8)
     return slug if slug.endswith(short) else f"{slug[: _LONGEST - 9].rstrip('_')}_{short}"

@@ -23,12 +23,12 @@ def without_semicolons(text: str) -> str:
         tokens = Dialect.get_or_raise("spark").tokenize(text)
     except SqlglotError:
         return text  # the parser reports the error
-    for token in _ending(tokens):
+    for token in _trailing_semicolons(tokens):
         text = f"{text[: token.start]} {text[token.end + 1 :]}"
     return text
 
 
-def _ending(tokens: list[Token]) -> list[Token]:
+def _trailing_semicolons(tokens: list[Token]) -> list[Token]:
     """Semicolons that are followed by nothing or a closing bracket."""
     found = []
     ends = True

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Returns a text of at most `length` characters, cut at a word.
 
-    >>> shortened("a long text", 8), shortened("a text", 8)
+    >>> shorten("a long text", 8), shorten("a text", 8)
     ('a long …', 'a text')
     """
     return text if len(text) <= length else f"{text[: length - 1].rpartition(' ')[0]} …"

@@ -21,10 +21,10 @@ from sqlglot import exp
 
 from ...util import nested_types
 from ...util.quoting import quote
-from .clauses import call_of, first_aggregate, over_clauses
-from .dialect import DIALECT, arguments, canonical, function_name, unqualified
+from .clauses import first_aggregate, over_clauses, unwrap_call
+from .dialect import DIALECT, arguments, canonical, function_name, unambiguous_names
 from .functions import is_random, makes_rows
-from .maps import has_map, orderable
+from .maps import has_map, orderable_sql
 from .nodes import copied, every, holds
 
 _BROKEN, _FIELDS, _TERMS, _BREAKS = "ties_broken", "fields_of_ties", "terms_of_ties", "breaks_ties"
@@ -40,10 +40,10 @@ def break_ties(select: exp.Select) -> None:
     """Adds what breaks ties to the ORDER BY of each OVER whose value depends on the order of tied rows. Changes the tree."""
     if select.meta_get(_BROKEN):
         return
-    tied = [each for each in _windows(select) if depends_on_ties(each)]
+    tied = [each for each in _own_windows(select) if depends_on_ties(each)]
     if not tied:
         return
-    row = tie_breaking_values(select) if reads_terms(select) else []
+    row = tie_breaking_values(select) if breaks_ties_by_all_values(select) else []
     number = row or list(filter(None, [tie_breaker(select)]))
     for each in tied:
         listed = {canonical(by.this) for by in each.args["order"].expressions}
@@ -77,10 +77,10 @@ def depends_on_ties(window: exp.Window) -> bool:
     if order is None or isinstance(window.this, exp.RowNumber):
         return order is not None
     may_be_longer = has_rows_frame(window) or not depends_on_frame_ties(window)
-    return sees_rows(window) and may_be_longer and not orders_all(window)
+    return distinguishes_tied_rows(window) and may_be_longer and not is_ordered_by_all_columns(window)
 
 
-def orders_all(window: exp.Window) -> bool:
+def is_ordered_by_all_columns(window: exp.Window) -> bool:
     """Whether an OVER orders its rows by all columns of the relation: `break_ties` added them, or the author wrote
     STRUCT(*)."""
     order, select = window.args.get("order"), window.parent_select
@@ -98,7 +98,7 @@ def _is_plain_star(node: exp.Expr) -> bool:
     return isinstance(star, exp.Star) and not any(star.args.values())
 
 
-def sees_rows(window: exp.Window) -> bool:
+def distinguishes_tied_rows(window: exp.Window) -> bool:
     """Whether the function of an OVER distinguishes tied rows, such as LAG, or a sum over a ROWS frame."""
     function = window.this
     if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
@@ -132,17 +132,17 @@ def depends_on_frame_ties(window: exp.Window) -> bool:
     )
 
 
-def decide_extremes(query: exp.Expr) -> None:
+def break_ties_of_extremes(query: exp.Expr) -> None:
     """Makes each MIN_BY (MAX_BY) return the least (greatest) value of tied rows, as its incremental state does.
     Changes the tree.
 
     >>> from .dialect import parse, sql
     >>> tree = parse("select max_by(v, x) filter (where y) as m from t")
-    >>> decide_extremes(tree)
+    >>> break_ties_of_extremes(tree)
     >>> sql(tree)
     'SELECT MAX_BY(v, CASE WHEN NOT x IS NULL THEN STRUCT(x, v) END) FILTER(WHERE y) AS m FROM t'
     """
-    for call in undecided_extremes(query):
+    for call in extremes_with_ties(query):
         by = call.expression.copy()
         value = exp.maybe_parse(call.meta_get(_ORDERED) or call.this.copy(), dialect=DIALECT)
         both = exp.Anonymous(this="STRUCT", expressions=[by, value])
@@ -151,27 +151,31 @@ def decide_extremes(query: exp.Expr) -> None:
         call.meta[_DECIDED] = True
 
 
-def undecided_extremes(query: exp.Expr) -> list[exp.Expr]:
+def extremes_with_ties(query: exp.Expr) -> list[exp.Expr]:
     """The MIN_BY and MAX_BY calls of a query that may return the value of any tied row."""
     found = (each for each in every(query, *_EXTREMES) if not each.args.get("count"))
-    return [each for each in found if not is_decided(each) and not isinstance(each.this, exp.Distinct)]
+    return [
+        each
+        for each in found
+        if not is_deterministic_extreme(each) and not isinstance(each.this, exp.Distinct)
+    ]
 
 
-def is_decided(node: exp.Expr) -> bool:
+def is_deterministic_extreme(node: exp.Expr) -> bool:
     """Whether a MIN_BY or MAX_BY is deterministic."""
     return bool(node.meta_get(_DECIDED))
 
 
-def note_order(call: exp.Expr, kind: str) -> None:
+def note_map_order(call: exp.Expr, kind: str) -> None:
     """Notes how to order the values of a MIN_BY or MAX_BY if their type has no order (a MAP)."""
     if has_map(kind):
-        call.meta[_ORDERED] = orderable(call.this.sql(DIALECT), kind)
+        call.meta[_ORDERED] = orderable_sql(call.this.sql(DIALECT), kind)
 
 
 def tie_breaker(select: exp.Select) -> exp.Expr | None:
     """Returns the value that breaks ties of a SELECT's only OVER, a ROW_NUMBER: a struct of the select list without ranks.
     None if that is empty."""
-    items = values(select)
+    items = tie_breaking_items(select)
     return _struct(items) if items else None
 
 
@@ -179,17 +183,17 @@ def _struct(items: Sequence[exp.Expr]) -> exp.Expr:
     return exp.Anonymous(this="STRUCT", expressions=[copied(each) for each in items])
 
 
-def values(select: exp.Select) -> list[exp.Expr]:
+def tie_breaking_items(select: exp.Select) -> list[exp.Expr]:
     """Returns the values that break ties as a list: the select items without OVER. `tie_breaker` has them as one struct."""
-    if (fields := fields_of(select)) is not None:
+    if (fields := noted_tie_breakers(select)) is not None:
         return [exp.maybe_parse(text, dialect=DIALECT) for text in fields]
     return [copied(item.unalias()) for item in items_without_over(select)]
 
 
-def reads_terms(select: exp.Select) -> bool:
+def breaks_ties_by_all_values(select: exp.Select) -> bool:
     """Whether ties are broken by all values that a SELECT reads: rows that are equal in its select list may differ in
     another OVER."""
-    windows = list(_windows(select))
+    windows = list(_own_windows(select))
     only = len(windows) == 1 and isinstance(windows[0].this, exp.RowNumber)
     return not only and any(map(depends_on_ties, windows))
 
@@ -219,11 +223,11 @@ def tie_breaking_values(select: exp.Select) -> list[exp.Expr]:
     plain_star = next((item for item in items if isinstance(item, exp.Star) and _is_plain_star(item)), None)
     if plain_star is not None:
         return [copied(plain_star)]
-    parts = [part for window in _windows(select) for part in _parts_of(window)]
+    parts = [part for window in _own_windows(select) for part in _values_read_by(window)]
     found: dict[str, exp.Expr] = {}
-    same = unqualified(select)
-    for each in [*items, *parts, *_groups_or_columns(select)]:
-        if each.is_star or (_is_value(each) and holds(each, exp.Column, exp.AggFunc)):
+    same = unambiguous_names(select)
+    for each in [*items, *parts, *_keys_or_columns(select)]:
+        if each.is_star or (_is_value_of_one_row(each) and holds(each, exp.Column, exp.AggFunc)):
             found.setdefault(canonical(each, same), copied(each))
     return list(found.values())
 
@@ -243,7 +247,7 @@ def _has_unclear_name(select: exp.Select) -> bool:
     return bool((used & aliases) - columns)
 
 
-def _groups_or_columns(select: exp.Select) -> list[exp.Expr]:
+def _keys_or_columns(select: exp.Select) -> list[exp.Expr]:
     """Returns what determines the rest of items with OVER: the keys of a grouped SELECT, and otherwise their columns."""
     aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
     if group := select.args.get("group"):
@@ -253,27 +257,27 @@ def _groups_or_columns(select: exp.Select) -> list[exp.Expr]:
         return [key for key in keys if not isinstance(key, exp.Column) or key.name.lower() not in aliases]
     if first_aggregate(select) is not None:
         return []
-    others = (item for item in select.expressions if not item.is_star and not _is_value(item))
+    others = (item for item in select.expressions if not item.is_star and not _is_value_of_one_row(item))
     columns = (each for item in others for each in every(item, exp.Column))
     return [each for each in columns if each.find_ancestor(exp.Window, exp.Select) is select]
 
 
-def _is_value(node: exp.Expr) -> bool:
+def _is_value_of_one_row(node: exp.Expr) -> bool:
     """Whether an expression is a value of a single row, or of a group, that is the same each time."""
     return not any(
         isinstance(each, exp.Window | exp.Query) or makes_rows(each) for each in every(node, exp.Expr)
     ) and not any(map(is_random, every(node, exp.Func)))
 
 
-def _windows(select: exp.Select) -> Iterator[exp.Window]:
+def _own_windows(select: exp.Select) -> Iterator[exp.Window]:
     """Yields the OVER clauses of a SELECT, but not those of its subqueries: first those of its items, in order."""
     found = {id(each): each for each in [*over_clauses(select), *every(select, exp.Window)]}
     return (each for each in found.values() if each.parent_select is select)
 
 
-def _parts_of(window: exp.Window) -> list[exp.Expr]:
+def _values_read_by(window: exp.Window) -> list[exp.Expr]:
     """Returns what an OVER reads: its function's arguments and filter, its partition and its order."""
-    call, order = call_of(window.this), window.args.get("order")
+    call, order = unwrap_call(window.this), window.args.get("order")
     read = [each for each in arguments(call.function) if not each.is_star]
     conditions = [] if call.condition is None else [call.condition]
     by = [each.this for each in order.expressions] if order else []
@@ -285,14 +289,14 @@ def items_without_over(select: exp.Select) -> list[exp.Expr]:
     return [item for item in select.expressions if not holds(item, exp.Window)]
 
 
-def fields_of(select: exp.Select) -> list[str] | None:
+def noted_tie_breakers(select: exp.Select) -> list[str] | None:
     """Returns SQL of the tie-breaking values if some select items can't be ordered. None otherwise, or if types are
     unknown."""
     found: list[str] | None = select.meta.get(_FIELDS)
     return found
 
 
-def note_types(select: exp.Select, row: str) -> None:
+def note_item_types(select: exp.Select, row: str) -> None:
     """Notes the tie-breaking values that replace MAPs, which have no order.
 
     Args:
@@ -340,4 +344,4 @@ def _orderable_items(select: exp.Select, items: Sequence[exp.Expr], row: str) ->
         )
     if len(texts) != len(fields):
         return None
-    return [orderable(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]
+    return [orderable_sql(text, kind) for text, (_, kind) in zip(texts, fields, strict=True)]

@@ -72,7 +72,7 @@ NO_WINDOWS = ", and this query has no windows, so its results change at once"
 """Reasons why a query has no window results, for `refusal`."""
 
 
-def read(config: Mapping[str, Any]) -> Emission:
+def emission_from_configs(config: Mapping[str, Any]) -> Emission:
     """Returns the emission times that a model's configs ask for."""
 
     def interval(key: str) -> int | None:

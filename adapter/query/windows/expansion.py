@@ -18,12 +18,12 @@ INPUT = "input"
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 """Columns that a windowing TVF adds. They replace input columns of these names."""
 LEAVING_OUT = f"except ({', '.join(WINDOW_COLUMNS)})"
-"""Clause after a star over `without_windows`."""
+"""Clause after a star over `with_null_window_columns`."""
 
 
-def expand(relation: str, window: Window) -> str:
+def expand_window(relation: str, window: Window) -> str:
     """Returns a subquery that assigns every row to its windows. Rows without a usable event time are dropped."""
-    return _sessions(relation, window) if window.merges else _slices(relation, window)
+    return _sessions_sql(relation, window) if window.merges else _slices_sql(relation, window)
 
 
 def expand_stream(relation: str) -> str:
@@ -71,7 +71,7 @@ def expand_as_of(relation: str, time: str, version_time: str, key: Sequence[str]
         f"    select `rows`.*, lead({begins}) over (\n"
         f"      partition by {by} order by {begins}, struct(`rows`.*)\n    ) as {VALID_UNTIL}\n"
         f"    from {expand_stream(relation)} as `rows`\n"
-        f"    where {instants.is_usable(begins)}\n  ) as versions\n"
+        f"    where {instants.usable_time_condition(begins)}\n  ) as versions\n"
         f"  where versions.{quote(version_time)} <= {at} "
         f"and (versions.{VALID_UNTIL} is null or versions.{VALID_UNTIL} > {at})\n)"
     )
@@ -107,12 +107,12 @@ def versions_in_changes(
     return (
         f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n  select `rows`.*, lead({begins}) over (\n"
         f"    partition by {by} order by {begins}, `rows`.{BATCH_ID}\n  ) as {valid_until}\n"
-        f"  from {changelog} as `rows`\n  where {IS_VERSION}\n    and {instants.is_usable(begins)}\n"
+        f"  from {changelog} as `rows`\n  where {IS_VERSION}\n    and {instants.usable_time_condition(begins)}\n"
         f") where {CHANGE_TYPE} <> 'delete'"
     )
 
 
-def without_windows(query: str, alias: str) -> str:
+def with_null_window_columns(query: str, alias: str) -> str:
     """Returns a relation with the rows of a query, where each of `WINDOW_COLUMNS` that the query lacks is NULL.
 
     So a select list can exclude these columns with EXCEPT, which fails for a column that doesn't exist. They come from a
@@ -123,7 +123,7 @@ def without_windows(query: str, alias: str) -> str:
     )
 
 
-def _slices(relation: str, window: Window) -> str:
+def _slices_sql(relation: str, window: Window) -> str:
     time = f"`rows`.{window.time}"
     end = "windows.end_micros"
     slice_end = window.slice_end(window.micros(time))
@@ -133,7 +133,7 @@ def _slices(relation: str, window: Window) -> str:
         first, last = window.first_end(f"({slice_end})"), window.last_end(f"({slice_end})")
         ends = f"lateral view explode(sequence({first}, {last}, {window.step})) windows as end_micros"
     start = window.start(f"({end} - 1)") if window.grows else f"{end} - {window.size}"
-    condition = instants.is_usable(time)
+    condition = instants.usable_time_condition(time)
     if window.grows and (exists := window.local_time_exists(end)):
         condition += f" and ({exists} or {end} = {window.last_end(end)})"
     if window.emit == "on_change":
@@ -141,14 +141,14 @@ def _slices(relation: str, window: Window) -> str:
         condition += " /* emit = on_change: silent steps are left out by the planner */"
     return (
         f"(\n  select /*+ {window.hint()} */ `rows`.* {LEAVING_OUT},\n"
-        f"    {_window_columns(window, start, end)}\n"
-        f"  from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
+        f"    {_window_columns_sql(window, start, end)}\n"
+        f"  from {with_null_window_columns(f'select * from {relation}', INPUT)} as `rows`\n"
         f"  {ends}\n"
         f"  where {condition}\n)"
     )
 
 
-def _window_columns(window: Window, start: str, end: str) -> str:
+def _window_columns_sql(window: Window, start: str, end: str) -> str:
     return (
         f"{window.instant(start)} as window_start,\n"
         f"    {window.latest_instant(end)} as window_end,\n"
@@ -156,7 +156,7 @@ def _window_columns(window: Window, start: str, end: str) -> str:
     )
 
 
-def _sessions(relation: str, window: Window) -> str:
+def _sessions_sql(relation: str, window: Window) -> str:
     """Returns the expansion for sessions: a row opens one if the previous row of its key is more than the gap before it."""
     time = f"`rows`.{window.time}"
     keys = ", ".join(f"`row`.{quote(name)}" for name in window.partition_by)
@@ -175,7 +175,7 @@ def _sessions(relation: str, window: Window) -> str:
             ends += f"  where {exists} or end_micros = last_micros\n"
     return (
         f"(\n  select /*+ {window.hint()} */ `row`.* {LEAVING_OUT},\n"
-        f"    {_window_columns(window, 'start_micros', 'end_micros')}\n"
+        f"    {_window_columns_sql(window, 'start_micros', 'end_micros')}\n"
         f"  from (\n"
         f"    select `row`, {items}\n"
         f"    from (\n"
@@ -185,8 +185,8 @@ def _sessions(relation: str, window: Window) -> str:
         f" <= {window.size} then 0 else 1 end as opens\n"
         f"        from (\n"
         f"          select struct(`rows`.*) as `row`, {window.micros(time)} as ts_micros\n"
-        f"          from {without_windows(f'select * from {relation}', INPUT)} as `rows`\n"
-        f"          where {instants.is_usable(time)}\n"
+        f"          from {with_null_window_columns(f'select * from {relation}', INPUT)} as `rows`\n"
+        f"          where {instants.usable_time_condition(time)}\n"
         f"        )\n"
         f"      )\n"
         f"    )\n"

@@ -57,10 +57,10 @@ class WindowRange:
         """SQL predicate: a window with this end is in the range."""
         return _between_bounds(column, ">", self.after, "<=", self.until)
 
-    def excludes(self, lowest: str, highest: str) -> str:
+    def exclusion_condition(self, lowest: str, highest: str) -> str:
         """SQL predicate: no window with an end between `lowest` and `highest` is in the range."""
-        found = [f"{highest} <= {literal(self.after)}"] if self.after is not None else []
-        found += [f"{lowest} > {literal(self.until)}"] if self.until is not None else []
+        found = [f"{highest} <= {instant_literal(self.after)}"] if self.after is not None else []
+        found += [f"{lowest} > {instant_literal(self.until)}"] if self.until is not None else []
         return " or ".join(found) or "false"
 
 
@@ -70,10 +70,12 @@ def touched_windows(window: Window, span: TimeRange) -> WindowRange:
     after = until = None
     if span.since is not None:
         local = _local_from(window, span.since)
-        after = _first_instant(window, _start(window, local) if window.grows else _end_until(window, local))
+        after = _first_instant(
+            window, _window_start(window, local) if window.grows else _last_end_until(window, local)
+        )
     if span.until is not None:
         latest = _local_until(window, span.until) - 1
-        until = _last_instant(window, _start(window, latest) + window.size)
+        until = _last_instant(window, _window_start(window, latest) + window.size)
     return WindowRange(after, until)
 
 
@@ -81,15 +83,17 @@ def needed_times(window: Window, ends: WindowRange) -> TimeRange:
     """Returns the time range of the rows in windows with these ends."""
     since = until = None
     if ends.after is not None:
-        first = _end_until(window, _local_from(window, ends.after)) + window.step
-        since = _first_instant(window, _start(window, first - 1) if window.grows else first - window.size)
+        first = _last_end_until(window, _local_from(window, ends.after)) + window.step
+        since = _first_instant(
+            window, _window_start(window, first - 1) if window.grows else first - window.size
+        )
     if ends.until is not None:
-        until = _last_instant(window, _end_until(window, _local_until(window, ends.until)))
+        until = _last_instant(window, _last_end_until(window, _local_until(window, ends.until)))
     return TimeRange(since, until)
 
 
 @dataclass(frozen=True)
-class Due:
+class WindowEndColumns:
     """Columns of a result that say whether the window of a row has closed."""
 
     columns: tuple[str, ...]
@@ -110,38 +114,38 @@ class Due:
         Args:
             until: in microseconds since 1970 (UTC), whatever the time zone of the windows.
 
-        >>> Due(("window_end",), False).condition(0)
+        >>> WindowEndColumns(("window_end",), False).condition(0)
         "`window_end` <= timestamp'1970-01-01T00:00:00Z'"
-        >>> Due(("a", "b"), True).condition(0)
+        >>> WindowEndColumns(("a", "b"), True).condition(0)
         "coalesce(`a`, `b`) < timestamp'1970-01-01T00:00:00Z'"
         """
-        return f"{self.end} {'<' if self.is_time else '<='} {literal(until)}"
+        return f"{self.end} {'<' if self.is_time else '<='} {instant_literal(until)}"
 
 
-def is_bound(window: Window, instant: int) -> bool:
+def is_window_bound(window: Window, instant: int) -> bool:
     """Whether no window contains both rows before an instant and rows after it. For hop, whether a window ends there."""
-    local = instant + _offset(window.time_zone, instant)
-    return local == (_start(window, local) if window.grows else _end_until(window, local))
+    local = instant + _zone_offset(window.time_zone, instant)
+    return local == (_window_start(window, local) if window.grows else _last_end_until(window, local))
 
 
-def text(instant: int) -> str:
+def instant_text(instant: int) -> str:
     """Returns an instant as text for people.
 
-    >>> text(90_000_000), text(1)
+    >>> instant_text(90_000_000), instant_text(1)
     ('1970-01-01 00:01:30', '1970-01-01 00:00:00.000001')
     """
     return instants.text(instant, " ").removesuffix(".000000")
 
 
-def literal(instant: int) -> str:
+def instant_literal(instant: int) -> str:
     """SQL literal of an instant, independent of the session's time zone."""
-    return f"timestamp'{text(instant).replace(' ', 'T')}Z'"
+    return f"timestamp'{instant_text(instant).replace(' ', 'T')}Z'"
 
 
-def micros(moment: datetime) -> int:
+def instant_of(moment: datetime) -> int:
     """Returns a datetime as an instant. Without a time zone it is UTC, as in dbt.
 
-    >>> micros(datetime(1970, 1, 2)) == DAY
+    >>> instant_of(datetime(1970, 1, 2)) == DAY
     True
     """
     if moment.tzinfo is None:
@@ -152,35 +156,35 @@ def micros(moment: datetime) -> int:
 # -- local times: as in `windows`, with numbers instead of SQL ----------------------------------------
 
 
-def _start(window: Window, local: int) -> int:
+def _window_start(window: Window, local: int) -> int:
     """Returns the start of the last window that has a local time."""
     length = window.step if window.kind == "hop" else window.size
     return local - (local - window.offset) % length
 
 
-def _end_until(window: Window, local: int) -> int:
+def _last_end_until(window: Window, local: int) -> int:
     return local - (local - window.phase) % window.step
 
 
 # -- between instants and local times -----------------------------------------------------------------
 
 
-def _offset(zone: str | None, instant: int) -> int:
+def _zone_offset(zone: str | None, instant: int) -> int:
     return 0 if zone is None else instants.offset(instant, zone)
 
 
 def _local_from(window: Window, instant: int) -> int:
     """Returns a lower limit of the local times from an instant on; the clock may be put back within a day."""
-    return instant + min(_offset(window.time_zone, instant + later) for later in (0, DAY))
+    return instant + min(_zone_offset(window.time_zone, instant + later) for later in (0, DAY))
 
 
 def _local_until(window: Window, instant: int) -> int:
     """Returns an upper limit of the local times up to an instant."""
-    return instant + max(_offset(window.time_zone, instant - earlier) for earlier in (0, DAY))
+    return instant + max(_zone_offset(window.time_zone, instant - earlier) for earlier in (0, DAY))
 
 
 def _offsets_about(window: Window, local: int) -> list[int]:
-    return [_offset(window.time_zone, local + away) for away in (-DAY, 0, DAY)]
+    return [_zone_offset(window.time_zone, local + away) for away in (-DAY, 0, DAY)]
 
 
 def _first_instant(window: Window, local: int) -> int:
@@ -199,6 +203,6 @@ def _widest(widest: Callable[[int, int], int], one: int | None, other: int | Non
 
 
 def _between_bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
-    found = [f"{column} {over} {literal(low)}"] if low is not None else []
-    found += [f"{column} {under} {literal(high)}"] if high is not None else []
+    found = [f"{column} {over} {instant_literal(low)}"] if low is not None else []
+    found += [f"{column} {under} {instant_literal(high)}"] if high is not None else []
     return " and ".join(found) or "true"

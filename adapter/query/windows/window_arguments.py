@@ -31,7 +31,7 @@ PARAMETERS = frozenset(_EXAMPLES)
 """Names of the macros' required parameters."""
 
 
-def make(
+def make_window(
     kind: str,
     time_col: str | None,
     *lengths: object,
@@ -46,11 +46,11 @@ def make(
         QueryError: a length doesn't parse or doesn't fit the others (the message names both), or another argument is
             wrong.
 
-    >>> str(make("hop", "ts", "5 minutes", "15 minutes", offset="19 minutes"))
+    >>> str(make_window("hop", "ts", "5 minutes", "15 minutes", offset="19 minutes"))
     'hop(ts, 5 minutes, 15 minutes, offset 4 minutes)'
     """
     names = _LENGTHS[kind]
-    _check_number(kind, time_col, lengths)
+    _check_required_arguments(kind, time_col, lengths)
     if len(lengths) != len(names):
         raise QueryError(f"{kind}() takes {' and '.join(names)}, found {len(lengths)} lengths.")
     values = [
@@ -87,12 +87,12 @@ def make(
         step=step if kind != "session" else 1,
         offset=shift,
         emit=emit,
-        partition_by=_columns(kind, partition_by),
-        time_zone=_zone(kind, time_zone),
+        partition_by=_partition_columns(kind, partition_by),
+        time_zone=_checked_zone(kind, time_zone),
     )
 
 
-def _check_number(kind: str, time_col: object, lengths: Sequence[object]) -> None:
+def _check_required_arguments(kind: str, time_col: object, lengths: Sequence[object]) -> None:
     """Raises unless the required arguments are present (not None).
 
     Raises:
@@ -114,7 +114,7 @@ def _check_number(kind: str, time_col: object, lengths: Sequence[object]) -> Non
 _NAME = re.compile(r"\s*(`([^`]|``)+`|(?!.*\s[-+*/%|&<>=]+\s)[^`(),.]*[^`(),.\s][^`(),.]*)")
 
 
-def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, ...]:
+def _partition_columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, ...]:
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by or ())
     for name in names:
         if not _NAME.fullmatch(str(name)):
@@ -125,7 +125,7 @@ def _columns(kind: str, partition_by: str | Sequence[str] | None) -> tuple[str, 
     return tuple(unquote(str(name).strip()) for name in names)
 
 
-def _zone(kind: str, name: str | None) -> str | None:
+def _checked_zone(kind: str, name: str | None) -> str | None:
     if name is None:
         return None
     try:
@@ -153,4 +153,4 @@ def window_from_hint(name: str, time_col: str, literals: tuple[str, ...], column
     count = len(_LENGTHS[kind])
     if len(texts) > count:
         options["offset"] = texts[count]
-    return make(kind, time_col, *texts[:count], partition_by=[*map(quote, columns)], **options)
+    return make_window(kind, time_col, *texts[:count], partition_by=[*map(quote, columns)], **options)

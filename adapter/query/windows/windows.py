@@ -101,7 +101,7 @@ class Window:
         instant = f"cast({column} as timestamp)"  # a TIMESTAMP_NTZ is in the session's time zone
         if self.time_zone:
             # Converting a time at the limits of BIGINT to a time zone would fail.
-            usable = f"case when {instants.is_usable(instant)} then {instant} end"
+            usable = f"case when {instants.usable_time_condition(instant)} then {instant} end"
             instant = f"from_utc_timestamp({usable}, '{self.time_zone}')"
         return f"unix_micros({instant})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ...query.sql.maps import orderable
+from ...query.sql.maps import orderable_sql
 from ...util.nested_types import match_fields
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
@@ -67,7 +67,7 @@ class Columns:
 
     def comparable(self, name: str, relation: str) -> str:
         """Returns an expression for a column that can be compared, also if the column is a MAP."""
-        return orderable(f"{relation}.{quoted(name)}", self._types[name.lower()])
+        return orderable_sql(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
     def empty_relation(self) -> str:
         """Returns an empty relation with the table's columns.

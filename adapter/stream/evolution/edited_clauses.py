@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...query.sql.shortening import shortened
+from ...query.sql.shortening import shorten
 
 _SELECT = "SELECT"
 _WHOLE = ("SET", "JOIN")
@@ -52,4 +52,4 @@ def _clause_text(kind: str, text: str) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(text, _LONGEST)
+    return shorten(text, _LONGEST)

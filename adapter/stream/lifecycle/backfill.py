@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...query.batch.replace_rows import replace_files, replace_where
+from ...query.batch.replace_rows import replace_files_sql, replace_where_sql
 from ...query.program import Program
 from ...util.types import column_types
 from ..common.errors import StreamError
@@ -65,7 +65,7 @@ def backfill(
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
         rows = stream.sink.checked(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
-        statement = replace_files if counted is not None and counted[0] == 0 else replace_where
+        statement = replace_files_sql if counted is not None and counted[0] == 0 else replace_where_sql
         commit.check(model, stream.sink.table)  # a run on another machine may have written meanwhile
         with around("table.backfill", model.name):
             session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...query.program import Program
 from ...query.windows import ranges
 from ...query.windows.emission import Emission
-from ...query.windows.ranges import Due
+from ...query.windows.ranges import WindowEndColumns
 from ...util.quoting import quote as quoted
 from ...util.text import agreeing, counted
 from ..common.errors import StreamError, readable_errors
@@ -49,7 +49,7 @@ class VerifyRequest:
 
     text: Callable[[Mapping[str, str]], str]
     """Returns the query's SQL for batch, with views in place of some of its streams."""
-    due: Due | None
+    due: WindowEndColumns | None
     """Identifies rows whose window has closed; None if no column holds the window's end."""
     emission: Emission
     has_windows: bool
@@ -116,7 +116,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
                 # With early firing, the table also has results of windows that have not closed.
                 ours = _windows_until(model, ours, request.due, until)
             notes.append(
-                f"Windows that end after {ranges.text(until)} (UTC) aren't compared: they have not closed."
+                f"Windows that end after {ranges.instant_text(until)} (UTC) aren't compared: they have not closed."
             )
         difference = compare(ours, theirs, SAMPLE)
         if read_checkpoint(model.storage, model.checkpoint) != checkpoint or _has_advanced(session, table):
@@ -243,7 +243,7 @@ def _same_columns(
     )
 
 
-def _windows_until(model: StreamModel, rows: DataFrame, due: Due, until: int) -> DataFrame:
+def _windows_until(model: StreamModel, rows: DataFrame, due: WindowEndColumns, until: int) -> DataFrame:
     """Returns the rows of windows that end at `until` or before. Raises if a row belongs to no window."""
     message = (
         f"Model {model.name} has rows of no window (their {due.columns[0]} is NULL, as an outer join leaves it), so "

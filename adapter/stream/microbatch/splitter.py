@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from ...environment.memory import out_of_memory
-from ...query.sql.instants import is_usable
+from ...query.sql.instants import usable_time_condition
 from ...sources.messages import exception_text
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
@@ -146,7 +146,8 @@ class BatchSplitter:
         rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
         time = self._sql_over_streams(
-            batch, lambda time, _: f"case when {is_usable(time)} then cast({time} as timestamp) end"
+            batch,
+            lambda time, _: f"case when {usable_time_condition(time)} then cast({time} as timestamp) end",
         )
         count, first, quantiles = (
             rows.selectExpr(f"unix_micros({time}) as time")
@@ -164,7 +165,11 @@ class BatchSplitter:
 
         def condition(time: str, is_instant: bool) -> str:
             # Compares a timestamp column directly, so that Spark can skip blocks by its minimum and maximum.
-            at = time if is_instant else f"case when {is_usable(time)} then cast({time} as timestamp) end"
+            at = (
+                time
+                if is_instant
+                else f"case when {usable_time_condition(time)} then cast({time} as timestamp) end"
+            )
             bounds = [] if start is None else [f"{at} >= timestamp_micros({start}L)"]
             bounds += [] if end is None else [f"{at} < timestamp_micros({end}L)"]
             return " and ".join(bounds) if start is not None else f"({bounds[0]} or {at} is null)"

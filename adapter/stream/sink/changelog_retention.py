@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...query.program import BATCH_ID, CHANGE_TYPE
-from ...query.sql.maps import orderable
+from ...query.sql.maps import orderable_sql
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.model import StreamModel
@@ -113,7 +113,7 @@ def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
     register_view(rows, _VIEW)
     fields = [each for each in rows.schema.fields if each.name not in (CHANGE_TYPE, BATCH_ID)]
     names = [quoted(each.name) for each in fields]
-    same = [orderable(quoted(each.name), type_text(each.dataType)) for each in fields]
+    same = [orderable_sql(quoted(each.name), type_text(each.dataType)) for each in fields]
     listed = ", ".join([*names, CHANGE_TYPE, BATCH_ID])
     query = (
         f"select __row.*, if(__times > 0, '{INSERT}', '{DELETE}') as {CHANGE_TYPE}, __last as {BATCH_ID} from (\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...query.program import Rows, StreamInput, clock_column, now
-from ...query.sql.instants import is_usable
+from ...query.sql.instants import usable_time_condition
 from ...sources.unreadable import DROPPED, UNREADABLE
 from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
@@ -222,7 +222,7 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
 
 def _newest(column: str) -> str:
     # Observed metrics don't support FILTER.
-    return f"unix_micros(cast(max(case when {is_usable(column)} then {column} end) as timestamp))"
+    return f"unix_micros(cast(max(case when {usable_time_condition(column)} then {column} end) as timestamp))"
 
 
 def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
@@ -238,7 +238,7 @@ def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFram
     rows = sql(spark, f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     # Beyond SQL's range a time counts as missing: the window's end would exceed TIMESTAMP.
-    no_time = f"not coalesce({is_usable('event_time')}, false)" if step.timed else "false"
+    no_time = f"not coalesce({usable_time_condition('event_time')}, false)" if step.timed else "false"
     latest = _newest("event_time") if step.timed else "cast(null as bigint)"
     is_live = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
     observed = rows.observe(

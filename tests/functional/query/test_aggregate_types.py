@@ -104,8 +104,8 @@ def calls_with_values() -> list[str]:
 
 STREAMED = tuple(name for name in COLUMNS if name not in INTERVALS)
 WINDOWS = {
-    "hop": window_arguments.make("hop", "ts", "20 minutes", "1 hour"),
-    "cumulate": window_arguments.make("cumulate", "ts", "20 minutes", "2 hours"),
+    "hop": window_arguments.make_window("hop", "ts", "20 minutes", "1 hour"),
+    "cumulate": window_arguments.make_window("cumulate", "ts", "20 minutes", "2 hours"),
 }
 
 
@@ -157,9 +157,7 @@ def listed(calls: list[str]) -> str:
 
 def over_windows(window: str, calls: list[str], relation: str = "typed") -> str:
     keys = "window_start, window_end, k"
-    return (
-        f"select {keys}, {listed(calls)} from {expansion.expand(relation, WINDOWS[window])} group by {keys}"
-    )
+    return f"select {keys}, {listed(calls)} from {expansion.expand_window(relation, WINDOWS[window])} group by {keys}"
 
 
 def over_stream(calls: list[str]) -> str:

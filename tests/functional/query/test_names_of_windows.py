@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
 
 def over(kind: str, relation: str, time: str) -> str:
     name, lengths, options = KINDS[kind]
-    return expansion.expand(relation, window_arguments.make(name, time, *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(name, time, *lengths, **options))
 
 
 def grouped(of: str, time: str = ", window_time") -> str:

@@ -19,13 +19,13 @@ from tests.spark_rows import asks
 from tests.thorough import mostly_thorough
 
 WINDOWS = {
-    "tumble": window_arguments.make("tumble", "ts", "1 hour", offset="-4 minutes"),
-    "hop": window_arguments.make("hop", "ts", "20 minutes", "1 hour"),
+    "tumble": window_arguments.make_window("tumble", "ts", "1 hour", offset="-4 minutes"),
+    "hop": window_arguments.make_window("hop", "ts", "20 minutes", "1 hour"),
     # gcd(50, 20) = 10: slices shorter than the slide, and windows that hold different numbers of them.
-    "uneven_hop": window_arguments.make("hop", "ts", "20 minutes", "50 minutes", offset="7 minutes"),
-    "cumulate": window_arguments.make("cumulate", "ts", "10 minutes", "2 hours", offset="10 minutes"),
-    "session": window_arguments.make("session", "ts", "40 seconds", partition_by=["k"]),
-    "dynamic_cumulate": window_arguments.make(
+    "uneven_hop": window_arguments.make_window("hop", "ts", "20 minutes", "50 minutes", offset="7 minutes"),
+    "cumulate": window_arguments.make_window("cumulate", "ts", "10 minutes", "2 hours", offset="10 minutes"),
+    "session": window_arguments.make_window("session", "ts", "40 seconds", partition_by=["k"]),
+    "dynamic_cumulate": window_arguments.make_window(
         "dynamic_cumulate", "ts", "20 seconds", "40 seconds", partition_by=["k"]
     ),
 }
@@ -120,7 +120,7 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     # min_by and max_by may take any of several rows with the same x; ours takes the least value.
     asked = [item for item in AGGREGATES if "_by" not in item]
     items = ", ".join(f"{item} as v{number}" for number, item in enumerate(asked))
-    text = f"select {listed}, {items} from {expansion.expand(rows, WINDOWS[name])} group by {listed}"
+    text = f"select {listed}, {items} from {expansion.expand_window(rows, WINDOWS[name])} group by {listed}"
     plan = plan_of(text, ask=asks(spark))
     assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
     assert differences(outcome(spark, generate.batch_sql(plan)), outcome(spark, text)) == []
@@ -128,7 +128,7 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
 
 def test_least_and_greatest_of_a_key_are_taken_at_its_extremes(spark: Any, rows: str) -> None:
     text = f"""select window_start, window_end, min_by(s, x) as least, min(x) as at
-        from {expansion.expand(rows, WINDOWS["cumulate"])} group by window_start, window_end"""
+        from {expansion.expand_window(rows, WINDOWS["cumulate"])} group by window_start, window_end"""
     there = {(row.x, row.s) for row in spark.table(rows).collect()}
     found = spark.sql(generate.batch_sql(plan_of(text))).collect()
     assert found
@@ -142,7 +142,7 @@ def test_least_and_greatest_of_a_key_are_taken_at_its_extremes(spark: Any, rows:
 def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
     text = f"""select window_start, window_end, k, s, grouping(k) as gk, grouping_id() as gid, count(*) as n,
         count(distinct x) as a, count(distinct s) as b, sum(x) filter (where k = 1) as c
-        from {expansion.expand(rows, WINDOWS[name])} group by window_start, window_end, {clause}"""
+        from {expansion.expand_window(rows, WINDOWS[name])} group by window_start, window_end, {clause}"""
     assert (
         differences(outcome(spark, generate.batch_sql(plan_of(text, ask=asks(spark)))), outcome(spark, text))
         == []
@@ -150,8 +150,8 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
 
 
 def test_only_steps_with_new_data_on_change(spark: Any, rows: str) -> None:
-    window = window_arguments.make("cumulate", "ts", "1 minute", "2 hours", emit="on_change")
-    text = f"select window_start, window_end, k, count(*) as n from {expansion.expand(rows, window)} group by all"
+    window = window_arguments.make_window("cumulate", "ts", "1 minute", "2 hours", emit="on_change")
+    text = f"select window_start, window_end, k, count(*) as n from {expansion.expand_window(rows, window)} group by all"
     found = outcome(spark, generate.batch_sql(plan_of(text)))
     every = outcome(spark, text)
     assert set(found) < set(every)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.batch.window_range import WindowOverwriter
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 def window(kind: str, *lengths: str, relation: str = EVENTS, time: str = "ts", **options: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **options))
 
 
 def counted(rows: str) -> str:
@@ -93,7 +93,7 @@ class Table:
 
     def __init__(self, spark: Any, text: str) -> None:
         self.spark = spark
-        self.overwriting = Overwriting(text, lambda query: tuple(spark.sql(query).first()))
+        self.overwriting = WindowOverwriter(text, lambda query: tuple(spark.sql(query).first()))
         self.rows: Counter[Row] = Counter()
 
     def put(self, span: TimeRange) -> None:

@@ -60,15 +60,15 @@ def expected(shape: Shape, moments: list[datetime]) -> Counter[tuple[Any, ...]]:
 CASES: dict[str, tuple[Shape, Callable[[], Any]]] = {
     "days": (
         ref.Tumble(ref.DAY),
-        lambda: window_arguments.make("tumble", "ts", "1 day", time_zone="Europe/Berlin"),
+        lambda: window_arguments.make_window("tumble", "ts", "1 day", time_zone="Europe/Berlin"),
     ),
     "hours since midnight": (
         ref.Cumulate(ref.HOUR, ref.DAY),
-        lambda: window_arguments.make("cumulate", "ts", "1 hour", "1 day", time_zone="Europe/Berlin"),
+        lambda: window_arguments.make_window("cumulate", "ts", "1 hour", "1 day", time_zone="Europe/Berlin"),
     ),
     "half days each six hours": (
         ref.Hop(6 * ref.HOUR, 12 * ref.HOUR, ref.HOUR),
-        lambda: window_arguments.make(
+        lambda: window_arguments.make_window(
             "hop", "ts", "6 hours", "12 hours", offset="1 hour", time_zone="Europe/Berlin"
         ),
     ),
@@ -103,7 +103,7 @@ def test_days_of_23_and_25_hours(
 ) -> None:
     shape, made = CASES[name]
     text = f"""select window_start, window_end, count(*) as n
-        from {expansion.expand("moments", made())} group by window_start, window_end"""
+        from {expansion.expand_window("moments", made())} group by window_start, window_end"""
     due = expected(shape, moments)
 
     def comparable(table: Any) -> Counter[tuple[Any, ...]]:

@@ -29,7 +29,7 @@ _ORDERS_AS_OF = expansion.expand_as_of("orders", "`e`.`ts`", "ts", ["k"])
 
 
 def _window(kind: str, *lengths: str, relation: str = "events", time: str = "ts", **more: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **more))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **more))
 
 
 def _counts(window: str, *more: str) -> str:
@@ -103,13 +103,15 @@ class Kind:
     def plan(self) -> Plan:
         """Its operators."""
         known = {"customers": Known(lookup=True), **self._known()}
-        when = emission.read(self.configs)
+        when = emission.emission_from_configs(self.configs)
         return plan_query.plan(self.text, known, self.ttl, self.domains, emission=when)
 
     @cached_property
     def program(self) -> Program:
         """What a micro-batch of it does."""
-        return generate.program(self.plan, emission.read(self.configs), self.upsert, self.ttl)
+        return generate.program(
+            self.plan, emission.emission_from_configs(self.configs), self.upsert, self.ttl
+        )
 
     @property
     def upstream(self) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from tests.functional.stream.test_evolution import (
 from tests.thorough import mostly_thorough
 
 STREAM = expansion.expand_stream("events")
-TENS = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
-SESSIONS = expansion.expand(
-    "events", window_arguments.make("session", "ts", "90 seconds", partition_by=["k"])
+TENS = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "10 minutes"))
+SESSIONS = expansion.expand_window(
+    "events", window_arguments.make_window("session", "ts", "90 seconds", partition_by=["k"])
 )
 _RANK = "row_number() over (partition by {} order by v desc nulls last, x, ts) as place"
 QUERIES: dict[str, tuple[str, dict[str, Any]]] = {

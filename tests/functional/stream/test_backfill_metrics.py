@@ -423,7 +423,7 @@ def test_shapes(spark: Any, storage_root: Path, name: str) -> None:
     kind, shape, config = SHAPES[name]
     lengths, options = WINDOWS[kind] if kind else ((), {})
     source = (
-        expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+        expansion.expand_window("events", window_arguments.make_window(kind, "ts", *lengths, **options))
         if kind
         else expansion.expand_stream("events")
     )

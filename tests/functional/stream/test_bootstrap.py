@@ -24,7 +24,7 @@ from tests.planned import plan_of
 from .harness import EVENTS, Stream, sorted_rows
 
 GROUPS = "select k, count(*) as n, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
-_WINDOW = expansion.expand("events", window_arguments.make("tumble", "ts", "2 seconds"))
+_WINDOW = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "2 seconds"))
 WINDOWS = (
     f"select window_start, window_end, k, count(*) as n from {_WINDOW} group by window_start, window_end, k"
 )

@@ -31,7 +31,7 @@ from .harness import POINTS, Stream, replayed, sorted_rows, written
 
 MINUTE = 60_000
 E = "(select /*+ STREAM */ * from events)"
-HOP = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
+HOP = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "10 minutes"))
 _numbers = itertools.count()
 
 
@@ -51,7 +51,9 @@ def groups(text: str) -> Program:
 
 
 def early(text: str) -> Program:
-    settings = emission.read({"first_result_offset": "-9 minutes", "update_rate": "1 minute"})
+    settings = emission.emission_from_configs(
+        {"first_result_offset": "-9 minutes", "update_rate": "1 minute"}
+    )
     return generate.program(plan_of(text, {"events": Known("ts")}), settings, upsert=True)
 
 

@@ -18,7 +18,7 @@ from tests.thorough import mostly_thorough
 
 EVENTS = "(select /*+ STREAM */ * from events)"
 COLLATED = f"(select *, k collate utf8_lcase as c from {EVENTS})"
-TUMBLE = expansion.expand(COLLATED, window_arguments.make("tumble", "ts", "1 minute"))
+TUMBLE = expansion.expand_window(COLLATED, window_arguments.make_window("tumble", "ts", "1 minute"))
 PLACED = "select x, v from (select *, row_number() over (partition by {}) as n from {}) where n <= 2"
 KEPT = {
     "greatest": f"select x, max(c) as m from {COLLATED} group by x",

@@ -26,7 +26,9 @@ GROUPS = "select k, count(*) as n, sum(v) as s, count(distinct x) as d from (sel
 RANKED = f"select * from (select *, row_number() over (order by n desc, k) as place from ({GROUPS})) where place <= 2"
 _BY_KEY = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
 OF_COUNTS = f"select n, count(*) as c from ({_BY_KEY}) group by n"
-_WINDOW = expansion.expand("events", window_arguments.make("cumulate", "ts", "1 second", "4 seconds"))
+_WINDOW = expansion.expand_window(
+    "events", window_arguments.make_window("cumulate", "ts", "1 second", "4 seconds")
+)
 WINDOWS = (
     "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
     f"from {_WINDOW} group by window_start, window_end, k"
@@ -169,7 +171,7 @@ def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
 def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
     """Each type has a column of its own, which is changed and checked by the name that it has in the table."""
     by = "window_start, window_end, k"
-    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 second"))
+    tumble = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 second"))
     numbers = f"select window_start, window_end, x as k from {tumble}"
     text = f"""select l.window_start, l.window_end, l.k, l.n, r.n as m, r.d
         from (select {by}, count(*) as n from {tumble} group by {by}) as l

@@ -19,11 +19,11 @@ from .harness import Stream, replayed, sorted_rows
 
 @pytest.mark.thorough
 def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, storage_root: Path) -> None:
-    of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    of = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     text = f"""select window_start, window_end, count(*) as n from {of}
         where ts > current_timestamp() - interval '5' seconds group by window_start, window_end"""
     # The state is kept longer than the window; how old a row is doesn't depend on it.
-    late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
+    late = emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"})
     program = generate.program(plan_of(text), late)
     s = Stream(spark, storage_root, program, "window_start timestamp, window_end timestamp, n bigint")
     s.add((0, "a", 1), (20_000, "a", 1))  # no watermark yet
@@ -38,7 +38,7 @@ def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, sto
 
 def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, storage_root: Path) -> None:
     """The table's commit is all there is to carry it."""
-    of = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    of = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     text = f"select window_start, k, v from {of} where ts > current_timestamp() - interval '5' seconds"
     program = generate.program(plan_of(text))
     assert not program.keeps_state

@@ -222,7 +222,7 @@ def cut_short_at(point: str) -> Iterator[None]:
 
 def windowed(kind: str, items: dict[str, str]) -> str:
     lengths, options = WINDOWS[kind]
-    source = expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+    source = expansion.expand_window("events", window_arguments.make_window(kind, "ts", *lengths, **options))
     return f"select window_start, window_end, k, {_listed(items)} from {source} group by window_start, window_end, k"
 
 
@@ -268,10 +268,10 @@ def test_windows(spark: Any, storage_root: Path, name: str) -> None:
 
 
 def cascading(lower: str, upper: str) -> str:
-    minutes = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    minutes = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     by = "window_start, window_end, window_time, k"
     low = f"select {by}, {lower} from {minutes} group by {by}"
-    tens = expansion.expand("low", window_arguments.make("tumble", "window_time", "10 minutes"))
+    tens = expansion.expand_window("low", window_arguments.make_window("tumble", "window_time", "10 minutes"))
     keys = "window_start, window_end, k"
     return f"with low as ({low}) select {keys}, {upper} from {tens} group by {keys}"
 
@@ -312,7 +312,7 @@ def side_by_side(first: str, second: str) -> str:
 
 
 def _tens_of_rows() -> str:
-    return f"select * from {expansion.expand('events', window_arguments.make('tumble', 'ts', '10 minutes'))}"
+    return f"select * from {expansion.expand_window('events', window_arguments.make_window('tumble', 'ts', '10 minutes'))}"
 
 
 @pytest.mark.thorough
@@ -371,7 +371,7 @@ def test_groups(spark: Any, storage_root: Path, name: str) -> None:
 
 @pytest.mark.thorough
 def test_two_windows_with_a_column_of_one_name(spark: Any, storage_root: Path) -> None:
-    source = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
+    source = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "10 minutes"))
 
     def text(items: str, of_all: str = "sum(v) as total") -> str:
         keys = "window_start, window_end"
@@ -402,7 +402,9 @@ def test_two_windows_with_a_column_of_one_name(spark: Any, storage_root: Path) -
 
 @pytest.mark.thorough
 def test_grouping_sets_and_nothing_but_distinct_values(spark: Any, storage_root: Path) -> None:
-    source = expansion.expand("events", window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes"))
+    source = expansion.expand_window(
+        "events", window_arguments.make_window("cumulate", "ts", "5 minutes", "20 minutes")
+    )
 
     def text(items: dict[str, str]) -> str:
         return (
@@ -514,7 +516,9 @@ def test_a_step_that_was_cut_short(spark: Any, storage_root: Path, failing: None
 @pytest.mark.thorough
 def test_few_keys_and_their_distinct_values(spark: Any, storage_root: Path) -> None:
     """Sets that have columns instead of rows for some of their keys."""
-    source = expansion.expand("events", window_arguments.make("cumulate", "ts", "5 minutes", "20 minutes"))
+    source = expansion.expand_window(
+        "events", window_arguments.make_window("cumulate", "ts", "5 minutes", "20 minutes")
+    )
 
     def text(items: dict[str, str]) -> str:
         return (
@@ -934,7 +938,7 @@ def test_a_column_more_is_read_and_windows_are_closed(spark: Any, storage_root: 
     """A flush has rows of no stream, with the columns that the query reads by now."""
 
     def text(columns: str) -> str:
-        window = expansion.expand("e", window_arguments.make("tumble", "ts", "10 minutes"))
+        window = expansion.expand_window("e", window_arguments.make_window("tumble", "ts", "10 minutes"))
         windows = f"select window_start, window_end, k, count(*) as n from {window} group by window_start, window_end, k"
         return f"with e as (select {columns} from events) select k, max(n) as m from ({windows}) group by k"
 

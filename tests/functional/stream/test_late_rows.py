@@ -153,7 +153,7 @@ def test_a_row_that_might_have_been_the_first_is_counted(spark: Any, storage_roo
 
 @pytest.mark.thorough
 def test_so_is_one_of_a_join_with_windows(spark: Any, storage_root: Path) -> None:
-    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "10 seconds"))
+    tumble = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "10 seconds"))
     best = f"select window_start, window_end, max(v) as v from {tumble} group by window_start, window_end"
     text = f"""select a.k, a.v, w.window_end from {EVENTS} as a join ({best}) as w
         on a.v = w.v and a.ts >= w.window_start and a.ts < w.window_end"""

@@ -31,7 +31,7 @@ from .test_changelog import agree, fails_at
 
 HOUR = 3600_000
 EVENTS = "(select /*+ STREAM */ * from events)"
-TUMBLE = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
+TUMBLE = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
 CUSTOMERS = (
     "create table customers (id int primary key, name varchar(20), region varchar(20))",
     "insert into customers values (1, 'Ada', 'north'), (2, 'Bob', 'south'), (3, 'Cid', 'north')",

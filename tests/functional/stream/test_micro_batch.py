@@ -19,7 +19,7 @@ E = "(select /*+ STREAM */ * from events)"
 
 
 def windows(kind: str, *sizes: str) -> str:
-    return expansion.expand("events", window_arguments.make(kind, "ts", *sizes))
+    return expansion.expand_window("events", window_arguments.make_window(kind, "ts", *sizes))
 
 
 GROUPS = f"select x, k, sum(v) as s from {E} group by x, k"

@@ -20,7 +20,7 @@ from tests.thorough import mostly_thorough
 from .harness import Stream
 
 EVENTS = expansion.expand_stream("events")
-WINDOW = expansion.expand("events", window_arguments.make("tumble", "ts", "2 seconds"))
+WINDOW = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "2 seconds"))
 QUERIES = {
     "groups": (
         f"select k, count(*) as n from {EVENTS} where k = 'a' and k = 'b' group by k",

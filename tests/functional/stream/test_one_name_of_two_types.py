@@ -228,7 +228,7 @@ def test_sides_in_another_order(spark: Any, storage_root: Path) -> None:
 def test_windows(spark: Any, storage_root: Path) -> None:
     """A part that comes to a window operator has its keys in the columns that the operator has them in."""
     by = "window_start, window_end, k"
-    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
+    tumble = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "5 minutes"))
 
     def text(items: str) -> str:
         numbers = f"select window_start, window_end, x as k, v, late from {tumble}"

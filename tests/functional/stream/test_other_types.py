@@ -72,7 +72,7 @@ def test_distinct_values_of_a_narrower_type(
     """The state's column stays as it is: a value that is there is known, though it has another hash as one of that type."""
     s = Edited(spark, storage_root, **({} if windowed else {"constant_domains": ["k"]}))
     spark.sql(f"alter table {s.events} add column p bigint")
-    tumble = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
+    tumble = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = COUNTED
     if windowed:
         text = (

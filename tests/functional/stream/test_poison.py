@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from tests.functional.stream.harness import Stream, sorted_rows
 from tests.planned import plan_of
 
-WINDOW = expansion.expand("clean", window_arguments.make("tumble", "ts", "1 hour"))
+WINDOW = expansion.expand_window("clean", window_arguments.make_window("tumble", "ts", "1 hour"))
 COLUMNS = "window_start timestamp, window_end timestamp, k string, n bigint, y string"
 CASES = [
     ("cast(k as int)", "try_cast(k as int)", "CAST_INVALID_INPUT"),

@@ -28,7 +28,7 @@ TUMBLE = "window_start timestamp, window_end timestamp, k string, n bigint, d bi
 
 
 def select(window: Any, having: str = "") -> str:
-    from_ = expansion.expand("events", window)
+    from_ = expansion.expand_window("events", window)
     return (
         "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
         f"from {from_} group by window_start, window_end, k {having}"
@@ -37,7 +37,7 @@ def select(window: Any, having: str = "") -> str:
 
 def made(spark: Any, root: Path, text: str, delay: int = 0, **configs: Any) -> Stream:
     """A stream whose changes are kept."""
-    program = generate.program(plan_of(text), emission.read(configs), upsert=True)
+    program = generate.program(plan_of(text), emission.emission_from_configs(configs), upsert=True)
     return Stream(spark, root, program, TUMBLE, delay, changelog=True)
 
 
@@ -64,7 +64,7 @@ def changes(stream: Stream) -> list[tuple[Any, ...]]:
 
 @pytest.mark.thorough
 def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path) -> None:
-    window = window_arguments.make("tumble", "ts", "30 minutes")
+    window = window_arguments.make_window("tumble", "ts", "30 minutes")
     stream = made(
         spark,
         storage_root,
@@ -86,7 +86,7 @@ def test_the_timeline_of_the_dynamic_table_paper(spark: Any, storage_root: Path)
 
 @pytest.mark.thorough
 def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storage_root: Path) -> None:
-    window = window_arguments.make("tumble", "ts", "10 minutes")
+    window = window_arguments.make_window("tumble", "ts", "10 minutes")
     stream = made(spark, storage_root, select(window), complete_result_offset="2 minutes")
     fed(stream, [at(1)], [at(11)], [at(9)], [at(12)], [at(8)])
     assert changes(stream) == [(3, "insert", 10.0, "a", 2)]
@@ -96,7 +96,7 @@ def test_complete_results_wait_and_count_what_comes_meanwhile(spark: Any, storag
 
 @pytest.mark.thorough
 def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) -> None:
-    window = window_arguments.make("cumulate", "ts", "5 minutes", "10 minutes")
+    window = window_arguments.make_window("cumulate", "ts", "5 minutes", "10 minutes")
     stream = made(spark, storage_root, select(window), late_updates=True, last_result_offset="5 minutes")
     late = 0
     for piece in ([at(1)], [at(11)], [at(2, x=2)], [at(12, "b")], [at(14.5)], [at(15)], [at(3), at(16)]):
@@ -115,7 +115,7 @@ def test_late_rows_update_until_the_last_result(spark: Any, storage_root: Path) 
 
 @pytest.mark.thorough
 def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_root: Path) -> None:
-    window = window_arguments.make("tumble", "ts", "10 minutes")
+    window = window_arguments.make_window("tumble", "ts", "10 minutes")
     text = select(window, "having count(*) < 3")
     stream = made(spark, storage_root, text, first_result_offset="-9 minutes", update_rate="1 minute")
     fed(stream, [at(1), at(2)], [at(3), at(4)], [at(5)])
@@ -125,7 +125,7 @@ def test_a_result_that_no_longer_passes_having_is_deleted(spark: Any, storage_ro
 
 @pytest.mark.thorough
 def test_early_results_of_a_session_that_goes_on(spark: Any, storage_root: Path) -> None:
-    window = window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
+    window = window_arguments.make_window("session", "ts", "10 minutes", partition_by=["k"])
     stream = made(
         spark, storage_root, select(window), first_result_offset="-9 minutes", update_rate="2 minutes"
     )
@@ -145,7 +145,7 @@ OF_SESSIONS = "select window_start, window_end, k, {} from {} group by window_st
 
 def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any) -> Stream:
     """A stream of what leaves its windows."""
-    when = emission.read(configs)
+    when = emission.emission_from_configs(configs)
     ttl = 30 * intervals.DAY
     plan = plan_query.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
     return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
@@ -153,8 +153,8 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
 
 @pytest.mark.thorough
 def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage_root: Path) -> None:
-    session = expansion.expand(
-        "events", window_arguments.make("session", "ts", "10 minutes", partition_by=["k"])
+    session = expansion.expand_window(
+        "events", window_arguments.make_window("session", "ts", "10 minutes", partition_by=["k"])
     )
     text = f"""select l.window_start, l.window_end, l.k, l.n, r.d from ({OF_SESSIONS.format("count(*) as n", session)}) as l
         join ({OF_SESSIONS.format("count(distinct x) as d", f"(select * from {session} where x > 0)")}) as r
@@ -175,10 +175,10 @@ def test_early_results_of_sessions_that_are_joined_and_go_on(spark: Any, storage
 
 @pytest.mark.thorough
 def test_early_and_late_results_of_windows_of_windows(spark: Any, storage_root: Path) -> None:
-    small = expansion.expand("events", window_arguments.make("tumble", "ts", "5 minutes"))
+    small = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "5 minutes"))
     sums = f"""(select window_time as ts, k, count(*) as n from {small}
         group by window_start, window_end, window_time, k)"""
-    large = expansion.expand(sums, window_arguments.make("tumble", "ts", "10 minutes"))
+    large = expansion.expand_window(sums, window_arguments.make_window("tumble", "ts", "10 minutes"))
     text = f"""select window_start, window_end, k, sum(n) as n, max(n) as d from {large}
         group by window_start, window_end, k"""
     stream = in_operators(
@@ -208,7 +208,7 @@ def test_early_and_late_results_of_windows_of_windows(spark: Any, storage_root: 
 def test_a_crash_between_change_feed_and_table(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    window = window_arguments.make("tumble", "ts", "10 minutes")
+    window = window_arguments.make_window("tumble", "ts", "10 minutes")
     stream = made(
         spark, storage_root, select(window), first_result_offset="-9 minutes", update_rate="1 minute"
     )
@@ -236,7 +236,7 @@ def test_a_crash_between_change_feed_and_table(
 @pytest.mark.thorough
 def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) -> None:
     """The early results were complete, so no commit to the table says that the flush was; `verify` asks."""
-    window = window_arguments.make("tumble", "ts", "10 minutes")
+    window = window_arguments.make_window("tumble", "ts", "10 minutes")
     text = select(window)
     when: dict[str, Any] = {"first_result_offset": "-8 minutes"}
     stream = made(spark, storage_root, text, **when)
@@ -246,9 +246,9 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     assert stream.flush().rows_out == 0
     plan = plan_of(text)
     asked = verifying.VerifyRequest(
-        lambda views: comparing.reading_views(generate.batch_sql(plan), views),
-        comparing.final_rows(plan),
-        emission.read(when),
+        lambda views: comparing.replace_tables_by_views(generate.batch_sql(plan), views),
+        comparing.columns_of_final_rows(plan),
+        emission.emission_from_configs(when),
         has_windows=True,
         is_append=False,
         state_ttl=False,

@@ -116,7 +116,7 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
 @pytest.mark.thorough
 def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
-    asked = emission.read(
+    asked = emission.emission_from_configs(
         {
             "first_result_offset": "-8 seconds",
             "update_rate": "2 seconds",
@@ -124,7 +124,9 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
             "late_updates": True,
         }
     )
-    window = expansion.expand("events", window_arguments.make("hop", "ts", "5 seconds", "10 seconds"))
+    window = expansion.expand_window(
+        "events", window_arguments.make_window("hop", "ts", "5 seconds", "10 seconds")
+    )
     results = generate.program(plan_of(HOP.format(window=window), timed), asked)
     makers = {
         "groups": (GROUPS, "k string, c bigint, s bigint, d bigint", None),
@@ -159,8 +161,8 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
 def test_several_streams(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
-    window = window_arguments.make("tumble", "ts", "10 seconds")
-    windows = {name: expansion.expand(name, window) for name in timed}
+    window = window_arguments.make_window("tumble", "ts", "10 seconds")
+    windows = {name: expansion.expand_window(name, window) for name in timed}
     both = generate.program(plan_of(JOINED.format(**windows), timed))
     columns = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
     stream = Stream(spark, storage_root, both, columns)

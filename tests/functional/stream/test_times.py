@@ -23,7 +23,7 @@ OLD = (EARLIEST, -30_610_224_000_000_000, -12_219_292_800_000_001, 0)
 
 
 def over(kind: str, *lengths: str, **options: Any) -> str:
-    return expansion.expand("events", window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window("events", window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 def counted(window: str) -> str:
@@ -92,8 +92,8 @@ def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Pat
 LATEST_ROWS = """(select * from (select *, row_number() over (partition by x order by v desc) as place
     from (select /*+ STREAM */ * from events)) where place = 1)"""
 OVER_WHAT_CHANGES = {
-    "tumble": window_arguments.make("tumble", "ts", "1 hour"),
-    "session": window_arguments.make("session", "ts", "1 hour", partition_by=["k"]),
+    "tumble": window_arguments.make_window("tumble", "ts", "1 hour"),
+    "session": window_arguments.make_window("session", "ts", "1 hour", partition_by=["k"]),
 }
 
 
@@ -104,7 +104,7 @@ def test_windows_over_rows_that_change_leave_it_out_uncounted(
     """Such a row may come back with another time: it is taken in, kept, and in no window."""
     text = (
         "select window_start, window_end, k, count(*) as n, count(distinct x) as d "
-        f"from {expansion.expand(LATEST_ROWS, OVER_WHAT_CHANGES[name])} group by window_start, window_end, k"
+        f"from {expansion.expand_window(LATEST_ROWS, OVER_WHAT_CHANGES[name])} group by window_start, window_end, k"
     )
     ttl = 365 * 24 * HOUR
     spark = spark.newSession()

@@ -467,7 +467,7 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
         f"row_number() over (partition by {keys} order by {order})"
         for keys in ("k", "window_start, window_end, k")
     )
-    tumble = expansion.expand(_M, window_arguments.make("tumble", "ts", "1 hour"))
+    tumble = expansion.expand_window(_M, window_arguments.make_window("tumble", "ts", "1 hour"))
     text = text.format(m=_M, rank=rank, window=windowed, tumble=tumble)
     spark.sql(
         "create or replace temp view events as select timestamp'2024-01-01' as ts, 'a' as k, 1L as v, 1L as x"

@@ -17,7 +17,7 @@ from tests.planned import plan_of
 
 from .harness import Stream
 
-WINDOW = expansion.expand("events", window_arguments.make("tumble", "ts", "2 seconds"))
+WINDOW = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "2 seconds"))
 QUERY = f"select window_end, count(*) as n from {WINDOW} group by window_start, window_end"
 
 

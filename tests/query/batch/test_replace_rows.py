@@ -2,13 +2,17 @@
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files, replace_keys, replace_where
+from dbt.adapters.spark_streaming.query.batch.replace_rows import (
+    replace_files_sql,
+    replace_keys_sql,
+    replace_where_sql,
+)
 
 COLUMNS = {"window_end": "timestamp", "n": "bigint", "by_page": "map<string,int>"}
 
 
 def test_what_meets_a_condition_is_replaced() -> None:
-    assert replace_where(
+    assert replace_where_sql(
         "db.curves", "new_rows", COLUMNS, "`window_end` > timestamp'1970-01-01T00:00:00Z'"
     ) == (
         "merge into db.curves as DBT_INTERNAL_DEST\n"
@@ -29,7 +33,7 @@ def test_what_meets_a_condition_is_replaced() -> None:
 
 def test_what_has_a_new_rows_key_is_replaced_unless_a_predicate_keeps_it() -> None:
     columns = {"id": "int", "msg": "string"}
-    assert replace_keys("db.t", "new_rows", columns, ["id"], ["id != 2"]) == (
+    assert replace_keys_sql("db.t", "new_rows", columns, ["id"], ["id != 2"]) == (
         "merge into db.t as DBT_INTERNAL_DEST\n"
         "using (\n"
         "  select true as `old or new`, `id` as `key id`, null as `new id`, null as `new msg` "
@@ -49,12 +53,12 @@ def test_what_has_a_new_rows_key_is_replaced_unless_a_predicate_keeps_it() -> No
 @pytest.mark.parametrize("name", ["mark", "new n"])
 def test_a_column_of_the_table_may_have_any_name(name: str) -> None:
     """Unqualified it would be ambiguous: the statement's own rows have columns, too."""
-    made = replace_where("db.t", "new_rows", {name: "int", "n": "int"}, f"`{name}` > 1")
+    made = replace_where_sql("db.t", "new_rows", {name: "int", "n": "int"}, f"`{name}` > 1")
     assert f"hash(DBT_INTERNAL_DEST.`{name}`, DBT_INTERNAL_DEST.`n`), 256)\n" in made
     assert " as mark" not in made
 
 
 def test_whole_files_are_replaced_without_a_look_into_them() -> None:
-    assert replace_files(
+    assert replace_files_sql(
         "db.curves", "new_rows", {"window_end": "timestamp", "n": "bigint"}, "`window_end` > x"
     ) == ("insert into db.curves replace where `window_end` > x\nselect `window_end`, `n` from new_rows")

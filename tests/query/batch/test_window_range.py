@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch.window_range import Overwriting
+from dbt.adapters.spark_streaming.query.batch.window_range import WindowOverwriter
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -17,7 +17,7 @@ DAY = 24 * HOUR
 
 
 def window(kind: str, *lengths: str, relation: str = "raw.bid", time: str = "ts", **options: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **options))
 
 
 def counted(rows: str, keys: str = "k") -> str:
@@ -43,7 +43,7 @@ class Answers:
 
 def refusal(text: str) -> str:
     with pytest.raises(QueryError) as raised:
-        Overwriting(text, nothing)
+        WindowOverwriter(text, nothing)
     return str(raised.value)
 
 
@@ -51,12 +51,12 @@ def refusal(text: str) -> str:
 
 
 def test_a_range_is_moved_out_to_whole_windows() -> None:
-    found = Overwriting(counted(window("tumble", "10 minutes")), nothing)
+    found = WindowOverwriter(counted(window("tumble", "10 minutes")), nothing)
     assert found.touched_windows(TimeRange(5 * MINUTE, 21 * MINUTE)) == WindowRange(0, 30 * MINUTE)
 
 
 def test_stream_and_window_are_cut_to_the_input_and_the_output_to_the_windows() -> None:
-    made = Overwriting(counted(window("hop", "5 minutes", "15 minutes")), nothing).overwrite(
+    made = WindowOverwriter(counted(window("hop", "5 minutes", "15 minutes")), nothing).overwrite(
         WindowRange(HOUR, HOUR + 5 * MINUTE)
     )
     input_ = "`ts` >= timestamp'1970-01-01T00:50:00Z' and `ts` < timestamp'1970-01-01T01:05:00Z'"
@@ -72,20 +72,20 @@ def test_stream_and_window_are_cut_to_the_input_and_the_output_to_the_windows() 
 
 
 def test_all_windows_need_no_bounds() -> None:
-    made = Overwriting(counted(window("tumble", "10 minutes")), nothing).overwrite(WindowRange())
+    made = WindowOverwriter(counted(window("tumble", "10 minutes")), nothing).overwrite(WindowRange())
     assert (made.condition, "timestamp'1970" in made.sql) == ("true", False)
 
 
 def test_a_computed_time_cuts_the_rows_but_not_the_stream() -> None:
     rows = window("tumble", "10 minutes", relation="a")
     text = f"with a as (select *, to_timestamp(at) as ts from raw.bid) {counted(rows)}"
-    made = Overwriting(text, lambda query: ["struct<at:string,x:int>"]).overwrite(WindowRange(0, HOUR))
+    made = WindowOverwriter(text, lambda query: ["struct<at:string,x:int>"]).overwrite(WindowRange(0, HOUR))
     assert "raw.bid where" not in made.sql
     assert "event_time < timestamp'1970-01-01T01:00:00Z'" in made.sql
 
 
 def test_a_window_function_alone_is_cut_too() -> None:
-    made = Overwriting(f"select * from {window('tumble', '10 minutes')}", nothing)
+    made = WindowOverwriter(f"select * from {window('tumble', '10 minutes')}", nothing)
     assert made.touched_windows(TimeRange(0, 1)) == WindowRange(0, 10 * MINUTE)
     found = made.overwrite(WindowRange(0, 10 * MINUTE))
     assert "from raw.bid where `ts` >= timestamp'1970-01-01T00:00:00Z'" in found.sql
@@ -93,13 +93,13 @@ def test_a_window_function_alone_is_cut_too() -> None:
 
 def test_a_column_that_carries_the_windows_end_tells_the_rows() -> None:
     text = f"select window_end as until, n from ({counted(window('tumble', '1 hour'))})"
-    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
+    made = WindowOverwriter(text, nothing).overwrite(WindowRange(0, HOUR))
     assert made.condition.startswith("`until` > ")
 
 
 def test_or_its_window_time() -> None:
     text = f"select window_time as at, n from (select *, 1 as n from {window('tumble', '1 hour')})"
-    overwriting = Overwriting(text, nothing)
+    overwriting = WindowOverwriter(text, nothing)
     assert overwriting.overwrite(WindowRange(0, HOUR)).condition == (
         "`at` >= timestamp'1970-01-01T00:00:00Z' and `at` < timestamp'1970-01-01T01:00:00Z'"
     )
@@ -123,7 +123,7 @@ def test_or_its_window_time() -> None:
     ],
 )
 def test_lookback_counts_windows_before_the_newest(rows: str, newest: int, lookback: int, since: int) -> None:
-    assert Overwriting(counted(rows), nothing).last_windows(newest, lookback) == TimeRange(since)
+    assert WindowOverwriter(counted(rows), nothing).last_windows(newest, lookback) == TimeRange(since)
 
 
 # -- windows over windows -------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_the_lower_windows_are_complete() -> None:
     below = counted(window("hop", "10 minutes", "20 minutes"))
     below = below.replace("window_end,", "window_end, window_time,", 1)
     text = f"with a as ({below}) {counted(window('tumble', '1 hour', relation='a', time='window_time'))}"
-    overwriting = Overwriting(text, nothing)
+    overwriting = WindowOverwriter(text, nothing)
     # The row is in windows that end until 1:10, of which the last lies in the second hour.
     assert overwriting.touched_windows(TimeRange(59 * MINUTE, HOUR)) == WindowRange(0, 2 * HOUR)
     made = overwriting.overwrite(WindowRange(HOUR, 2 * HOUR)).sql
@@ -143,7 +143,7 @@ def test_the_lower_windows_are_complete() -> None:
 def test_the_start_of_a_lower_window_may_lie_before_its_end() -> None:
     below = counted(window("tumble", "10 minutes"))
     text = f"with a as ({below}) {counted(window('tumble', '15 minutes', relation='a', time='window_start'))}"
-    made = Overwriting(text, nothing).overwrite(WindowRange(0, 15 * MINUTE)).sql
+    made = WindowOverwriter(text, nothing).overwrite(WindowRange(0, 15 * MINUTE)).sql
     assert "`ts` >= timestamp'1970-01-01T00:00:00Z' and `ts` < timestamp'1970-01-01T00:20:00Z'" in made
 
 
@@ -165,7 +165,7 @@ SESSION = counted(window("session", "10 minutes", partition_by=["k"]))
 def test_sessions_of_a_range_are_whole() -> None:
     # The first look reaches 40 minutes to both sides, which isn't enough.
     answers = Answers((2 * HOUR + 25 * MINUTE, 4 * HOUR), (2 * HOUR, 4 * HOUR))
-    found = Overwriting(SESSION, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
+    found = WindowOverwriter(SESSION, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
     assert found == WindowRange(2 * HOUR, 4 * HOUR)
     first, second = answers.asked
     assert "timestamp'1970-01-01T02:20:00Z' and `ts` < timestamp'1970-01-01T03:41:00Z'" in first
@@ -173,13 +173,13 @@ def test_sessions_of_a_range_are_whole() -> None:
 
 
 def test_without_rows_the_range_is_as_asked() -> None:
-    found = Overwriting(SESSION, Answers((None, None))).touched_windows(TimeRange(0, HOUR))
+    found = WindowOverwriter(SESSION, Answers((None, None))).touched_windows(TimeRange(0, HOUR))
     assert found == WindowRange(0, HOUR)
 
 
 def test_sessions_that_began_before_are_read_from_their_first_row() -> None:
     answers = Answers((3 * HOUR - 35 * MINUTE,), (2 * HOUR,))
-    made = Overwriting(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
+    made = WindowOverwriter(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
     # Up to the last instant: a row at the very end of a session is part of it.
     assert "timestamp'1970-01-01T02:00:00Z' and `ts` < timestamp'1970-01-01T04:00:00.000001Z'" in made.sql
     assert "> timestamp'1970-01-01T03:00:00Z'" in answers.asked[0]
@@ -187,7 +187,7 @@ def test_sessions_that_began_before_are_read_from_their_first_row() -> None:
 
 def test_a_first_row_just_far_enough_from_the_edge_ends_the_search() -> None:
     answers = Answers((3 * HOUR - 30 * MINUTE,))
-    made = Overwriting(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
+    made = WindowOverwriter(SESSION, answers).overwrite(WindowRange(3 * HOUR, 4 * HOUR))
     assert "timestamp'1970-01-01T02:30:00Z' and" in made.sql
 
 
@@ -196,7 +196,7 @@ def test_windows_below_sessions_are_read_as_far_as_each_of_them_reaches() -> Non
     above = window("session", "10 minutes", relation="a", time="window_start", partition_by=["k"])
     text = f"with a as ({hours} union all {minutes}) {counted(above)}"
     answers = Answers((None, None))
-    Overwriting(text, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
+    WindowOverwriter(text, answers).touched_windows(TimeRange(3 * HOUR, 3 * HOUR + MINUTE))
     # The hour from 3:00 is touched, so results that begin until 4:40 are searched: hours end until 5:00 then, 5-minute
     # windows until 4:40.
     assert "`ts` < timestamp'1970-01-01T05:00:00Z'" in answers.asked[0]
@@ -227,13 +227,13 @@ def test_an_outer_join_must_not_leave_rows_without_a_window(side: str) -> None:
         f"select coalesce(a.window_end, b.window_end) as window_end, a.n, b.n as m from ({one}) as a "
         f"{side} join ({other}) as b on a.window_start = b.window_start and a.window_end = b.window_end and a.k = b.k"
     )
-    made = Overwriting(text, nothing).overwrite(WindowRange(0, HOUR))
+    made = WindowOverwriter(text, nothing).overwrite(WindowRange(0, HOUR))
     assert made.condition.startswith("`window_end` > ")
     assert "if(`window_end` is null, raise_error('An outer join leaves window_end NULL" in made.sql
 
 
 def test_a_batch_that_divides_a_window_is_refused() -> None:
-    found = Overwriting(counted(window("tumble", "7 hours")), nothing)
+    found = WindowOverwriter(counted(window("tumble", "7 hours")), nothing)
     with pytest.raises(QueryError) as raised:
         found.check_batch(TimeRange(0, DAY), "day")
     assert str(raised.value) == (
@@ -253,7 +253,7 @@ def test_a_batch_that_divides_a_window_is_refused() -> None:
     ],
 )
 def test_batches_of_whole_windows(rows: str) -> None:
-    found = Overwriting(counted(rows), nothing)
+    found = WindowOverwriter(counted(rows), nothing)
     assert found.check_batch(TimeRange(DAY, 2 * DAY), "day") == WindowRange(DAY, 2 * DAY)
 
 
@@ -268,17 +268,17 @@ def test_batches_of_whole_windows(rows: str) -> None:
 )
 def test_batches_of_parts_of_windows(rows: str) -> None:
     with pytest.raises(QueryError, match="is not a multiple of"):
-        Overwriting(counted(rows), nothing).check_batch(TimeRange(DAY, 2 * DAY), "day")
+        WindowOverwriter(counted(rows), nothing).check_batch(TimeRange(DAY, 2 * DAY), "day")
 
 
 def test_the_earliest_row_of_all_streams_is_asked_for() -> None:
-    query = Overwriting(counted(window("tumble", "1 hour")), nothing).first_times()
+    query = WindowOverwriter(counted(window("tumble", "1 hour")), nothing).first_time_query()
     assert query is not None
     assert "select min(cast(`ts` as timestamp)) as first_time from raw.bid" in query
 
 
 def test_files_that_a_range_divides_are_counted_by_their_bounds() -> None:
-    found = Overwriting(counted(window("tumble", "1 hour")), nothing).divided_files_query(
+    found = WindowOverwriter(counted(window("tumble", "1 hour")), nothing).divided_files_query(
         "db.t", WindowRange(0, HOUR)
     )
     of = "readable_metrics.`window_end`"

@@ -116,7 +116,7 @@ def test_what_is_suggested_is_not_refused(text: str) -> None:
 
 
 def test_beside_windows_no_predicate_is_shown_for_it_is_no_bound() -> None:
-    windows = expansion.expand("clicks", window_arguments.make("tumble", "ts", "10 minutes"))
+    windows = expansion.expand_window("clicks", window_arguments.make_window("tumble", "ts", "10 minutes"))
     counts = f"select k, count(*) as n from {windows} group by window_start, window_end, k"
     assert "by time" not in refusal(
         f"select k, count(*) as n from stream(db.pages) group by k union all {counts}"

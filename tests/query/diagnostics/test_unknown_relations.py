@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.diagnostics.unknown_relations import check
+from dbt.adapters.spark_streaming.query.diagnostics.unknown_relations import check_relation_names
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.windows import expansion
 
@@ -27,7 +27,7 @@ PAID = "with paid as (select * from raw.orders)"
 )
 def test_a_name_that_nothing_has(text: str, message: str) -> None:
     with pytest.raises(QueryError) as problem:
-        check(text, ["raw.orders"])
+        check_relation_names(text, ["raw.orders"])
     assert message in str(problem.value)
 
 
@@ -41,4 +41,4 @@ def test_a_name_that_nothing_has(text: str, message: str) -> None:
     ],
 )
 def test_what_is_known(text: str) -> None:
-    check(text, ["raw.orders", "declared"])
+    check_relation_names(text, ["raw.orders", "declared"])

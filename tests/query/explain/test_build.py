@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.explain import build
-from dbt.adapters.spark_streaming.query.explain.tree import in_order
+from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.explanation import Explanation
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -31,7 +31,7 @@ from tests.thorough import mostly_thorough
 
 
 def window(kind: str, *lengths: str, relation: str = "raw.bid", **options: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 def counted(rows: str, by: str = "channel") -> str:
@@ -535,13 +535,13 @@ PROGRAMS = tagged(COMPOSED)
 
 def check(found: Explanation, parts: list[str]) -> None:
     """Every part of the state is in one operator, and nothing of ours is in a description."""
-    told = [state for each in in_order(found) for state in each.state]
+    told = [state for each in operators_in_order(found) for state in each.state]
     assert sorted(state.part for state in told) == sorted(parts)
-    shared = {part for each in in_order(found) for part in each.shares}
+    shared = {part for each in operators_in_order(found) for part in each.shares}
     assert shared <= set(parts)
     for state in told:
         assert state.columns and state.rows and state.clears
-    for each in in_order(found):
+    for each in operators_in_order(found):
         assert each.description, each.operator
         for hidden in (
             "__stream_weight",
@@ -564,7 +564,7 @@ def check(found: Explanation, parts: list[str]) -> None:
 def test_each_part_of_the_state_is_in_one_operator(name: str) -> None:
     made = PROGRAMS[name].planned()
     parts = [part.name for part in made.program.parts]
-    check(build.tree(made.plan, made.program, build.Settings("db.model", ttl=made.ttl)), parts)
+    check(build.build_tree(made.plan, made.program, build.Settings("db.model", ttl=made.ttl)), parts)
 
 
 def _of_case(case: Case) -> Any:
@@ -597,7 +597,7 @@ def test_random_queries(numbers: range) -> None:
             continue
         explained += 1
         check(found.tree, [part.name for part in found.program.parts])
-        recomputes = any(each.computing.recomputes for each in in_order(found.tree))
+        recomputes = any(each.computing.recomputes for each in operators_in_order(found.tree))
         assert recomputes == _is_refused_without_recompute(case)
     assert explained > len(numbers) // 2
 
@@ -619,7 +619,7 @@ def test_queries_of_the_oracle(name: str) -> None:
     tables = [path.stem for path in (ORACLE / "data" / "small").glob("*.parquet")]
     case = planned_case(ORACLE, name, tables)
     ttl = stream_node.config({"name": name, "config": settings_of(name)}).state_ttl
-    made = build.tree(case.plan, case.program, build.Settings("db.model", ttl=ttl))
+    made = build.build_tree(case.plan, case.program, build.Settings("db.model", ttl=ttl))
     check(made, [part.name for part in case.program.parts])
 
 

@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from tests.planned import plan_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
-WINDOWED = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
+WINDOWED = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 hour"))
 
 
 @pytest.mark.parametrize(

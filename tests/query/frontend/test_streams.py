@@ -13,7 +13,9 @@ from tests.planned import plan_of
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
-    return str(expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options)))
+    return str(
+        expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **options))
+    )
 
 
 TUMBLE = window("tumble", "raw.bid", "10 minutes")
@@ -87,8 +89,8 @@ def test_the_star_of_an_import_cte_does_not() -> None:
 
 def _union_of_streams(first: str, second: str) -> str:
     union = f"{first} from (select /*+ STREAM */ * from a) union all {second} from (select /*+ STREAM */ * from b)"
-    window = window_arguments.make("tumble", "ts", "10 minutes")
-    windowed = expansion.expand("both_streams", window)
+    window = window_arguments.make_window("tumble", "ts", "10 minutes")
+    windowed = expansion.expand_window("both_streams", window)
     return (
         f"with both_streams as ({union}) select window_start, window_end, count(*) as n from {windowed} "
         "group by window_start, window_end"

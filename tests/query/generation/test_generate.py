@@ -115,7 +115,7 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
 @pytest.mark.parametrize("items", ["k, v", "count(*) as n"])
 @pytest.mark.parametrize("where", ["ts > current_timestamp() - interval '1' hour", "v > 1"])
 def test_rows_that_are_filtered_on_arrival(items: str, where: str) -> None:
-    over = expansion.expand("events", window_arguments.make("tumble", "ts", "1 minute"))
+    over = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     by = " group by window_start, window_end" if "count" in items else ""
     program = generate.program(
         plan_of(f"select window_start, window_end, {items} from {over} where {where}{by}")

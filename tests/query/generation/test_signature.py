@@ -28,7 +28,7 @@ GROUPS = f"select k, x, count(*) as n, sum(v) as s, count(distinct v) as d from 
 
 
 def of(kind: str, *sizes: str) -> str:
-    return expansion.expand("events", window_arguments.make(kind, "ts", *sizes))
+    return expansion.expand_window("events", window_arguments.make_window(kind, "ts", *sizes))
 
 
 QUERIES = {
@@ -39,7 +39,9 @@ QUERIES = {
     ),
     "session": (
         "select window_start, window_end, k, sum(v) as s from "
-        + expansion.expand("events", window_arguments.make("session", "ts", "5 minutes", partition_by=["k"]))
+        + expansion.expand_window(
+            "events", window_arguments.make_window("session", "ts", "5 minutes", partition_by=["k"])
+        )
         + " group by window_start, window_end, k",
         None,
     ),
@@ -132,7 +134,9 @@ def test_what_is_planned_before_changes_no_name(text: str) -> None:
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
-    return str(expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options)))
+    return str(
+        expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **options))
+    )
 
 
 TUMBLE = window("tumble", "raw.bid", "10 minutes")

@@ -28,7 +28,7 @@ THE_WATERMARK = f"COALESCE({NOW}, TIMESTAMP_MICROS(-62135596800000000)) - INTERV
 
 
 def window(of: str = "bids", time: str = "ts", kind: str = "tumble") -> str:
-    return expansion.expand(of, window_arguments.make(kind, time, "10 minutes"))
+    return expansion.expand_window(of, window_arguments.make_window(kind, time, "10 minutes"))
 
 
 def windows(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.planner.plan_query import plan
-from dbt.adapters.spark_streaming.query.windows.expansion import expand
-from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 
-ON_CHANGE = expand("lake.clicks", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
-TUMBLE = expand("lake.clicks", make("tumble", "ts", "1 hour"))
+ON_CHANGE = expand_window(
+    "lake.clicks", make_window("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
+)
+TUMBLE = expand_window("lake.clicks", make_window("tumble", "ts", "1 hour"))
 
 
 @pytest.mark.parametrize("window", [ON_CHANGE, TUMBLE])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.explain.build import Settings, tree
-from dbt.adapters.spark_streaming.query.explain.tree import in_order
+from dbt.adapters.spark_streaming.query.explain.build import Settings, build_tree
+from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation.generate import program
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
@@ -24,8 +24,8 @@ from dbt.adapters.spark_streaming.query.plan.explanation import APPEND, RETRACT,
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
 from dbt.adapters.spark_streaming.query.program import StatePart
 from dbt.adapters.spark_streaming.query.windows.emission import Emission
-from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
-from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.corpus.entries import CORPUS, DUCKDB, KILL
 from tests.planned import tree_of
 
@@ -34,8 +34,8 @@ for _module in pkgutil.iter_modules(operators.__path__):
 
 KNOWN = {"s": Known("ts"), "t": Known("ts"), "u": Known("ts", ("k",)), "c": Known(None, ("k",), changes=True)}
 S, T, U, C = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in KNOWN)
-TUMBLED = expand("s", make("tumble", "ts", "1 hour"))
-REPLACED = expand("u", make("tumble", "ts", "1 hour"))
+TUMBLED = expand_window("s", make_window("tumble", "ts", "1 hour"))
+REPLACED = expand_window("u", make_window("tumble", "ts", "1 hour"))
 WINDOWS = (
     f"select window_start, window_end, k, count(*) as n from {TUMBLED} group by window_start, window_end, k"
 )
@@ -165,7 +165,7 @@ def planned(name: str, text: str = "") -> Example:
     ttl = DAY if name in NEEDS_TTL else None
     found = tree_of(text or EXAMPLES[name], KNOWN, ttl, ("k",), emission=emission)
     made = program(found, emission, ttl=ttl)
-    explained = in_order(tree(found, made, Settings("m", emission, ttl)))
+    explained = operators_in_order(build_tree(found, made, Settings("m", emission, ttl)))
     return Example(
         found.dataflow, {part.name: part for part in made.parts}, {each.identity: each for each in explained}
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.plain_batch_text import plain_batch_text
-from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
-from dbt.adapters.spark_streaming.query.windows.window_arguments import make
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.planned import plan_of
 
 A, B = ("(select /*+ STREAM */ * from a)", "(select /*+ STREAM */ * from b)")
@@ -47,7 +47,7 @@ def test_versions_in_brackets_are_read_from_the_changelog() -> None:
 
 
 def test_steps_are_left_out_in_brackets() -> None:
-    steps = expand("a", make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
+    steps = expand_window("a", make_window("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
     groups = "select window_end, k, count(*) as n from {} group by window_start, window_end, k"
     for read in (f"{steps} as w", f"({steps} as w)"):
         found = text_of(f"select k, sum(n) as m from ({groups.format(read)}) group by k")

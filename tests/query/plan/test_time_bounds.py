@@ -99,7 +99,7 @@ def test_when_rows_of_the_join_come() -> None:
 @pytest.mark.parametrize(("zone", "hours"), [("Europe/Berlin", 27), ("UTC", 24)])
 def test_a_day_by_which_a_select_moves_a_time_may_be_longer(zone: str, hours: int) -> None:
     tree = parse("select a.ts - interval 1 day as d from a")
-    session_zone.mark_slack(tree, lambda query: (zone,))
+    session_zone.mark_clock_slack(tree, lambda query: (zone,))
     assert arrival_delay_of(tree.expressions[0].this, lambda column: 0) == hours * HOUR
 
 

@@ -15,14 +15,16 @@ EARLY = {"first_result_offset": "-5 minutes"}
 
 
 def window(kind: str, *lengths: str, relation: str = "raw.bid", **options: Any) -> str:
-    return expansion.expand(relation, window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window(relation, window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 TUMBLE = window("tumble", "10 minutes")
 
 
 def upsert(text: str, config: dict[str, Any] | None = None) -> Any:
-    program = generate.program(plan_of(text), emission.read(EARLY if config is None else config))
+    program = generate.program(
+        plan_of(text), emission.emission_from_configs(EARLY if config is None else config)
+    )
     return program.upsert
 
 
@@ -93,7 +95,7 @@ def test_a_row_number_identifies_rows() -> None:
 )
 def test_results_that_could_not_be_found_again(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        generate.program(plan_of(text), emission.read(EARLY), upsert=True)
+        generate.program(plan_of(text), emission.emission_from_configs(EARLY), upsert=True)
     assert sentence in str(refusal.value)
 
 

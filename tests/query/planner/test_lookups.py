@@ -25,7 +25,9 @@ KNOWN = {
     "raw.accounts": Known("ts", ("id",), changes=True),
 }
 ORDERS, PAY = "(select /*+ STREAM */ * from raw.orders) as o", "(select /*+ STREAM */ * from raw.pay) as p"
-HOURS = expansion.expand("raw.orders", window_arguments.make("cumulate", "ts", "1 hour", "1 day"))
+HOURS = expansion.expand_window(
+    "raw.orders", window_arguments.make_window("cumulate", "ts", "1 hour", "1 day")
+)
 BY_ID = "lookup_customers_by_id"
 
 

@@ -17,7 +17,7 @@ NEAR = "{0}.k = {1}.k and {0}.ts between {1}.ts - interval 1 minute and {1}.ts +
 
 
 def tumble(relation: str) -> str:
-    return expansion.expand(relation, window_arguments.make("tumble", "ts", "10 minutes"))
+    return expansion.expand_window(relation, window_arguments.make_window("tumble", "ts", "10 minutes"))
 
 
 def counts(relation: str) -> str:
@@ -212,7 +212,7 @@ def test_joins_of_a_query_inside_may_not_ask_what_is_around(asked: str) -> None:
 )
 def test_arguments_that_are_missing_are_counted(given: tuple[str, str | None], said: str) -> None:
     with pytest.raises(QueryError) as problem:
-        window_arguments.make(*given)
+        window_arguments.make_window(*given)
     assert said in str(problem.value)
     assert f"Write {given[0]}(ref('orders'), 'ordered_at', '" in str(problem.value)
 

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.planner.projections import short_label
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
-from dbt.adapters.spark_streaming.query.sql.names import unmarked
+from dbt.adapters.spark_streaming.query.sql.names import remove_marks
 
 
 def above(query: str, times: int, width: int) -> str:
@@ -35,7 +35,7 @@ QUERIES = [
 @pytest.mark.parametrize("text", QUERIES)
 def test_a_label_is_the_beginning_of_its_query(text: str) -> None:
     query = parse(text)
-    whole = unmarked(sql(query))
+    whole = remove_marks(sql(query))
     assert isinstance(query, exp.Select)
     assert short_label(query) == (whole if len(whole) <= 100 else f"{whole[:97]}…")
-    assert unmarked(sql(query)) == whole, "the query is as it was"
+    assert remove_marks(sql(query)) == whole, "the query is as it was"

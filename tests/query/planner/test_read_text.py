@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 KNOWN = {"raw.bid": Known("ts"), "raw.item": Known(lookup=True)}
-TUMBLE = str(expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes")))
+TUMBLE = str(expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "10 minutes")))
 STREAM = expansion.expand_stream("raw.bid")
 
 

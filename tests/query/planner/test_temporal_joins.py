@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import window_arguments
-from dbt.adapters.spark_streaming.query.windows.expansion import expand, expand_as_of
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
 
 KNOWN = {
     "orders": Known("at"),
@@ -54,7 +54,9 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
         (query(time="`r`.`since`"), "at `r`.`since`, their own time"),
         (query(time="`x`.`at`"), "`x`.`at`, which isn't the event time of the rows; write as_of(…, 'o.at')"),
         (
-            query(of=f"{expand('orders', window_arguments.make('tumble', 'at', '1 hour'))} as o"),
+            query(
+                of=f"{expand_window('orders', window_arguments.make_window('tumble', 'at', '1 hour'))} as o"
+            ),
             "join the versions to the stream itself",
         ),
         (query().replace("as r on", "on"), "has no name"),
@@ -92,8 +94,8 @@ def test_what_is_refused_says_what_to_write(text: str, message: str) -> None:
 
 
 def test_versions_come_when_the_watermark_says_so() -> None:
-    other = window_arguments.make("tumble", "later", "1 hour")
-    windows = f"select id, count(*) from {expand('fees', other)} group by window_start, window_end, id"
+    other = window_arguments.make_window("tumble", "later", "1 hour")
+    windows = f"select id, count(*) from {expand_window('fees', other)} group by window_start, window_end, id"
     fees = expand_as_of("fees", "`o`.`at`", "since", ("id",))
     text = f"select o.id, f.fee from {ORDERS} join {fees} as f on f.id = o.id union all {windows}"
     with pytest.raises(QueryError) as refused:

@@ -42,8 +42,8 @@ def test_the_first_refusal_is_told_where_neither_takes_it() -> None:
 
 
 def test_steps_without_new_rows_are_left_out_by_having() -> None:
-    rows = expansion.expand(
-        LAST, window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
+    rows = expansion.expand_window(
+        LAST, window_arguments.make_window("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
     )
     text = f"select window_end, count(*) as n from {rows} group by window_start, window_end"
     found = plan_query.plan(text, KNOWN, DAY).dataflow
@@ -121,7 +121,7 @@ ONE_ALONE = f"""(select a.k, a.before from {TWO_TIMES} as a left join {STREAM} a
 
 
 def windows_by(time: str, rows: str, length: str = "10 minutes") -> str:
-    return expansion.expand(rows, window_arguments.make("tumble", time, length))
+    return expansion.expand_window(rows, window_arguments.make_window("tumble", time, length))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_predicate_on_time_over_a_join_that_time_bounds_is_told() -> None:
     ],
 )
 def test_random_rows_of_windows_that_are_read_twice_are_computed_once(rows: str, read: str) -> None:
-    stream = expansion.expand("s", window_arguments.make("tumble", "ts", "1 hour"))
+    stream = expansion.expand_window("s", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = f"with u as ({rows.format(f'{stream} as w')}) {read} < 0.5 union all {read} >= 0.5"
     made = generate.program(plan_query.plan(text, {"s": Known(event_time="ts")}, may_grow=True))
     texts = [made.output, *(each.sql for each in made.items if isinstance(each, Step))]

@@ -25,7 +25,9 @@ from tests.planned import plan_of, queries_of, windows_of
 
 
 def window(kind: str, relation: str, *lengths: str, time: str = "ts", **options: Any) -> str:
-    return str(expansion.expand(relation, window_arguments.make(kind, time, *lengths, **options)))
+    return str(
+        expansion.expand_window(relation, window_arguments.make_window(kind, time, *lengths, **options))
+    )
 
 
 TUMBLE = window("tumble", "raw.bid", "10 minutes")
@@ -46,7 +48,7 @@ def test_a_group_by_over_a_window_is_kept_as_partial_aggregates() -> None:
         f"select window_start, window_end, channel, count(*) as n, sum(price) as s from {TUMBLE} group by 1, 2, 3"
     )
     spec = aggregate(plan)
-    assert spec.window == window_arguments.make("tumble", "ts", "10 minutes")
+    assert spec.window == window_arguments.make_window("tumble", "ts", "10 minutes")
     assert [key.name for key in spec.keys] == ["channel"]
     assert [(metric.name, metric.sql) for metric in spec.metrics] == [
         ("count_all", "COUNT(*)"),
@@ -358,11 +360,11 @@ def test_refused_with_a_sentence(text: str, sentence: str) -> None:
 
 def test_a_window_is_read_back_from_its_hint() -> None:
     for made in (
-        window_arguments.make("tumble", "my ts", "90 minutes", offset="-4 minutes"),
-        window_arguments.make("hop", "ts", "5 minutes", "15 minutes"),
-        window_arguments.make("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
+        window_arguments.make_window("tumble", "my ts", "90 minutes", offset="-4 minutes"),
+        window_arguments.make_window("hop", "ts", "5 minutes", "15 minutes"),
+        window_arguments.make_window("cumulate", "ts", "1 minute", "1 day", emit="on_change"),
     ):
-        text = f"select window_start, window_end from {expansion.expand('t', made)} group by window_start, window_end"
+        text = f"select window_start, window_end from {expansion.expand_window('t', made)} group by window_start, window_end"
         found = plan_of(text)
         assert found.streams[0].event_time == made.time_col
         assert found.dataflow.windowed[0].window == made

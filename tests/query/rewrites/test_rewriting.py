@@ -13,9 +13,13 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
 IN = "where c in ('A', 'B')"
-TUMBLE = expansion.expand("t", window_arguments.make("tumble", "ts", "1 minute"))
-SESSION = expansion.expand("t", window_arguments.make("session", "ts", "1 minute", partition_by=["c"]))
-STEPS = expansion.expand("t", window_arguments.make("cumulate", "ts", "1 minute", "1 hour", emit="on_change"))
+TUMBLE = expansion.expand_window("t", window_arguments.make_window("tumble", "ts", "1 minute"))
+SESSION = expansion.expand_window(
+    "t", window_arguments.make_window("session", "ts", "1 minute", partition_by=["c"])
+)
+STEPS = expansion.expand_window(
+    "t", window_arguments.make_window("cumulate", "ts", "1 minute", "1 hour", emit="on_change")
+)
 RANKED = "select *, row_number() over (partition by c order by v) as rn from t"
 COUNTED = f"select c, count(distinct u) as n from x {IN} group by c"
 FIRST = "select c, v from (select *, rank() over (partition by c order by v) as r from x) where r < 3"

@@ -33,7 +33,7 @@ FEW = "channel in ('web', 'app')"
 def over(
     kind: str, *lengths: str, select: str = COUNTS, keys: str = "city, channel", where: str = FEW
 ) -> str:
-    window = expansion.expand("raw.view", window_arguments.make(kind, "ts", *lengths))
+    window = expansion.expand_window("raw.view", window_arguments.make_window(kind, "ts", *lengths))
     keys = f"{keys}, window_start, window_end"
     return f"select {keys}, {select} from {window} where {where} group by {keys}"
 
@@ -89,7 +89,7 @@ def test_several_keys_are_combined() -> None:
 
 def test_values_of_another_relation_are_not_those_of_the_key() -> None:
     """A row of another value would count nowhere."""
-    window = expansion.expand("raw.view", window_arguments.make("tumble", "ts", "1 hour"))
+    window = expansion.expand_window("raw.view", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = f"""select w.channel, window_start, window_end, count(distinct w.visitor) as n from {window} as w
         join dims as d on w.city = d.city where {{}}.channel in ('web', 'app')
         group by w.channel, window_start, window_end"""
@@ -180,7 +180,7 @@ def test_rankings_over_windows_are_taken_in_buckets() -> None:
 
 def test_both_with_and_without_the_same_state() -> None:
     """What is ranked in buckets is the same state."""
-    window = expansion.expand("raw.view", window_arguments.make("tumble", "ts", "1 hour"))
+    window = expansion.expand_window("raw.view", window_arguments.make_window("tumble", "ts", "1 hour"))
     rank = "row_number() over (partition by window_end order by a) as rn"
     ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
     split, plain = planned("split_topn", ranked, 16), plan_of(ranked, KNOWN)
@@ -251,8 +251,8 @@ def test_what_is_refused(name: str, text: str, sentence: str) -> None:
 
 
 def test_sessions_have_no_columns_for_values() -> None:
-    window = expansion.expand(
-        "raw.view", window_arguments.make("session", "ts", "5 minutes", partition_by=["channel"])
+    window = expansion.expand_window(
+        "raw.view", window_arguments.make_window("session", "ts", "5 minutes", partition_by=["channel"])
     )
     text = f"""select channel, window_start, window_end, count(distinct visitor) as v from {window}
         where {FEW} group by channel, window_start, window_end"""
@@ -295,16 +295,16 @@ def test_outcomes_are_those_of_the_operators_of_the_plan() -> None:
     text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
     rewrites = Rewrites(parse(text), text)
     for operator in ("one", "other", None):
-        rewrites.split_ranking(operator)
+        rewrites.record_split_ranking(operator)
     assert [what.partition(" ranks")[0] for _, what in rewrites.done({"other"})] == [
         "other",
         "the query over the windows",
     ]
-    assert rewrites.why_without_effect({"other"}) is None
+    assert rewrites.no_effect_error({"other"}) is None
 
 
 def test_a_rewrite_of_an_operator_that_is_not_in_the_plan_has_no_effect() -> None:
     text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
     rewrites = Rewrites(parse(text), text)
-    rewrites.split_ranking("one")
-    assert rewrites.done({"other"}) == () and rewrites.why_without_effect({"other"}) is not None
+    rewrites.record_split_ranking("one")
+    assert rewrites.done({"other"}) == () and rewrites.no_effect_error({"other"}) is not None

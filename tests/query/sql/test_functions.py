@@ -38,7 +38,9 @@ _SYNONYMS = {
 
 
 def window(kind: str, *lengths: str, **options: str) -> str:
-    return str(expansion.expand("raw.bid", window_arguments.make(kind, "ts", *lengths, **options)))
+    return str(
+        expansion.expand_window("raw.bid", window_arguments.make_window(kind, "ts", *lengths, **options))
+    )
 
 
 TUMBLE, CUMULATE = window("tumble", "1 hour"), window("cumulate", "10 minutes", "1 hour")

@@ -12,9 +12,9 @@ from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.sql.tie_breaking import (
     break_ties,
-    fields_of,
+    note_item_types,
     note_term_types,
-    note_types,
+    noted_tie_breakers,
     tie_breaker,
     tie_breaking_values,
 )
@@ -46,7 +46,7 @@ RANK = "row_number() over (partition by k order by ts) as n"
 def test_maps_are_ordered_by_their_entries(items: str, row: str, by: str) -> None:
     select = parse(f"select {items}, {RANK} from t")
     assert isinstance(select, exp.Select)
-    note_types(select, row)
+    note_item_types(select, row)
     found = tie_breaker(select)
     assert found is not None
     assert sql(found).replace("ARRAY_SORT", "SORT_ARRAY") == by
@@ -55,8 +55,8 @@ def test_maps_are_ordered_by_their_entries(items: str, row: str, by: str) -> Non
 def test_without_maps_nothing_is_noted() -> None:
     select = parse(f"select *, {RANK} from t")
     assert isinstance(select, exp.Select)
-    note_types(select, "struct<k:string,v:array<int>>")
-    assert fields_of(select) is None
+    note_item_types(select, "struct<k:string,v:array<int>>")
+    assert noted_tie_breakers(select) is None
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,12 @@ EARLY = {"first_result_offset": "-5 minutes"}
 )
 def test_contradictions_are_named(config: dict[str, Any], sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        emission.read(config)
+        emission.emission_from_configs(config)
     assert sentence in str(refusal.value)
 
 
 def test_only_early_and_late_results_change() -> None:
-    assert not emission.read({}).changes
-    assert not emission.read({"complete_result_offset": "1 minute"}).changes
-    assert emission.read(EARLY).changes
-    assert emission.read({"late_updates": True, "last_result_offset": "1 hour"}).changes
+    assert not emission.emission_from_configs({}).changes
+    assert not emission.emission_from_configs({"complete_result_offset": "1 minute"}).changes
+    assert emission.emission_from_configs(EARLY).changes
+    assert emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"}).changes

@@ -13,12 +13,12 @@ def test_a_zone_that_there_is_not(kind: str) -> None:
     with pytest.raises(
         QueryError, match=rf"{kind}\(\): time_zone 'Mars' is unknown; write a name of the IANA"
     ):
-        window_arguments.make(kind, "ts", "1 hour", time_zone="Mars")
+        window_arguments.make_window(kind, "ts", "1 hour", time_zone="Mars")
 
 
 def test_a_gap_is_as_long_on_any_clock() -> None:
-    on_clock = window_arguments.make("session", "ts", "1 hour", time_zone="Europe/Berlin")
-    assert on_clock == window_arguments.make("session", "ts", "1 hour")
+    on_clock = window_arguments.make_window("session", "ts", "1 hour", time_zone="Europe/Berlin")
+    assert on_clock == window_arguments.make_window("session", "ts", "1 hour")
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_a_gap_is_as_long_on_any_clock() -> None:
 def test_window_arguments_refused(call: tuple[str, ...], sentence: str) -> None:
     kind, time, *lengths = call
     with pytest.raises(QueryError) as refusal:
-        window_arguments.make(kind, time, *lengths)
+        window_arguments.make_window(kind, time, *lengths)
     assert sentence in str(refusal.value)
 
 
 def test_offsets_are_taken_modulo_the_size() -> None:
     ten = [
-        window_arguments.make("tumble", "ts", "10 minutes", offset=offset)
+        window_arguments.make_window("tumble", "ts", "10 minutes", offset=offset)
         for offset in ("-4 minutes", "6 minutes", "16 minutes")
     ]
     assert ten[0] == ten[1] == ten[2]
@@ -52,8 +52,8 @@ def test_offsets_are_taken_modulo_the_size() -> None:
 
 def test_sessions_are_of_columns_of_any_name() -> None:
     for name in ("k", "k y", "`k y`", "#k", "/p", "größe", "it's"):
-        found = window_arguments.make("session", "ts", "1 hour", partition_by=[name])
+        found = window_arguments.make_window("session", "ts", "1 hour", partition_by=[name])
         assert found.partition_by == (name.strip("`"),)
     for name in ("lower(k)", "a, b", "meta.k", "a + b", "a || b", "`a`b", "", " "):
         with pytest.raises(QueryError, match="is not the name of a column; compute it in a CTE below"):
-            window_arguments.make("session", "ts", "1 hour", partition_by=[name])
+            window_arguments.make_window("session", "ts", "1 hour", partition_by=[name])

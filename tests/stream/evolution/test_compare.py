@@ -85,7 +85,9 @@ def signature(
     if window[0] in ("session", "dynamic_cumulate"):
         options = {"partition_by": [keys], **options}
         where = ""
-    source = expansion.expand(relation, window_arguments.make(window[0], "ts", *window[1:], **options))
+    source = expansion.expand_window(
+        relation, window_arguments.make_window(window[0], "ts", *window[1:], **options)
+    )
     return made(
         f"{before} select window_start, window_end, {keys}, {items} from {source} {alias} "
         f"{f'where {where}' if where else ''} group by window_start, window_end, {keys} {having}"
@@ -93,11 +95,11 @@ def signature(
 
 
 def timed(**configs: Any) -> Signature:
-    source = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+    source = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "10 minutes"))
     plan = plan_query.plan(
         f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
     )
-    return generate.program(plan, emission.read(configs)).signature
+    return generate.program(plan, emission.emission_from_configs(configs)).signature
 
 
 def test_when_windows_are_complete_stays() -> None:
@@ -409,7 +411,9 @@ def test_what_a_column_below_is_made_of(text: str, was: str, now: str) -> None:
 def test_the_order_of_conditions_is_no_matter(of: str, was: str, now: str, is_same: bool) -> None:
     relation, keys = expansion.expand_stream("raw.bid"), "item"
     if of == "tumble":
-        relation = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+        relation = expansion.expand_window(
+            "raw.bid", window_arguments.make_window("tumble", "ts", "1 minute")
+        )
         keys = "window_start, window_end, item"
     text = (
         f"select {keys}, sum(x) as n from (select *, v + 1 as x from {relation} where {was}) group by {keys}"
@@ -629,8 +633,8 @@ def test_the_first_row_by_another_column() -> None:
 
 
 def test_columns_that_come_and_go_below_other_windows() -> None:
-    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
-    hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+    minutes = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
+    hours = expansion.expand_window("low", window_arguments.make_window("tumble", "window_time", "1 hour"))
 
     def of(lower: str, upper: str = "sum(n) as s", having: str = "") -> Noted:
         by = "window_start, window_end, window_time"
@@ -667,8 +671,8 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
     ],
 )
 def test_columns_that_come_below_and_change_what_is_above(between: str) -> None:
-    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
-    hours = expansion.expand("middle", window_arguments.make("tumble", "window_time", "1 hour"))
+    minutes = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
+    hours = expansion.expand_window("middle", window_arguments.make_window("tumble", "window_time", "1 hour"))
 
     def of(lower: str) -> Noted:
         by = "window_start, window_end, window_time"
@@ -683,8 +687,8 @@ def test_columns_that_come_below_and_change_what_is_above(between: str) -> None:
 
 
 def test_one_name_of_two_aggregates_below() -> None:
-    minutes = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
-    hours = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+    minutes = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
+    hours = expansion.expand_window("low", window_arguments.make_window("tumble", "window_time", "1 hour"))
 
     def of(lower: str, upper: str = "sum(n) as s") -> Noted:
         by = "window_start, window_end, window_time"
@@ -899,7 +903,7 @@ def test_a_type_that_changed() -> None:
 
 def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
     rank = "row_number() over (partition by window_start, window_end, item order by v desc) as r"
-    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    window = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
 
     def of(where: str = "", rows: str = window) -> Noted:
         return made(f"select * from (select *, {rank} from {rows}) {where}")
@@ -913,7 +917,7 @@ def test_all_rows_of_windows_are_enough_for_a_ranking() -> None:
 
 
 def test_windows_that_put_themselves_out_and_windows_below_others() -> None:
-    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    window = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
     alone = f"select window_start, window_end, item, count(*) as n from {window} group by window_start, window_end, item"
     above = f"select item, max(n) as most from ({alone}) group by item"
     below = made(above)
@@ -926,8 +930,8 @@ BY_ITEM = "select window_start, window_end, item, {} from {} group by window_sta
 
 def joined(one: tuple[str, str], other: tuple[str, str]) -> Program:
     """Two windows, each of a relation with an aggregate ``n``, joined."""
-    tumble = window_arguments.make("tumble", "ts", "1 minute")
-    a, b = (BY_ITEM.format(n, expansion.expand(relation, tumble)) for relation, n in (one, other))
+    tumble = window_arguments.make_window("tumble", "ts", "1 minute")
+    a, b = (BY_ITEM.format(n, expansion.expand_window(relation, tumble)) for relation, n in (one, other))
     on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
     text = f"select a.window_end, a.item, a.n, b.n as m from ({a}) as a join ({b}) as b on {on}"
     return generate.program(plan_query.plan(text))
@@ -967,7 +971,7 @@ def test_windows_of_the_same_rows_keep_as_many_aggregates_as_they_can() -> None:
 
 
 def test_rankings_of_the_same_rows_are_distinguished_by_their_order() -> None:
-    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    window = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
 
     def both(*rankings: tuple[str, int]) -> Program:
         return made(
@@ -987,8 +991,8 @@ def test_rankings_of_the_same_rows_are_distinguished_by_their_order() -> None:
 
 
 def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() -> None:
-    late = emission.read({"late_updates": True, "last_result_offset": "1 hour"})
-    window = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+    late = emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"})
+    window = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
     old, new = (
         generate.program(plan_query.plan(BY_ITEM.format(COUNT, f"{window} where price > {least}")), late)
         for least in (0, 1)
@@ -1002,12 +1006,15 @@ def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() ->
 def test_a_window_has_the_same_name_whatever_it_aggregates() -> None:
     def cascade(items: str) -> list[str]:
         below = signature_text(items)
-        hour = expansion.expand(f"({below})", window_arguments.make("tumble", "window_end", "1 hour"))
+        hour = expansion.expand_window(
+            f"({below})", window_arguments.make_window("tumble", "window_end", "1 hour")
+        )
         return [each.name for each in made(BY_ITEM.format("max(n) as most", hour)).signature.windows]
 
     def signature_text(items: str) -> str:
         return BY_ITEM.format(
-            items, expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 minute"))
+            items,
+            expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute")),
         )
 
     assert len(set(cascade(COUNT))) == 2

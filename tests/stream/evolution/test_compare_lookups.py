@@ -23,7 +23,7 @@ KNOWN = {
     "crm.e": Known(lookup=True),
 }
 STREAM = expansion.expand_stream("raw.o")
-HOURS = expansion.expand("raw.o", window_arguments.make("tumble", "ts", "1 hour"))
+HOURS = expansion.expand_window("raw.o", window_arguments.make_window("tumble", "ts", "1 hour"))
 DAY = 24 * 3_600_000_000
 
 

@@ -128,7 +128,7 @@ def test_with_state_ttl() -> None:
 
 def test_windows_are_numbered_as_they_are_read() -> None:
     def over(metric: str) -> str:
-        window = expansion.expand("events", window_arguments.make("tumble", "ts", "10 minutes"))
+        window = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "10 minutes"))
         windows = f"select window_start, window_end, k, {metric} as m from {window} group by window_start, window_end, k"
         return f"(select k, max(m) as most from ({windows}) group by k)"
 
@@ -163,8 +163,8 @@ def lineage(*texts: str) -> list[Any]:
 
 
 def window(kind: str = "tumble", *sizes: str, alias: str = "", **options: str) -> str:
-    made = window_arguments.make(kind, "ts", *(sizes or ("10 minutes",)), **options)
-    return expansion.expand("events", made) + alias
+    made = window_arguments.make_window(kind, "ts", *(sizes or ("10 minutes",)), **options)
+    return expansion.expand_window("events", made) + alias
 
 
 def per_window(metrics: str = "count(*) as n, sum(v) as s", rest: str = "", of: str = "") -> str:

@@ -403,8 +403,8 @@ def _row_key(
     text: str, window: bool = False, unique_key: tuple[str, ...] | None = None, upsert: bool = True
 ) -> Signature:
     """A signature with what tells rows of the query apart."""
-    tumble = window_arguments.make("tumble", "ts", "10 minutes")
-    source = expansion.expand("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
+    tumble = window_arguments.make_window("tumble", "ts", "10 minutes")
+    source = expansion.expand_window("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
     plan = plan_query.plan(
         text.format(source=source),
         {"raw.bid": Known("ts")},

@@ -24,8 +24,10 @@ RECORDED = Path(__file__).parent / "recorded" / "signatures-0.1.0.json"
 """Notes of version 0.1.0 for `QUERIES`, which `python -m tests.stream.run.test_recovery_of_another_version` writes."""
 
 S = expansion.expand_stream("events")
-_HOURS = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
-_CURVE = expansion.expand("events", window_arguments.make("cumulate", "ts", "10 minutes", "1 hour"))
+_HOURS = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
+_CURVE = expansion.expand_window(
+    "events", window_arguments.make_window("cumulate", "ts", "10 minutes", "1 hour")
+)
 QUERIES = {
     "tumble": f"select window_start, window_end, k, count(*) as n, sum(v) as s from {_HOURS} group by all",
     "cumulate": f"select window_start, window_end, count(distinct x) as d from {_CURVE} group by window_start, window_end",

@@ -26,7 +26,7 @@ from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_m
 from dbt.adapters.spark_streaming.stream.sources.replay import history
 
 STREAM = expansion.expand_stream("raw.bid")
-TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+TUMBLE = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "10 minutes"))
 
 
 def program(text: str, ttl: int | None = None) -> Program:
@@ -81,7 +81,7 @@ def grouped(items: str) -> str:
 
 def test_windows_on_top_of_each_other(tmp_path: Any) -> None:
     by = "window_start, window_end, window_time, item"
-    tens = expansion.expand("low", window_arguments.make("tumble", "window_time", "1 hour"))
+    tens = expansion.expand_window("low", window_arguments.make_window("tumble", "window_time", "1 hour"))
     old, new = (
         program(
             f"with low as (select {by}, {items} from {TUMBLE} group by {by}) select window_start, window_end, item, "

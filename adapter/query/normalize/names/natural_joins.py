@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from ...sql.clauses import is_semi_or_anti, joined
+from ...sql.clauses import is_semi_or_anti, relations_with_joins
 from ...sql.functions import QueryRunner
 from .stars import column_names_if_known
 
@@ -31,7 +31,7 @@ def rewrite_natural_joins(selects: Iterable[exp.Select], ask: QueryRunner | None
 
 def _rewrite_with_using(select: exp.Select, ask: QueryRunner | None) -> None:
     before: list[str] = []
-    for relation, join in joined(select):
+    for relation, join in relations_with_joins(select):
         names = column_names_if_known(relation, ask)
         if names is None:
             return

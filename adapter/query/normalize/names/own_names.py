@@ -30,7 +30,7 @@ from ...frontend.streams import Known
 from ...program import Program, with_texts
 from ...sql import names
 from ...sql.functions import QueryRunner
-from ...sql.names import unmarked
+from ...sql.names import remove_marks
 from ...sql.nodes import every
 
 _T = TypeVar("_T")
@@ -61,7 +61,7 @@ def names_taken_by_author(tree: exp.Expr, columns: Iterable[str] = ()) -> frozen
 def mark_names(tree: exp.Expr) -> None:
     """Marks the author's names of columns and subqueries that generated SQL may use as well. Changes the tree."""
     for node in list(_author_names_to_mark(tree)):
-        node.set("this", names.marked(node.this))
+        node.set("this", names.mark_name(node.this))
 
 
 def _author_names_to_mark(tree: exp.Expr) -> list[exp.Expr]:
@@ -91,7 +91,7 @@ def _author_names_to_mark(tree: exp.Expr) -> list[exp.Expr]:
 
 def marked_column(name: str) -> str:
     """Returns the name of an author's column in a marked tree."""
-    return names.marked(name) if may_be_ours(name) else name
+    return names.mark_name(name) if may_be_ours(name) else name
 
 
 def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def mark_names_in_answer(answer: object, taken: Collection[str]) -> object:
     if not isinstance(answer, str):
         return answer
     return re.sub(
-        r"\w+", lambda found: names.marked(found[0]) if found[0].lower() in taken else found[0], answer
+        r"\w+", lambda found: names.mark_name(found[0]) if found[0].lower() in taken else found[0], answer
     )
 
 
@@ -138,7 +138,7 @@ def unmark_errors() -> Iterator[None]:
     try:
         yield
     except QueryError as problem:
-        raise type(problem)(unmarked(str(problem))) from problem.__cause__
+        raise type(problem)(remove_marks(str(problem))) from problem.__cause__
 
 
 def separate_names(made: _T, taken: Collection[str]) -> _T:
@@ -153,7 +153,7 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
 
     def renamed(name: str) -> str:
         # An unnamed column is called like its text, as in `max(__value)`.
-        if (written := unmarked(name)) != name:
+        if (written := remove_marks(name)) != name:
             return written
         if name.lower() not in taken:
             return name
@@ -165,7 +165,7 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
     def of_token(found: re.Match[str]) -> str:
         token = found[0]
         if token[0] in "'\"":
-            return unmarked(token)
+            return remove_marks(token)
         return f"`{renamed(token[1:-1])}`" if token[0] == "`" else renamed(token)
 
     def of_text(text: str) -> str:
@@ -175,9 +175,9 @@ def separate_names(made: _T, taken: Collection[str]) -> _T:
     if isinstance(made, Program):
         # Names of state are independent of renamed columns.
         found = None if made.fingerprints is None else partial(_unmarked_result, made.fingerprints)
-        return replace(result, signature=with_texts(made.signature, unmarked), fingerprints=found)
+        return replace(result, signature=with_texts(made.signature, remove_marks), fingerprints=found)
     return result
 
 
 def _unmarked_result(made: Callable[[], Any]) -> Any:
-    return with_texts(made(), unmarked)
+    return with_texts(made(), remove_marks)

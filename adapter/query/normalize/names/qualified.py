@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...sql.clauses import is_semi_or_anti, joined
-from ...sql.dialect import relation_names, relation_of, relations_around, walk_same_query
+from ...sql.clauses import is_semi_or_anti, relations_with_joins
+from ...sql.dialect import qualifier_of, relation_names, relation_names_around, walk_same_query
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 from .same_names import name_relation
@@ -100,7 +100,7 @@ def depends_on_owners(select: exp.Select, is_changing: Callable[[exp.Expr], bool
     asked = (
         each for each in every(select, exp.Select) if each is not select and select_around(each) is select
     )
-    read = [*(each for each, _ in joined(select)), *asked]
+    read = [*(each for each, _ in relations_with_joins(select)), *asked]
     return len(read) > 1 and sum(map(is_changing, read)) > 1
 
 
@@ -120,7 +120,7 @@ def select_around(select: exp.Query) -> exp.Select | None:
 
 def _columns_with_relations(select: exp.Select) -> Iterator[tuple[exp.Column, _VisibleRelations]]:
     """Yields a SELECT's own columns with the relations they may belong to."""
-    sides = joined(select)
+    sides = relations_with_joins(select)
     there = [each for each, join in sides if join is None or not is_semi_or_anti(join)]
     for place, (_, join) in enumerate(sides):
         on = None if join is None else join.args.get("on")
@@ -138,10 +138,10 @@ def _columns_with_relations(select: exp.Select) -> Iterator[tuple[exp.Column, _V
 
 
 def _columns_in(part: exp.Expr, select: exp.Select) -> Iterator[exp.Column]:
-    names = relation_names(select) | relations_around(select)
+    names = relation_names(select) | relation_names_around(select)
     for node in walk_same_query(part):
         if isinstance(node, exp.Column) and not node.is_star and len(node.parts) <= len(_BEFORE):
-            if relation_of(node) not in names - {""}:
+            if qualifier_of(node) not in names - {""}:
                 yield node
 
 
@@ -170,7 +170,7 @@ def _owners(
             return None
         if owners:
             return [each for each in owners if each.alias_or_name.lower() not in inside]
-        inside |= {each.alias_or_name.lower() for each, _ in joined(around)}
+        inside |= {each.alias_or_name.lower() for each, _ in relations_with_joins(around)}
         outer = select_around(around)
         if outer is None:
             return []
@@ -182,7 +182,7 @@ def _visible_relations(query: exp.Select, around: exp.Select) -> list[exp.Expr]:
     """The relations of a SELECT that a query in it may refer to. For LATERAL only the earlier ones."""
     found: list[exp.Expr] = []
     lateral = query.find_ancestor(exp.Lateral, exp.Select)
-    for each, join in joined(around):
+    for each, join in relations_with_joins(around):
         if each is lateral:
             break
         if join is None or not is_semi_or_anti(join):

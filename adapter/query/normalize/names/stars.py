@@ -25,7 +25,7 @@ from sqlglot import exp
 from ....util import nested_types
 from ...aggregates.types import types_query
 from ...errors import QueryError
-from ...sql.clauses import is_semi_or_anti, joined, left_out, passes_columns
+from ...sql.clauses import columns_left_out, is_semi_or_anti, passes_columns, relations_with_joins
 from ...sql.functions import QueryRunner
 from ...sql.nodes import every
 
@@ -87,7 +87,11 @@ def columns_of_star(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Colum
     if select is None or not passes_columns(star):
         return None
     qualifier = holder.table.lower() if isinstance(holder, exp.Column) else ""
-    sides = [(each, join) for each, join in joined(select) if join is None or not is_semi_or_anti(join)]
+    sides = [
+        (each, join)
+        for each, join in relations_with_joins(select)
+        if join is None or not is_semi_or_anti(join)
+    ]
     if qualifier:
         sides = [(each, None) for each, _ in sides if each.alias_or_name.lower() == qualifier]
     found: list[exp.Column] = []
@@ -103,7 +107,7 @@ def columns_of_star(holder: exp.Expr, ask: QueryRunner | None) -> list[exp.Colum
     made = _lateral_columns(select.args.get("laterals") or (), qualifier)
     if made is None:
         return None
-    gone = left_out(star)
+    gone = columns_left_out(star)
     return [column for column in [*found, *made] if column.name.lower() not in gone] or None
 
 

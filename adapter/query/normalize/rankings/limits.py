@@ -18,7 +18,7 @@ from ...errors import QueryError
 from ...frontend import hints
 from ...sql.clauses import first_aggregate, output_name, output_names, set_filters
 from ...sql.dialect import canonical, correlated_columns, sql
-from ...sql.nodes import every, quoted_column, replace_each, star_without, with_notes_of
+from ...sql.nodes import every, quoted_column, replace_each, star_without, with_metadata_of
 from ..compared_types import split_correlation
 from . import orders
 
@@ -109,7 +109,7 @@ AS __limited WHERE __limited.`__within_0` = e.k
         name = item.alias_or_name
         names.append(name if name and name.lower() not in map(str.lower, names) else f"{_ITEM}{number}")
         listed[number] = exp.alias_(item.unalias().copy(), names[-1], quoted=True)
-        items.append(with_notes_of(quoted_column(names[-1], _LIMITED), listed[number]))
+        items.append(with_metadata_of(quoted_column(names[-1], _LIMITED), listed[number]))
     keys = [exp.alias_(each.copy(), name, quoted=True) for (each, _), name in zip(pairs, hidden, strict=True)]
     below.set("expressions", [*listed, *keys])
     ranked = rewrite_as_rank(below, [each.copy() for each, _ in pairs])
@@ -172,7 +172,7 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
         columns: list[exp.Expr] = [star_without([RANK], quoted=False)]
     else:
         columns = [
-            with_notes_of(exp.column(name, quoted=not name.isidentifier()), item)
+            with_metadata_of(exp.column(name, quoted=not name.isidentifier()), item)
             for name, item in zip(names, select.expressions, strict=False)
         ]
     outer = exp.Select(expressions=columns).from_(select.subquery("ranked", copy=False))

@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from ....util.text import counted
 from ...errors import QueryError
-from ...sql.clauses import aggregates_in, call_of, is_over, output_name
+from ...sql.clauses import aggregates_in, is_over, output_name, unwrap_call
 from ...sql.dialect import canonical, sql, walk_same_query
 from ...sql.functions import is_random
-from ...sql.nodes import every, quoted_column, star_without, with_notes_of
+from ...sql.nodes import every, quoted_column, star_without, with_metadata_of
 from ..names.stars import columns_of_star
 
 CUTS = ("limit", "offset", "fetch")
@@ -86,7 +86,7 @@ def put_order_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[ex
             select.append("expressions", exp.alias_(value.copy(), name, quoted=True))
             hidden.append(name)
         each.set("this", quoted_column(name))
-    items: list[exp.Expr] = [with_notes_of(quoted_column(output_name(item)), item) for item in visible]
+    items: list[exp.Expr] = [with_metadata_of(quoted_column(output_name(item)), item) for item in visible]
     if any(item.is_star or not output_name(item) for item in visible):
         items = [star_without(hidden)]
     return exp.Select(expressions=items).from_(select.subquery(alias, copy=False), copy=False), copy
@@ -135,7 +135,7 @@ def _is_aggregated(item: exp.Expr) -> bool:
 def _is_in_aggregate(column: exp.Column) -> bool:
     """Returns whether a column is in a call of an aggregate that isn't the function of an OVER."""
     node = column.parent
-    while node is not None and (is_over(node) or not isinstance(call_of(node).function, exp.AggFunc)):
+    while node is not None and (is_over(node) or not isinstance(unwrap_call(node).function, exp.AggFunc)):
         node = node.parent
     return node is not None
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from ...aggregates.grouping import grouping
 from ...errors import QueryError
-from ...sql.clauses import branches, filters, is_over, left_out, output_column_of, relations
+from ...sql.clauses import branches, columns_left_out, filters, is_over, output_column_of, relations
 from ...sql.nodes import every
 from . import ranks
 from .rank_bounds import bounds_of_condition
@@ -158,7 +158,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
         return False
     below = relations(query)[0]
     if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star):
-        return not left_out(query.expressions[0]) and _is_within(below, rank, keys)
+        return not columns_left_out(query.expressions[0]) and _is_within(below, rank, keys)
     named = {
         item.alias_or_name.lower(): item.unalias().name.lower()
         for item in query.expressions

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ...frontend import hints
-from ...sql.clauses import column_names, conjuncts, filters, joined, relations
+from ...sql.clauses import column_names, conjuncts, filters, relations, relations_with_joins
 from ...sql.nodes import every
 from . import ranks
 from .rank_aggregates import greatest_ranks_read
@@ -47,7 +47,7 @@ def push_down_bounds(tree: exp.Query) -> exp.Query:
         for name, last in greatest_ranks_read(select).items():
             _push_down(relations(select)[0], _RankBound(name, last, False), at_top=True)
         several = len(relations(select)) > 1
-        for node, join in joined(select):
+        for node, join in relations_with_joins(select):
             alias = node.alias_or_name.lower()
             for test in filters(select):
                 for bound in _bounds_in(test, alias, several):

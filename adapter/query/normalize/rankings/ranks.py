@@ -19,7 +19,7 @@ from ...frontend import hints
 from ...sql.clauses import filters, is_semi_or_anti
 from ...sql.dialect import from_clause, function_name, parse, sql
 from ...sql.nodes import every
-from ...sql.tie_breaking import values
+from ...sql.tie_breaking import tie_breaking_items
 from ...windows.window_columns import FromRelation, window_column
 from .rank_bounds import bounds_of_condition
 
@@ -218,7 +218,10 @@ def top_of_slice(select: exp.Select, sources: Sequence[FromRelation], last: Mapp
         if isinstance(rank.this, exp.RowNumber):
             # Ties are broken by the select list (`tie_breaking`).
             row = exp.column("row", quoted=True)
-            items = [row if each.is_star else _expression_over_row(each, sources) for each in values(select)]
+            items = [
+                row if each.is_star else _expression_over_row(each, sources)
+                for each in tie_breaking_items(select)
+            ]
             order.append(f"struct({', '.join(map(sql, filter(None, items)))})")
     except _WindowColumn:
         return None

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...aggregates.aggregate_builder import WINDOW_END, WINDOW_START
 from ...aggregates.model import WindowAggregateSpec
-from ...frontend.source_text import compared_text, without_names
+from ...frontend.source_text import text_to_compare, text_without_aliases
 from ...program import NEW_STATE, StateNames
 from ...sql.names import digest
 from ...windows.emission import FINAL, Emission
@@ -54,9 +54,9 @@ class WindowAggregate(WindowOperator):
             "sessions": list(spec.session_keys),
             "enumerated": spec.enumerated and asdict(spec.enumerated),
             "metrics": sorted(
-                (each.name, each.identity, compared_text(each.rows, below)) for each in spec.metrics
+                (each.name, each.identity, text_to_compare(each.rows, below)) for each in spec.metrics
             ),
-            "output": compared_text(without_names(spec.output), {f"{spec.name}_windows": "windows"}),
+            "output": text_to_compare(text_without_aliases(spec.output), {f"{spec.name}_windows": "windows"}),
         }
 
     def closed_windows(self, rows: str, means: Mapping[str, str]) -> Lineage:
@@ -70,7 +70,7 @@ class WindowAggregate(WindowOperator):
         columns = {name: digest(rows, name) for name in (*WINDOW_COLUMNS, "grouping_id")}
         columns |= {key.name: digest(rows, "key", key.identity) for key in spec.keys}
         columns |= {
-            each.name: digest(rows, "aggregate", each.identity, digest(compared_text(each.rows, means)))
+            each.name: digest(rows, "aggregate", each.identity, digest(text_to_compare(each.rows, means)))
             for each in spec.metrics
         }
         return Lineage(rows, tuple(columns.items()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...frontend.source_text import compared_text, without_names
+from ...frontend.source_text import text_to_compare, text_without_aliases
 from ...sql.names import digest
 from ...windows.windows import Window
 from ..author_text import Expressions
@@ -124,12 +124,12 @@ class WindowResults(PrintedOperator):
         can be added and removed."""
         windows = self.windows
         if not windows:
-            return opaque("rows", without_names(self.query), *(each.means for each in below))
+            return opaque("rows", text_without_aliases(self.query), *(each.means for each in below))
         found = lineage_of_query(self.query, of_windows(windows)[1])
         if found is not None or any(each.inputs for each in windows):
             return found
         definitions = {each.name: digest(json.dumps(each.definition({}), sort_keys=True)) for each in windows}
-        return opaque("windows", self.at_once, compared_text(without_names(self.query), definitions))
+        return opaque("windows", self.at_once, text_to_compare(text_without_aliases(self.query), definitions))
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over the windows' results, without rows of windows whose state has expired."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ...normalize import conditions
 from ...normalize.compared_types import has_mixed_types, have_mixed_types
-from ...sql.clauses import conjuncts, filters, is_semi_or_anti, joined
+from ...sql.clauses import conjuncts, filters, is_semi_or_anti, relations_with_joins
 from ...sql.nodes import every
 from ..column_origins import Outputs, outputs_of_join
 from ..relation import Relation
@@ -25,7 +25,7 @@ def preserved_sides(select: exp.Select) -> tuple[str, ...]:
     >>> preserved_sides(parse("select * from a right join b on a.k = b.k"))
     ('b',)
     """
-    (left, _), (right, join) = joined(select)
+    (left, _), (right, join) = relations_with_joins(select)
     one, other = left.alias_or_name.lower(), right.alias_or_name.lower()
     side = (join.side or "").upper() if join is not None else ""
     return {"FULL": (one, other), "RIGHT": (other,)}.get(side, (one,))
@@ -52,7 +52,7 @@ class JoinedRelations:
 
     @cached_property
     def _sides(self) -> list[_Side]:
-        joins = {id(node): join for node, join in joined(self.select)}
+        joins = {id(node): join for node, join in relations_with_joins(self.select)}
         tables = input_tables(self.select)
         return [
             _Side(table.alias_or_name.lower(), joins[id(table)], relation)

@@ -46,7 +46,7 @@ class GroupChanges(Groups):
         read_again: bool = True,
     ) -> None:
         super().__init__(spec, ttl)
-        self.name, self.replayed, self.read_again = name, replayed, read_again
+        self.name, self.replayed, self.reread_ctes = name, replayed, read_again
         self.stores_output = retracts_exactly and any(map(is_inexact, spec.metrics))
         """Whether the state stores the last emitted row of each key, for exact retractions."""
         self.emitted, self.emitted_part = quote(f"{spec.name}_given"), f"{spec.name}_given"
@@ -72,7 +72,7 @@ class GroupChanges(Groups):
             return [
                 *found,
                 Step(self.merged, merged, initial=initial, state_lookups=asks, full_scan=whole),
-                Step(self.name, self._change_of_groups(), persist=self.read_again, initial=initial),
+                Step(self.name, self._change_of_groups(), persist=self.reread_ctes, initial=initial),
             ]
         columns = ", ".join(self._columns())
         known = f"select {columns} from (\n{matching_rows(self.part, self.keys, self.changed)}\n)"

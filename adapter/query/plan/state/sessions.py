@@ -27,7 +27,7 @@ from ...aggregates.aggregate_builder import (
 )
 from ...aggregates.model import DistinctSet, WindowAggregateSpec
 from ...program import EXPIRES_AT, Step
-from ...sql.instants import is_usable
+from ...sql.instants import usable_time_condition
 from ...windows.emission import Emission
 from .sliced import SlicedWindows
 from .window_steps import WindowBufferSpec, WindowSteps
@@ -67,7 +67,7 @@ class Sessions:
         """Returns the window operator's rows with the bounds of their sessions."""
         listed = ", ".join([*self.keys, ""])
         # A row without a usable time, which is dropped later, is in no session.
-        time = f"case when {is_usable('event_time')} then event_time end"
+        time = f"case when {usable_time_condition('event_time')} then event_time end"
         found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
         found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
         if clock:

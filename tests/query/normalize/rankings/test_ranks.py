@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, windows_of
 
-TUMBLE = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "10 minutes"))
+TUMBLE = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "10 minutes"))
 OVER = "over (partition by window_start, window_end, channel order by price desc, url)"
 
 

@@ -61,7 +61,7 @@ def test_frames_that_are_computed_again(items: str, source: str) -> None:
 @pytest.mark.parametrize(("time", "waits"), [("ts", True), ("arrived", False)])
 def test_rows_wait_for_the_watermark_that_is_measured_on_their_time(time: str, waits: bool) -> None:
     # Where the stream's windows are over another column, that is what its watermark is measured on.
-    windows = expansion.expand("db.s", window_arguments.make("tumble", time, "5 minutes"))
+    windows = expansion.expand_window("db.s", window_arguments.make_window("tumble", time, "5 minutes"))
     found = flow(
         f"select ts, lag(v) over (partition by k order by ts) as n from {STREAM} union all "
         f"select window_end, count(*) from {windows} group by window_start, window_end"

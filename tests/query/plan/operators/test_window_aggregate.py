@@ -14,7 +14,7 @@ from tests.planned import plan_of
 
 
 def window(kind: str, *lengths: str, **options: Any) -> str:
-    return expansion.expand("bids", window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window("bids", window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 def planned(rows: str, aggregate: str = "count(*)", above: str = "") -> list[WindowAggregate]:

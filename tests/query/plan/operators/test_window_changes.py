@@ -16,7 +16,7 @@ EARLY = Emission(first=-5 * MINUTE, update=MINUTE)
 
 
 def window(kind: str, *lengths: str, **options: Any) -> str:
-    return expansion.expand("db.s", window_arguments.make(kind, "ts", *lengths, **options))
+    return expansion.expand_window("db.s", window_arguments.make_window(kind, "ts", *lengths, **options))
 
 
 def counted(rows: str) -> str:

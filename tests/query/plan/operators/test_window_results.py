@@ -18,14 +18,14 @@ def test_windows_put_themselves_out_where_nothing_stands_above_them() -> None:
 
 
 def test_windows_over_what_changes_do_not_put_themselves_out() -> None:
-    over = expansion.expand("raw.best", window_arguments.make("tumble", "ts", "1 hour"))
+    over = expansion.expand_window("raw.best", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = f"select window_start, window_end, count(*) as n from {over} group by 1, 2"
     assert plan_query.plan(text, AUCTIONS).dataflow.windows is None
     assert plan_query.plan(text.replace("best", "bid"), AUCTIONS).dataflow.windows is not None
 
 
 def test_a_row_is_identified_by_its_window_and_group_whether_or_not_it_has_more() -> None:
-    over = expansion.expand("raw.bid", window_arguments.make("tumble", "ts", "1 hour"))
+    over = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 hour"))
     for items in ("window_end, x", "window_end, x, count(*) as n"):
         (above,) = [
             each

@@ -80,7 +80,7 @@ def test_results_of_windows_come_when_they_came() -> None:
 
 
 def test_a_tree_over_windows_notes_when_its_results_come() -> None:
-    window = expansion.expand("events", window_arguments.make("tumble", "ts", "1 hour"))
+    window = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
     plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
     assert signature(plan).results == ResultTimes(**asdict(FINAL))

@@ -11,7 +11,9 @@ from tests.planned import plan_of
 
 
 def planned(kind: str, *lengths: str) -> SessionWindows:
-    rows = expansion.expand("bids", window_arguments.make(kind, "ts", *lengths, partition_by=["k"]))
+    rows = expansion.expand_window(
+        "bids", window_arguments.make_window(kind, "ts", *lengths, partition_by=["k"])
+    )
     text = f"select window_start, window_end, k, sum(v) as s from {rows} group by 1, 2, 3"
     (found,) = plan_of(text).dataflow.window_operators
     assert isinstance(found, WindowAggregate)

@@ -10,7 +10,7 @@ from tests.planned import plan_of
 
 
 def parts(kind: str, *lengths: str, aggregate: str = "count(distinct v)") -> dict[str, StatePart]:
-    rows = expansion.expand("bids", window_arguments.make(kind, "ts", *lengths))
+    rows = expansion.expand_window("bids", window_arguments.make_window(kind, "ts", *lengths))
     text = f"select window_start, window_end, k, {aggregate} as n from {rows} group by 1, 2, 3"
     (found,) = plan_of(text).dataflow.window_operators
     assert isinstance(found, WindowAggregate)
