@@ -240,7 +240,7 @@ def main() -> None:
     bench = Bench(options)
     try:
         profile = Profile(bench)
-        profile.watch(micro_batch.MicroBatch, "_show", lambda _, step, *__: f"step {step.name}")
+        profile.watch(micro_batch.MicroBatch, "_register_step", lambda _, step, *__: f"step {step.name}")
         profile.watch(micro_batch, "judge", lambda *args: f"rows {args[2].name}")
         profile.watch(micro_batch, "counted", lambda *_: "rows counted")
         profile.watch(table.StateTable, "append", lambda *_: "state: commit")

@@ -124,7 +124,7 @@ class RunningModels:
             try:
                 if _wait(stream, running, attempt, taken):
                     return
-                running.follow(prepared.trigger or self.every)
+                running.continue_with_trigger(prepared.trigger or self.every)
                 stream.trigger = prepared.trigger or self.every
                 attempt.phase = RUNNING
                 _wait(stream, running, attempt, taken)

@@ -537,7 +537,7 @@ class Streamed:
 
     def _make_state(self) -> None:
         """Empty tables for all parts, by a step without rows."""
-        self._show_clock()
+        self._register_clock()
         for stream in self.program.inputs:
             self._show_stream(stream, "false")
         for item in self.program.items:
@@ -547,13 +547,13 @@ class Streamed:
                 self._do(f"delete from {name}")
                 self.parts[item.name] = name
             elif isinstance(item, Step) and item.sees_changes:
-                self._show_state()
+                self._register_state()
                 self._show(item.name, item.sql)
             else:
                 self._evaluate(item, True)
         self._apart = self._are_apart()
 
-    def _show_state(self, parts: Sequence[str] = (), changes: bool = False) -> None:
+    def _register_state(self, parts: Sequence[str] = (), changes: bool = False) -> None:
         """Shows a text the state: no other parts than it reads, where columns of one name are of several types; with the
         rows that are to be added to these parts, if it sees changes."""
         united = " union all by name ".join(
@@ -583,7 +583,7 @@ class Streamed:
 
     # -- a step ------------------------------------------------------------------------------------------
 
-    def _show_clock(self) -> None:
+    def _register_clock(self) -> None:
         def instant(micros: int | None) -> str:
             return "cast(null as timestamp)" if micros is None else f"make_timestamp({micros}::bigint)"
 
@@ -652,13 +652,13 @@ class Streamed:
 
     def _step(self) -> None:
         program = self.program
-        self._show_clock()
+        self._register_clock()
         if not program.keeps_state:
             self._emit_rows()
             self._advance({})
             return
         self._advance(self._arrive())
-        self._show_clock()
+        self._register_clock()
         self._compute(program.ingest)
 
     def _arrive(self) -> dict[str, int | None]:
@@ -686,7 +686,7 @@ class Streamed:
             if part.name in self._new:
                 self._do(f"insert into {table} by name select * from new_{table}")
         self._shown = ""
-        self._show_state()
+        self._register_state()
         if not closes:
             return
         for step in self.program.output_steps:
@@ -708,7 +708,7 @@ class Streamed:
             wanted = replace(item, sql=item.full_scan.sql) if whole and item.full_scan else item
             self._step_of(wanted, empty and not item.sees_changes)
         else:
-            self._show_state(item.reads)
+            self._register_state(item.reads)
             text = item.rewrite.sql if whole and item.rewrite else _text(item, empty)
             self._show(f"new_{self.parts[item.name]}", text)
             self._new.add(item.name)
@@ -724,7 +724,7 @@ class Streamed:
             )
 
     def _step_of(self, step: Step, empty: bool) -> None:
-        self._show_state(step.reads, step.sees_changes)
+        self._register_state(step.reads, step.sees_changes)
         nothing = step.unless_empty is not None and not self.counts.get(step.unless_empty, 1)
         self.counts[step.name] = self._show(step.name, _text(step, empty or nothing))
 
@@ -805,7 +805,7 @@ class Streamed:
         if not self.fold:
             return
         for part in self.program.parts:
-            self._show_state(part.reads)
+            self._register_state(part.reads)
             self._show(f"folded_{self.parts[part.name]}", part.fold)
         for table in self.parts.values():
             self._do(f"delete from {table}")
@@ -899,12 +899,12 @@ class Streamed:
             self.clock = Clock(clock.batch, clock.flush + 1, clock.after, closing)
             self.steps += 1
             if self.program.flushes_from_state:
-                self._show_clock()
+                self._register_clock()
                 self._compute(())
                 continue
             for stream in self.program.inputs:
                 self._show_stream(stream, "false")
-            self._show_clock()
+            self._register_clock()
             self._arrive()
             self._compute(self.program.ingest)
 

@@ -127,7 +127,7 @@ class Evolving:
             tuple(row[place[name]] if name in place else None for name in made.columns)
             for row in self.made.target
         ]
-        made._show_state()
+        made._register_state()
         self.signature = migrated_signature(
             self.signature, new, change.leftovers, change.drop, found.rebuilt_from, found.new_keys
         )

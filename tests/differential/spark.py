@@ -222,7 +222,7 @@ class Streamed:
     def take(self, cut: tuple[int, int]) -> None:
         """Takes in a cut of the streams, as Structured Streaming would hand it over."""
         batches = self._batches()
-        batches.take(self._rows_of(cut), self.number)
+        batches.ingest(self._rows_of(cut), self.number)
         self.number += 1
         self.batches += 1
 

@@ -29,10 +29,10 @@ from ..iceberg.table import IcebergTable, load
 from ..progress.position import Position, read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
-from ..run.evolve import effect_on
+from ..run.evolve import effect_on_state
 from ..run.lock import model_lock
 from ..run.recovery import StoredProgress, is_unfinished
-from ..run.saving import present_tables, tables_of
+from ..run.saving import current_tables, model_tables
 from ..sink.upsert import sink_of
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
@@ -152,7 +152,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
     with ExitStack() as stack:
         if name is None:
             stack.enter_context(model_lock(spark, model))
-            found = present_tables(spark, model)
+            found = current_tables(spark, model)
             tables = {
                 kind: (table, table_snapshot(table))
                 for kind, table in found.tables.items()
@@ -169,7 +169,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             raise StreamError(
                 f"Model {model.name}: the copy of the checkpoint of {what}, {path}, isn't whole."
             )
-        there, tables = tables_of(spark, model), {}
+        there, tables = model_tables(spark, model), {}
         for kind in _COPIED:
             table, was = there[kind], saved.tables[kind]
             if was is None:
@@ -230,7 +230,7 @@ def _check_query(
     if STATE not in original.tables:
         return None
     known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
-    becomes, problem = effect_on(spark, model, program, known)
+    becomes, problem = effect_on_state(spark, model, program, known)
     if problem is not None:
         raise StreamError(
             f"Model {model.name}: the state of {original.what} isn't one of its query: {problem} Nothing was changed."

@@ -192,7 +192,7 @@ class _Edit:
         self._mapping = context.state.mapping
         self._own = {
             name: {self._physical_name(name, column).lower() for column in columns}
-            for name, columns in step.layout(empty).physical_names.items()
+            for name, columns in step.state_layout(empty).physical_names.items()
         }
         context.state.show(spark)
 

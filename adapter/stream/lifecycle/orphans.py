@@ -20,7 +20,7 @@ from ..iceberg import owner
 from ..iceberg.ownership import OF, ROLE, is_same, owned_table
 from ..iceberg.table import SharedFolder, find_table
 from ..run.lock import model_lock
-from ..run.saving import leftovers, tables_of
+from ..run.saving import model_tables, savepoint_leftovers
 from ..storage.deployments import read as deployment_of
 from ..storage.deployments import tables_being_swapped, version
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
@@ -59,7 +59,7 @@ def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remov
         # On local storage the lock excludes writers of the checkpoint, so files of any age are orphans.
         until = None if model.storage.is_local else before
         if model.storage.is_local:
-            found += leftovers(spark, model, remove)
+            found += savepoint_leftovers(spark, model, remove)
         return Orphans(found + _partial_writes(model.storage, model.checkpoint, until, remove), left_alone)
 
 
@@ -69,7 +69,7 @@ def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
     found = deployment_of(model.storage, model.target)
     if found is None:
         return set()
-    beside = tables_of(spark, version(model, found.other_table)).values()
+    beside = model_tables(spark, version(model, found.other_table)).values()
     return {table.folder for table in beside if table is not None}
 
 

@@ -34,7 +34,7 @@ from ..iceberg.ownership import (
 from ..iceberg.table import IcebergTable, find_table, load
 from ..run.lock import model_lock
 from ..run.runner import reset
-from ..run.saving import present_tables, tables_of
+from ..run.saving import current_tables, model_tables
 from ..sources.lag import Lag, consumer_lag
 from ..sources.upstream import readers_beyond
 from ..storage import deployments
@@ -190,7 +190,7 @@ def _ready_to_promote(
             f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
             "builds it."
         )
-    present_tables(session, new)
+    current_tables(session, new)
     if not force:
         _check_caught_up(session, model, new)
     return new
@@ -209,7 +209,7 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
             f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
         )
     try:
-        present_tables(session, old)
+        current_tables(session, old)
     except StreamError as problem:
         what = problem.without_name(model.name).partition(" To rebuild it")[0]
         raise StreamError(
@@ -301,8 +301,8 @@ def _swap(
     spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str
 ) -> SwapResult:
     """Writes the swap to the deployment's file, and executes it."""
-    gives = {kind: _uuid(table) for kind, table in tables_of(spark, model).items()}
-    gets = {kind: _uuid(table) for kind, table in tables_of(spark, takes).items()}
+    gives = {kind: _uuid(table) for kind, table in model_tables(spark, model).items()}
+    gets = {kind: _uuid(table) for kind, table in model_tables(spark, takes).items()}
     for kind in (STATE, CHANGELOG):
         name = name_of(model, kind)
         if gives[kind] is None and gets[kind] is not None and spark.catalog.tableExists(name):
@@ -360,7 +360,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     with around("deploy.end", model.name):
         deployments.write(storage, done)
     storage.delete(deployments.copies(storage, found.target))
-    tables = tables_of(spark, model)
+    tables = model_tables(spark, model)
     return SwapResult(done, readers_beyond(storage, tables[TABLE], tables[CHANGELOG]))
 
 

@@ -23,9 +23,9 @@ from ..iceberg.ownership import check_names, name_of
 from ..iceberg.table import IcebergTable, load
 from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, write_progress
-from ..run.evolve import effect_on
+from ..run.evolve import effect_on_state
 from ..run.lock import model_lock
-from ..run.saving import remove, save_before, tables_of
+from ..run.saving import delete_while_locked, model_tables, save_before
 from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
@@ -86,7 +86,7 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
                 "with an edited query, edited or restored, and there is none."
             )
         done = _restore(session, model, program, found[-1], keep=False)
-        remove(session, model, found[-1].name)
+        delete_while_locked(session, model, found[-1].name)
         return done
 
 
@@ -94,7 +94,7 @@ def _restore(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, keep: bool
 ) -> Restored:
     begun = being_restored(model)
-    tables = tables_of(spark, model)
+    tables = model_tables(spark, model)
     snapshots = _snapshots_to_restore(spark, model, saved, tables)
     next_run = _check_query(spark, model, program, saved)
     for problem in _source_problems(spark, model, program, saved, begun is not None):
@@ -192,7 +192,7 @@ def _check_query(spark: SparkSession, model: StreamModel, program: Program, save
     if was is None:
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
-    found, problem = effect_on(spark, model, program, known)
+    found, problem = effect_on_state(spark, model, program, known)
     if problem is not None:
         raise _other_query(model, saved, problem)
     return found.sentence if found.is_migration else None

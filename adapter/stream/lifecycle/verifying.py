@@ -23,7 +23,7 @@ from ..common.session import working_session
 from ..common.table_rows import converted_value
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
 from ..microbatch.lookups import Lookups
-from ..microbatch.loop import open_until
+from ..microbatch.loop import closing_watermark
 from ..microbatch.micro_batch import RunContext
 from ..progress.position import Position, read_position
 from ..run.evolve import effect_of_edit
@@ -201,7 +201,7 @@ def _compared_until(
     context = RunContext(
         model, program, StateTable(session, model), AppendSink(session, model), Lookups(model)
     )
-    if not program.keeps_state or open_until(session, context, position) is None:
+    if not program.keeps_state or closing_watermark(session, context, position) is None:
         return None, False
     if request.has_windows and request.due is not None:
         if position.after is None:

@@ -43,12 +43,12 @@ def lookup_query(table: str, columns: Sequence[str], key: Sequence[str], keys: i
     return f"select {', '.join(columns)} from {table} where {condition}"
 
 
-def kind(type_: DataType) -> str | None:
+def key_kind(type_: DataType) -> str | None:
     """Returns the kind of values that are compared with a column of this type; None if it can't be a key.
 
     >>> from pyspark.sql import types
-    >>> kind(types.LongType()), kind(types.DecimalType(10, 2)), kind(types.CharType(3)), kind(types.BinaryType())
-    ('number', 'number', 'string', None)
+    >>> [key_kind(each) for each in (types.LongType(), types.DecimalType(10, 2), types.CharType(3), types.BinaryType())]
+    ['number', 'number', 'string', None]
     """
     name = re.split(r"[(<]", type_.simpleString())[0]
     if name in _NUMBER_TYPES:
@@ -58,7 +58,7 @@ def kind(type_: DataType) -> str | None:
     return name if name in ("date", "timestamp", "timestamp_ntz", "boolean") else None
 
 
-class Table:
+class JdbcTable:
     """A table of a database.
 
     Args:
@@ -90,8 +90,8 @@ class Table:
         """The needed columns."""
         self._schema = frame._jdf.schema()
 
-    def rows(self, spark: SparkSession, found: Any) -> DataFrame:
-        """Converts a list of rows that `ask` returned to a DataFrame."""
+    def to_dataframe(self, spark: SparkSession, found: Any) -> DataFrame:
+        """Converts a Java list with rows of `query_keys` to a DataFrame."""
         from pyspark.sql import DataFrame
 
         session: Any = spark
@@ -112,11 +112,11 @@ class Table:
                     statement.execute(init.get())
             yield made
 
-    def ask(
+    def query_keys(
         self, connection: Any, key: Sequence[str], keys: Sequence[tuple[Any, ...]], more: str = ""
     ) -> Any:
-        """Queries the rows of some keys, whose values have the form of `bound_as`. Returns a Java collection. `more`: SQL to
-        add to the condition."""
+        """Queries the rows of some keys, whose values have the form of `bound_value_sql`. Returns a Java collection. `more`:
+        SQL to add to the condition."""
         quote: Callable[[str], str] = self._dialect.quoteIdentifier
         fields = {field.name.lower(): field for field in self.schema.fields}
         key_fields = [fields[name] for name in key]
@@ -125,21 +125,21 @@ class Table:
         with closing(connection.prepareStatement(text + more)) as statement:
             statement.setQueryTimeout(self._options.queryTimeout())
             statement.setFetchSize(self._options.fetchSize())
-            self._binding.bind(statement, [kind(field.dataType) for field in key_fields], keys)
+            self._binding.bind(statement, [key_kind(field.dataType) for field in key_fields], keys)
             with closing(statement.executeQuery()) as answer:
                 utils = self._java.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
                 rows = utils.resultSetToRows(answer, self._schema, self._dialect)
                 return self._java.scala.jdk.javaapi.CollectionConverters.asJavaCollection(rows.toList())
 
-    def refuses_key(
+    def is_key_refused(
         self, connection: Any, key: Sequence[str], values: tuple[Any, ...], problem: Py4JJavaError
     ) -> bool:
-        """Returns whether a request failed because a value isn't valid for a column, such as a UUID that is text here."""
+        """Returns whether a request failed because the database rejects a key value, such as text that is no UUID."""
         if not is_invalid_value(problem):
             return False
         try:
             # Selects no row, so that the error can't come from an expression of a view.
-            self.ask(connection, key, [values], " and 1 = 0")
+            self.query_keys(connection, key, [values], " and 1 = 0")
         except Py4JJavaError as again:
             return is_invalid_value(again)
         return False
@@ -164,7 +164,7 @@ class _Binding:
         self._java = java
         self._timestamp = java.java.sql.Timestamp
         self._converters: Mapping[str, Callable[[Any], Any]] = {
-            "timestamp": self._instant,
+            "timestamp": self._java_timestamp,
             "timestamp_ntz": self._timestamp.valueOf,
             "date": java.java.sql.Date.valueOf,
         }
@@ -188,18 +188,18 @@ class _Binding:
         bound = self._set_object.bindTo(statement)
         placed.forEach(invoke.MethodHandleProxies.asInterfaceInstance(self._bi_consumer, bound))
 
-    def _instant(self, micros: int) -> Any:
+    def _java_timestamp(self, micros: int) -> Any:
         instant = self._timestamp(micros // 1000)
         instant.setNanos(micros % 1_000_000 * 1000)
         return instant
 
 
-def bound_as(column: str, type_: DataType) -> str:
-    """Returns SQL that casts a value to a column's type, in the form in which it is bound; it gives NULL if no value of the
-    column equals it.
+def bound_value_sql(column: str, type_: DataType) -> str:
+    """Returns SQL that casts a value to a column's type, in the form in which it is bound. It returns NULL for a value that
+    no value of the column can equal.
 
     >>> from pyspark.sql import types
-    >>> bound_as("key_1", types.IntegerType()), bound_as("key_1", types.TimestampType())
+    >>> bound_value_sql("key_1", types.IntegerType()), bound_value_sql("key_1", types.TimestampType())
     ('try_cast(key_1 as int)', 'unix_micros(try_cast(key_1 as timestamp))')
     """
     value = f"try_cast({column} as {type_.simpleString()})"
@@ -209,4 +209,4 @@ def bound_as(column: str, type_: DataType) -> str:
         "timestamp_ntz": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
         "date": "cast(if(year({0}) between 1 and 9999, {0}, null) as string)",
     }
-    return shapes.get(kind(type_) or "", "{}").format(value)
+    return shapes.get(key_kind(type_) or "", "{}").format(value)

@@ -29,7 +29,7 @@ from ..common.periodic import Periodic
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
-from .jdbc import Table, bound_as, is_invalid_value, kind
+from .jdbc import JdbcTable, bound_value_sql, is_invalid_value, key_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,34 +50,34 @@ class Lookups:
         self._sources = {source.relation: source for source in model.lookups}
         self._tables: dict[str, _LookupTable] = {}
 
-    def answer(
+    def rows_for_keys(
         self, spark: SparkSession, lookup: Lookup, cache: BatchCache, metrics: BatchMetrics
     ) -> DataFrame:
-        """Returns the rows that a table has for the keys of a micro-batch.
+        """Returns the rows of a lookup table for the keys of a micro-batch, from the cache or the database.
 
         Raises:
             SchemaChanged: the table has other columns than when the run began, and the query reads all of them.
             StreamError: the table doesn't answer, or can't be queried by these columns.
         """
-        lookup_table = self._table_of(spark, lookup)
+        lookup_table = self._open_lookup_table(spark, lookup)
         lookup_table.check_columns(spark)
         keys = lookup_table.keys(spark, lookup)
         if lookup_table.source.cache_ttl is None:
-            return lookup_table.request(spark, keys, metrics)
-        missing = lookup_table.uncached_keys(keys)
+            return lookup_table.request_rows(spark, keys, metrics)
+        missing = lookup_table.missing_keys(keys)
         metrics.lookup_cached += len(keys) - len(missing)
         if missing:
-            lookup_table.remember(missing, lookup_table.request(spark, missing, metrics))
+            lookup_table.cache_rows(missing, lookup_table.request_rows(spark, missing, metrics))
         rows = lookup_table.cached_rows(spark, keys)
         cache.persist(rows)  # so that their number is known
         return scan_cached(rows)
 
-    def empty_answer(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
-        """Returns an empty answer, with its columns."""
-        lookup_table = self._table_of(spark, lookup)
-        return lookup_table.table.rows(spark, lookup_table.table.empty_rows())
+    def no_rows(self, spark: SparkSession, lookup: Lookup) -> DataFrame:
+        """Returns an empty DataFrame with the columns of the lookup table."""
+        lookup_table = self._open_lookup_table(spark, lookup)
+        return lookup_table.table.to_dataframe(spark, lookup_table.table.empty_rows())
 
-    def _table_of(self, spark: SparkSession, lookup: Lookup) -> _LookupTable:
+    def _open_lookup_table(self, spark: SparkSession, lookup: Lookup) -> _LookupTable:
         if lookup.view not in self._tables:
             source = self._sources.get(lookup.relation)
             if source is None:
@@ -100,7 +100,7 @@ class _LookupTable:
         self._checks = Periodic()
         wanted = None if lookup.columns is None else [*lookup.columns, *lookup.key]
         with self._checks.running():
-            self.table: Table = self._with_retries(lambda: Table(spark, source.options, wanted))
+            self.table: JdbcTable = self._with_retries(lambda: JdbcTable(spark, source.options, wanted))
         fields = {field.name.lower(): field.dataType for field in self.table.schema.fields}
         for name in lookup.key:
             if name not in fields:
@@ -110,10 +110,10 @@ class _LookupTable:
                 )
         self._types = [fields[name] for name in lookup.key]
         for name, type_ in zip(lookup.key, self._types, strict=True):
-            if kind(type_) is None:
+            if key_kind(type_) is None:
                 raise StreamError(
                     f"Model {model.name}: the column {name} of the lookup table {source.name} is a "
-                    f"{type_.simpleString().upper()}, which is no type of key for a lookup; use a number, text, a date, "
+                    f"{type_.simpleString().upper()}, which can't be the key of a lookup. Join by a number, text, a date, "
                     "a time or a boolean."
                 )
 
@@ -122,7 +122,7 @@ class _LookupTable:
         if not self._reads_all or not self._checks.is_due:
             return
         with self._checks.running():
-            found = self._with_retries(lambda: Table(spark, self.source.options, None)).schema
+            found = self._with_retries(lambda: JdbcTable(spark, self.source.options, None)).schema
         had, has = ({(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found))
         if found != self.table.schema:
             raise SchemaChanged(self._model.name, self.source.name, sorted({name for name, _ in had ^ has}))
@@ -131,19 +131,19 @@ class _LookupTable:
         """Returns the distinct keys of the micro-batch that the table may contain."""
         found = spark.sql(lookup.keys)
         for name, field, type_ in zip(self._key, found.schema.fields, self._types, strict=True):
-            if kind(field.dataType) != kind(type_):
+            if key_kind(field.dataType) != key_kind(type_):
                 has, given = (each.simpleString().upper() for each in (type_, field.dataType))
                 raise StreamError(
                     f"Model {self._model.name}: the column {name} of the lookup table {self.source.name} is a {has}, "
                     f"and the join compares it with a {given}; cast the stream's side: cast(… as {type_.simpleString()})."
                 )
         pairs = zip(found.columns, self._types, strict=True)
-        shaped = found.selectExpr(*(f"{bound_as(name, type_)} as {name}" for name, type_ in pairs))
+        shaped = found.selectExpr(*(f"{bound_value_sql(name, type_)} as {name}" for name, type_ in pairs))
         distinct = dict.fromkeys(tuple(row) for row in shaped.collect())
         return [key for key in distinct if None not in key]
 
-    def request(self, spark: SparkSession, keys: Sequence[Key], metrics: BatchMetrics) -> DataFrame:
-        """Requests the rows of the keys, in as many requests as needed."""
+    def request_rows(self, spark: SparkSession, keys: Sequence[Key], metrics: BatchMetrics) -> DataFrame:
+        """Requests the rows of the keys from the database, in chunks."""
         found = self.table.empty_rows()
         if keys:
             size = self.source.chunk_size
@@ -154,19 +154,19 @@ class _LookupTable:
                     while waiting:
                         metrics.lookup_requests += 1
                         try:
-                            found.addAll(self.table.ask(connection, self._key, waiting[0]))
+                            found.addAll(self.table.query_keys(connection, self._key, waiting[0]))
                         except Py4JJavaError as problem:
                             if len(waiting[0]) > 1 and is_invalid_value(problem):
                                 middle = len(waiting[0]) // 2
                                 waiting[:1] = [waiting[0][:middle], waiting[0][middle:]]
                                 continue
-                            if not self.table.refuses_key(connection, self._key, waiting[0][0], problem):
+                            if not self.table.is_key_refused(connection, self._key, waiting[0][0], problem):
                                 raise
                         metrics.lookup_keys += len(waiting.pop(0))
 
             with around("lookup.ask", self._model.name):
                 self._with_retries(ask)
-        return self.table.rows(spark, found)
+        return self.table.to_dataframe(spark, found)
 
     def _with_retries(self, attempt: Any) -> Any:
         """Runs an attempt, with retries after growing pauses. Raises if the last one fails."""
@@ -188,22 +188,23 @@ class _LookupTable:
 
     # The cache.
 
-    def uncached_keys(self, keys: Sequence[Key]) -> list[Key]:
+    def missing_keys(self, keys: Sequence[Key]) -> list[Key]:
         """Returns the keys that aren't cached, and drops expired entries."""
         at = now()
         self._cache = {key: entry for key, entry in self._cache.items() if entry[0] > at}
         return [key for key in keys if key not in self._cache]
 
-    def remember(self, keys: Sequence[Key], rows: DataFrame) -> None:
-        """Caches the rows that a request returned, by key. A key may have none."""
+    def cache_rows(self, keys: Sequence[Key], rows: DataFrame) -> None:
+        """Caches the rows that a request returned, by key. A key may have no row."""
         until = now() + (self.source.cache_ttl or 0) / 1e6
         found: dict[Key, list[tuple[Any, ...]]] = {key: [] for key in keys}
-        kinds = self._kinds
+        kinds = self._column_types
         names = {name.lower(): name for name in kinds}
         shaped = (
-            bound_as(names[quoted(name)], type_) for name, type_ in zip(self._key, self._types, strict=True)
+            bound_value_sql(names[quoted(name)], type_)
+            for name, type_ in zip(self._key, self._types, strict=True)
         )
-        for row in rows.selectExpr(*map(_packed, kinds, kinds.values()), *shaped).collect():
+        for row in rows.selectExpr(*map(_exact_value_sql, kinds, kinds.values()), *shaped).collect():
             values = tuple(row)
             # A database may compare less strictly than Spark, so a row may match no requested key.
             if (of := found.get(values[len(names) :])) is not None:
@@ -213,8 +214,10 @@ class _LookupTable:
     def cached_rows(self, spark: SparkSession, keys: Sequence[Key]) -> DataFrame:
         """Returns the cached rows of the keys."""
         rows = [row for key in keys for row in self._cache[key][1]]
-        none, kinds = self.table.rows(spark, self.table.empty_rows()), self._kinds
-        packed = none.selectExpr(*(f"{_packed(name, kind)} as {name}" for name, kind in kinds.items()))
+        none, kinds = self.table.to_dataframe(spark, self.table.empty_rows()), self._column_types
+        packed = none.selectExpr(
+            *(f"{_exact_value_sql(name, kind)} as {name}" for name, kind in kinds.items())
+        )
         made = spark.createDataFrame(rows, packed.schema, verifySchema=False)
         return made.selectExpr(
             *(
@@ -224,12 +227,12 @@ class _LookupTable:
         )
 
     @property
-    def _kinds(self) -> dict[str, str]:
+    def _column_types(self) -> dict[str, str]:
         """Types of the columns, by their quoted names."""
         return {quoted(field.name): field.dataType.simpleString() for field in self.table.schema.fields}
 
 
-def _packed(name: str, type_: str) -> str:
+def _exact_value_sql(name: str, type_: str) -> str:
     """Returns SQL for a column in a form that Python can hold exactly. A timestamp becomes microseconds: a Python datetime
     is in the process's time zone, where some local times occur twice."""
     return f"unix_micros({name})" if type_ == "timestamp" else name

@@ -86,11 +86,11 @@ class Batches:
         """Number of the last micro-batch that is ingested completely; -1 if there is none."""
         return self.position.batch - (self.position.cut is not None)
 
-    def take(self, batch: DataFrame, number: int) -> None:
-        """Ingests a micro-batch, unless it is ingested already: Spark replays one that a crash interrupted."""
+    def ingest(self, batch: DataFrame, number: int) -> None:
+        """Ingests a micro-batch, unless it is ingested already: after a crash Spark replays the interrupted one."""
         unfinished = number == self.position.batch and self.position.cut is not None
         if number <= self.ingested:
-            self._catch_up()
+            self._write_missing_report()
             return
         spark = batch.sparkSession
         ordered = self.order.model
@@ -102,7 +102,7 @@ class Batches:
         # All pieces have one arrival time, so that a stream with rows in only one of them isn't idle in the others.
         at = max(self.position.last_arrival.values(), default=now()) if unfinished else now()
         since = self.position.cut if unfinished else None
-        with self._splitter.pieces(batch, number, ordered, since) as pieces:
+        with self._splitter.split_batch(batch, number, ordered, since) as pieces:
             for piece in pieces:
                 query_id = self.position.query_id or self._query_id()
                 position = replace(self.position.next(number), query_id=query_id, cut=piece.cut)
@@ -115,13 +115,13 @@ class Batches:
 
         rows, committed = piece.rows, False
         try:
-            with self._step(spark, position, piece.expected) as step:
+            with self._open_micro_batch(spark, position, piece.expected) as step:
                 if self.context.program.keeps_state:
                     self._watermark = step.update_state(rows, self._watermark, at)
                     committed = True
                     step.emit()
                 else:
-                    self._watermark = step.pass_on(rows, self._watermark, at)
+                    self._watermark = step.write_without_state(rows, self._watermark, at)
         except (Widened, AnalysisException) as problem:
             if isinstance(problem, AnalysisException) and (committed or not self._widens_state(spark, rows)):
                 raise
@@ -141,14 +141,14 @@ class Batches:
         known = KnownColumns(state.types(spark), state.mapping, lambda part: ())
         step = MicroBatch(self.context, spark, self.position, self._session_defaults)
         try:
-            layout = step.layout(spark.createDataFrame([], rows.schema), known)
+            layout = step.state_layout(spark.createDataFrame([], rows.schema), known)
         except (AnalysisException, ValueError):
             return False
         return state.widen(spark, layout.schema)
 
     @property
     def has_to_emit_first(self) -> bool:
-        """Whether no micro-batch has run yet and one without input may emit rows."""
+        """Whether no micro-batch has run yet and an epoch without input may emit rows."""
         return self.position.step == (-1, 0) and self.context.program.has_rows_without_input
 
     def begin_without_input(self, spark: SparkSession, no_rows: DataFrame) -> None:
@@ -157,13 +157,13 @@ class Batches:
         session.prepare(spark, self._session_defaults)
         self._ingest_piece(spark, SubBatch(no_rows, None), position, now())
 
-    def finish(self, spark: SparkSession) -> None:
+    def finish_interrupted(self, spark: SparkSession) -> None:
         """Emits the output of the last micro-batch, after a crash between the commits of state and output."""
-        with self._with_advice_on_widening(), self._step(spark, self.position) as step:
+        with self._with_advice_on_widening(), self._open_micro_batch(spark, self.position) as step:
             step.emit()
 
-    def rebuild(self, spark: SparkSession, no_rows: DataFrame) -> None:
-        """Rebuilds operators for an edited query, in an extra step without input."""
+    def rebuild_operators(self, spark: SparkSession, no_rows: DataFrame) -> None:
+        """Rebuilds operators for an edited query, in a separate epoch without input."""
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
         self._ingest_piece(spark, SubBatch(no_rows, None), self.position.next(self.position.batch), at)
@@ -176,15 +176,15 @@ class Batches:
                 f"interrupted. Finish it with `dbt run --select {self.context.model.name}` first."
             )
         # Windows emit rows into windows over them, so this may take several rounds.
-        while (closing := open_until(spark, self.context, self.position)) is not None:
+        while (closing := closing_watermark(spark, self.context, self.position)) is not None:
             position = self.position.next(self.position.batch)
-            with self._with_advice_on_widening(), self._step(spark, position) as step:
-                step.close_at(closing)
+            with self._with_advice_on_widening(), self._open_micro_batch(spark, position) as step:
+                step.advance_watermark_to(closing)
                 step.emit()
 
     @contextmanager
     def _with_advice_on_widening(self) -> Iterator[None]:
-        """Converts `Widened` into an error with advice, for a micro-batch that can't be repeated."""
+        """Converts `Widened` into an error with advice, for an epoch that can't be repeated."""
         try:
             yield
         except Widened:
@@ -196,24 +196,24 @@ class Batches:
             "of a micro-batch. Nothing is lost, and the next run continues from there: run it again."
         )
 
-    def _catch_up(self) -> None:
+    def _write_missing_report(self) -> None:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
         progress = read_progress(self.context.model) or {}
         if (progress.get("batch"), progress.get("flush")) != (self.position.batch, self.position.flush):
-            progress = report(self.position, BatchMetrics(), self._size())
+            progress = report(self.position, BatchMetrics(), self._state_size())
             write_progress(self.context.model, progress, is_of_earlier_process=True)
 
-    def _size(self) -> dict[str, int] | None:
+    def _state_size(self) -> dict[str, int] | None:
         return self.context.state.size() if self.context.program.keeps_state else None
 
     @property
     def result(self) -> StreamResult:
-        """The counts of this run so far, with its reads and writes of each state table."""
-        state = () if self._meter is None else self._meter.total
+        """The counts of this run so far, with what it read and wrote in each state table."""
+        state = () if self._meter is None else self._meter.total_metrics
         return replace(self._total, watermark=self.position.after, state=state)
 
     @contextmanager
-    def _step(
+    def _open_micro_batch(
         self, spark: SparkSession, position: Position, expected: int | None = None
     ) -> Iterator[MicroBatch]:
         scheduler = spark._jsc.sc().dagScheduler()
@@ -243,18 +243,20 @@ class Batches:
         entries: dict[str, object] = {} if operators is None else {"operators": operators().tree}
         entries |= windows_so_far(model, self.position)
         write_progress(model, {**report(self.position, metrics, state), **entries})
-        self._publish(spark, metrics, meter)
+        self._publish_metrics(spark, metrics, meter)
 
-    def _publish(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
+    def _publish_metrics(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
         counts = {
             name: getattr(metrics, name) for name in ("rows_in", "rows_out", "late_rows", "null_time_rows")
         }
         counts |= {"batches": 1, "unreadable_rows": rows_of(metrics.unreadable)}
-        sizes = {f"state.{name}": size for name, size in (self._size() or {}).items()}
-        publish(spark, self.context.model.unique_name, counts, sizes, () if meter is None else meter.last)
+        sizes = {f"state.{name}": size for name, size in (self._state_size() or {}).items()}
+        publish(
+            spark, self.context.model.unique_name, counts, sizes, () if meter is None else meter.last_metrics
+        )
 
 
-def open_until(spark: SparkSession, context: RunContext, position: Position) -> int | None:
+def closing_watermark(spark: SparkSession, context: RunContext, position: Position) -> int | None:
     """Returns the watermark at which the last open window of a state closes; None if none is open."""
     zones = {
         part.name: (part.closes, part.time_zone) for part in context.program.parts if part.closes is not None

@@ -7,8 +7,8 @@
                                                                                   → COMMIT table
 
 Every commit carries the `Position`. All work after the first commit is a function of the state and of the position's
-two watermarks (whatever isn't is part of that commit), so after a crash it is repeated from the state alone with the
-same result, whatever else the query reads.
+two watermarks; anything else that it needs is part of that commit. So after a crash this work is repeated from the state
+alone, with the same result, whatever else the query reads.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class RunContext:
 
 
 class MicroBatch:
-    """A micro-batch that is being run. `position` follows what is committed.
+    """A micro-batch that is being run. `position` is updated with each commit.
 
     Args:
         spark: the session; the views of this micro-batch are created in it.
-        position: position of the micro-batch. Its watermark `before` is set; so is `after`, where there is no input.
+        position: position of the micro-batch. Its watermark `before` is set; without input, `after` is set too.
         session_defaults: the project's session settings.
         expected: upper bound of the number of input rows; None if unknown.
     """
@@ -107,7 +107,7 @@ class MicroBatch:
         self._row_count: int | None = None
         """Number of input rows for which the shuffle partitions were last set; None if unknown."""
         self._early: set[str] = set()
-        """Names of the steps that are computed, with the rows that they read, before the watermark advances."""
+        """Names of the steps that are computed together with the rows they read, before the watermark advances."""
         self._added: dict[str, str] = {}
         """State table → query of the rows to append to it."""
         self.observed_lookups: dict[str, tuple[StateLookup, ...]] = {}
@@ -122,9 +122,9 @@ class MicroBatch:
         streams = self._context.program.inputs
         self._set_shuffle_partitions(self._expected)
         with self.metrics.timed("read"):
-            self._show_clock()
+            self._register_clock()
             self._input_schema = batch.schema
-            self._show_streams(batch)
+            self._register_streams(batch)
         filtered = self._evaluate_before_watermark()
         with self.metrics.timed("read"):
             for stream in streams:
@@ -132,45 +132,46 @@ class MicroBatch:
                     self._cache.persist(with_row_counts(split(batch, streams)[stream.view], stream))
             counts = [count_rows(self._cache, stream) for stream in streams]
             watermark = watermark.advance(self._newest_times(counts, filtered), at)
-        self._move_to(watermark)
-        self._compute(filtered)
+        self._advance_position(watermark)
+        self._commit_changes(filtered)
         return watermark
 
-    def close_at(self, watermark: int) -> None:
-        """Makes the first commit of a micro-batch without input that only advances the watermark."""
+    def advance_watermark_to(self, watermark: int) -> None:
+        """Makes the first commit of a micro-batch that has no input and only advances the watermark."""
         if self._context.program.flushes_from_state:
             self.position = replace(self.position, after=watermark)
-            self._compute(None)
+            self._commit_changes(None)
             return
         # The schema at the state's creation: the state's columns haven't changed since, and a source may be gone.
-        self._show_no_rows(self._spark.createDataFrame([], self._context.state.input_schema()))
+        self._register_empty_streams(self._spark.createDataFrame([], self._context.state.input_schema()))
         filtered = self._evaluate_before_watermark()
         self.position = replace(self.position, after=watermark)
-        self._compute(filtered)
+        self._commit_changes(filtered)
 
     def emit(self) -> None:
         """Emits from cached rows, or from the state after a crash, and makes the last commit. Does nothing if no
         window closes, or if the step `skip_if_empty` has no rows."""
         program = self._context.program
-        windows = self._closing()
+        windows = self._max_closing_windows()
         if windows == 0:
             return
         if windows is not None:
             self._set_shuffle_partitions(self._row_count, windows)
         made = self._computed or ()
         if left := [step for step in program.output_steps if step.name not in made]:
-            self._show_clock()
+            self._register_clock()
             with self.metrics.timed("emission"):
                 for step in left:
-                    self._show(self._with_cached_rows(step))
+                    self._register_step(self._with_cached_rows(step))
         if program.skip_if_empty is not None and not self._rows_of.get(program.skip_if_empty, 1):
             return
-        self._look_up(program.lookups)
+        self._run_lookups(program.lookups)
         with self.metrics.timed("emission"):
             self._append_output(few=are_few(self._context.state.rows))
 
-    def _closing(self) -> int | None:
-        """Returns an upper bound of the windows that this micro-batch closes; None if rows may be emitted without one."""
+    def _max_closing_windows(self) -> int | None:
+        """Returns an upper bound of the number of windows that this micro-batch closes; None if it may emit rows although
+        none closes."""
         boundaries = self._context.program.boundaries
         if boundaries is None:
             return None
@@ -181,14 +182,14 @@ class MicroBatch:
         before, after = self.position.before, self.position.after
         return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
 
-    def pass_on(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
+    def write_without_state(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """Writes the micro-batch's rows straight to the table, for a program without state: one commit. Returns the
         watermark after them.
 
-        Unless the rows are cached, counts and watermark are known only after the commit, so the commit carries those
-        of the micro-batch before. Only `progress` reads them then.
+        Unless the rows are cached, counts and watermark are known only after the commit. The commit then carries those of
+        the previous micro-batch, and only `progress` reads them.
         """
-        self._show_clock()
+        self._register_clock()
         streams = self._context.program.inputs
         rows_of = split(batch, streams)
         caches_rows = bool(self._context.program.lookups) or self._context.program.filters_on_arrival
@@ -204,11 +205,11 @@ class MicroBatch:
                 meters.append(Meter(rows_of[stream.view], stream))
                 rows = meters[-1].rows
             register_view(rows, stream.view)
-        self._look_up(self._context.program.lookups)
+        self._run_lookups(self._context.program.lookups)
         if caches_rows:
             counts = [count_rows(self._cache, each) for each in streams]
             watermark = watermark.advance(self._newest_times(counts, []), at)
-            self._move_to(watermark)
+            self._advance_position(watermark)
         with self.metrics.timed("emission"):
             self._append_output(few=False)
         if not caches_rows:
@@ -222,31 +223,30 @@ class MicroBatch:
                     for each in streams
                 ]
             watermark = watermark.advance(self._newest_times(counts, []), at)
-            self._move_to(watermark)
+            self._advance_position(watermark)
         return watermark
 
     def compact(self) -> None:
         """Compacts the state, merges small files and expires old snapshots, where it pays. Runs only after all output of
-        the micro-batch is in the table: a compacted state can't reproduce it."""
+        the micro-batch is in the table, because a compacted state can't reproduce the output."""
         if self._context.program.keeps_state:
-            self._fold()
-            self._note_end()
-            self._maintain(self._context.state)
-        self._maintain(self._context.sink)
+            self._fold_state()
+            self._record_completion()
+            self._maintain_table(self._context.state)
+        self._maintain_table(self._context.sink)
 
-    def _note_end(self) -> None:
-        """Commits to the state that the micro-batch's output is complete, where nothing else records it: the table
-        has no commit of it because nothing changed, and Spark's checkpoint records only the first step of a
-        micro-batch."""
+    def _record_completion(self) -> None:
+        """Commits to the state that the epoch's output is complete, if nothing else records it: the table has no commit of
+        an epoch without changes, and Spark's checkpoint records only the first epoch of a micro-batch."""
         position = self.position
         if position.flush == 0 or position.cut is not None or position.folded:
             return
         emitted = self._context.sink.position()
         if emitted is None or emitted.step < position.step:
             self.position = replace(position, folded=True)
-            self._commit({}, few=True)
+            self._commit_state({}, few=True)
 
-    def _fold(self) -> None:
+    def _fold_state(self) -> None:
         state, parts = self._context.state, self._context.program.parts
         grown = state.parts_to_fold(parts, self.position.after)
         if not grown and not state.is_scattered():
@@ -254,11 +254,11 @@ class MicroBatch:
         with self.metrics.timed("fold"):
             if grown:
                 set_shuffle_partitions(self._spark, self._session_defaults, state.rows, are_few(state.rows))
-                self._show_clock()
+                self._register_clock()
                 state.show(self._spark)
                 self.position = replace(self.position, folded=True)
                 folds = {
-                    part.name: self._analysed_alone(part, part.fold) for part in parts if part.name in grown
+                    part.name: self._analyzed_sql(part, part.fold) for part in parts if part.name in grown
                 }
                 state.fold(self._spark, folds, self.position)
                 set_shuffle_partitions(self._spark, self._session_defaults)
@@ -266,7 +266,7 @@ class MicroBatch:
                 state.compact(self._spark)
             self.metrics.commits += 1
 
-    def _maintain(self, table: StateTable | Sink) -> None:
+    def _maintain_table(self, table: StateTable | Sink) -> None:
         with self.metrics.timed("maintenance"):
             self.metrics.commits += table.maintain(self._spark)
 
@@ -276,7 +276,7 @@ class MicroBatch:
 
     # Views.
 
-    def _show_clock(self) -> None:
+    def _register_clock(self) -> None:
         def instant(micros: int | None) -> str:
             return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros}L)"
 
@@ -291,7 +291,7 @@ class MicroBatch:
         row, names = ", ".join(values.values()), ", ".join(values)
         register_view(sql(self._spark, f"select * from values ({row}) as clock({names})"), "clock")
 
-    def _show_streams(self, batch: DataFrame) -> None:
+    def _register_streams(self, batch: DataFrame) -> None:
         """Registers a view per stream. Rows are counted when they are read."""
         program = self._context.program
         rows_of = split(batch, program.inputs)
@@ -304,14 +304,14 @@ class MicroBatch:
             register_view(rows, stream.view)
 
     def _evaluate_before_watermark(self) -> list[FilteredCounts]:
-        """Evaluates the items of `program.arrival`, before the watermark advances, and the steps that alone read their rows,
-        which are counted meanwhile. Returns the counts."""
+        """Evaluates the items of `program.arrival` before the watermark advances, and each step that is the only reader of
+        such an item's rows, which are counted meanwhile. Returns the counts."""
         program, is_empty = self._context.program, self._context.state.rows == 0
         with self.metrics.timed("read"):
             for item in program.arrival:
-                self._evaluate(item, is_empty)
+                self._evaluate_item(item, is_empty)
             if self._early:
-                self._prepare()
+                self._ensure_state()
             for item in program.ingest:
                 if isinstance(item, Step) and item.name in self._early:
                     made = self._rows_of_step(item, is_empty)
@@ -319,24 +319,24 @@ class MicroBatch:
                     register_view(scan_cached(made), item.name)
             return [filtered_counts(self._cache, rows) for rows in program.arrival if isinstance(rows, Rows)]
 
-    def _evaluate(self, item: Item, state_is_empty: bool) -> None:
+    def _evaluate_item(self, item: Item, state_is_empty: bool) -> None:
         """Registers the view of an item, or computes the rows to append to a state table."""
         if isinstance(item, Lookup):
-            self._look_up([item])
+            self._run_lookups([item])
         elif isinstance(item, Rows):
             self._filter_late(item)
         elif isinstance(item, StatePart):
-            self._added[item.name] = self._rows_of_part(item, state_is_empty)
+            self._added[item.name] = self._part_rows_sql(item, state_is_empty)
         elif item.name not in self._early:
-            self._show(self._cheapest_text(item), state_is_empty and not item.sees_changes)
+            self._register_step(self._with_cheapest_sql(item), state_is_empty and not item.sees_changes)
 
-    def _look_up(self, lookups: Sequence[Lookup]) -> None:
+    def _run_lookups(self, lookups: Sequence[Lookup]) -> None:
         """Queries the external tables for the keys of this micro-batch."""
         metrics = self.metrics
         requests, keys = metrics.lookup_requests, metrics.lookup_keys
         for lookup in lookups:
             with metrics.timed("lookup"):
-                rows = self._context.lookups.answer(self._spark, lookup, self._cache, metrics)
+                rows = self._context.lookups.rows_for_keys(self._spark, lookup, self._cache, metrics)
                 register_view(rows, lookup.view)
         self.position = replace(
             self.position,
@@ -345,8 +345,8 @@ class MicroBatch:
         )
 
     def _filter_late(self, rows: Rows) -> None:
-        """Drops late rows. Caches the rest, unless the number of input rows is known and a single step reads them; they
-        are then counted while that step is computed."""
+        """Drops late rows and caches the others. If the number of input rows is known and a single step reads them, they
+        aren't cached but counted while that step is computed."""
         live = filter_late(self._spark, self._context.model, rows)
         if rows.read_by is None or self._expected is None:
             self._cache.persist(live)
@@ -354,12 +354,12 @@ class MicroBatch:
         else:
             self._early.add(rows.read_by)
 
-    def _prepare(self) -> None:
+    def _ensure_state(self) -> None:
         """Creates the state if it doesn't exist."""
         program, state = self._context.program, self._context.state
         if not state.exists:
             with self.metrics.timed("state"):
-                layout = self._layout()
+                layout = self._derive_layout()
                 inputs = None if program.flushes_from_state else self._input_schema
                 if program.upsert is not None and not program.flushes_from_state:
                     check_groupable(self._context.model, column_types(layout.schema).values())
@@ -381,7 +381,7 @@ class MicroBatch:
                 newest[stream.relation] = max((time for time in times if time is not None), default=None)
         return newest
 
-    def _show(self, step: Step, state_is_empty: bool = False) -> None:
+    def _register_step(self, step: Step, state_is_empty: bool = False) -> None:
         """Registers the rows of a step. Rows that other steps read are persisted lazily, without a job."""
         rows = self._rows_of_step(step, state_is_empty)
         if step.materialize or (step.persist and step.name == self._context.program.skip_if_empty):
@@ -401,9 +401,9 @@ class MicroBatch:
             names = step.reads if step.sees_changes else ()
             added = {name: self._added[name] for name in names if name in self._added}
             self._context.state.show(self._spark, step.reads, added)
-        return self._count_lookups(step, text_of(step, state_is_empty or self._has_no_input(step)))
+        return self._rows_counting_lookups(step, item_sql(step, state_is_empty or self._has_no_input(step)))
 
-    def _count_lookups(self, step: Step, text: str) -> DataFrame:
+    def _rows_counting_lookups(self, step: Step, text: str) -> DataFrame:
         """Returns the rows of a step, which count its state look-ups while they are computed."""
         rows = sql(self._spark, text)
         if not step.state_lookups or text != step.sql:
@@ -412,9 +412,9 @@ class MicroBatch:
         self.observed_lookups[name] = step.state_lookups
         return query_metrics.with_observations(rows, name, step.state_lookups)
 
-    def _analysed_alone(self, part: StatePart, text: str) -> str:
-        """Returns SQL for a state table's rows, analysed while the view ``state`` has only columns of the state tables that
-        it reads: a column of another one may have the same name and another type."""
+    def _analyzed_sql(self, part: StatePart, text: str) -> str:
+        """Returns SQL for a state table's rows. It is analysed while the view ``state`` has only the columns of the state
+        tables that it reads: another state table may have a column of the same name with another type."""
         if not self._context.state.mapping:
             return text
         self._context.state.show(self._spark, part.reads)
@@ -423,13 +423,13 @@ class MicroBatch:
         return f"select * from {name}"
 
     def _with_cached_rows(self, step: Step) -> Step:
-        """Returns an output step, with its text over the rows that this micro-batch has cached if it has one."""
+        """Returns an output step. It reads the rows that this micro-batch has cached, if the step has such a text."""
         if step.fresh is None or self._computed is None:
             return step
         return replace(step, sql=step.fresh, persist=False, materialize=False, state_lookups=())
 
     def _set_shuffle_partitions(self, rows: int | None, windows: int = 1) -> None:
-        """Sets the shuffle partitions for so many input rows. `windows`: how many windows may emit a state row."""
+        """Sets the shuffle partitions for a number of input rows. `windows`: how many windows may emit a state row."""
         self._row_count = rows
         context = self._context
         # An upsert or a changelog compares the result with the table.
@@ -440,45 +440,45 @@ class MicroBatch:
 
     # Changes, and commits.
 
-    def _compute(self, filtered: Sequence[FilteredCounts] | None) -> None:
+    def _commit_changes(self, filtered: Sequence[FilteredCounts] | None) -> None:
         """Computes all changes of the state and commits them at once. `filtered`: the input; None to close windows."""
         program, state = self._context.program, self._context.state
-        self._show_clock()
+        self._register_clock()
         # Streams without windows have no late-row filter, so no filtered rows.
         rows = max(sum(each.live_rows for each in filtered or ()), self.metrics.rows_in)
         if program.is_full_output:
             rows += state.rows  # the output is computed from all of the state
         self._set_shuffle_partitions(rows)
-        self._prepare()
-        is_empty, windows, fed = state.rows == 0, self._closing(), 0
+        self._ensure_state()
+        is_empty, windows, fed = state.rows == 0, self._max_closing_windows(), 0
         ingest = () if filtered is None else program.ingest
         cascade = () if windows == 0 else program.cascade
-        self._count(filtered or ())
+        self._add_late_counts(filtered or ())
         with self.metrics.timed("state"):
             for item in ingest:
-                self._evaluate(item, is_empty)
+                self._evaluate_item(item, is_empty)
         if cascade and windows is not None:
             self._set_shuffle_partitions(rows, windows)
         with self.metrics.timed("emission"):
             for item in cascade:
-                self._evaluate(item, is_empty)
+                self._evaluate_item(item, is_empty)
                 if isinstance(item, Rows):
                     counts = filtered_counts(self._cache, item)
-                    self._count([counts])
+                    self._add_late_counts([counts])
                     # Windows may emit more rows than came in.
                     fed += counts.live_rows
         state.show(self._spark)
         self._computed = {each.name for each in (*ingest, *cascade) if isinstance(each, Step)}
-        self._commit(self._added, few=are_few(max(rows, fed) + (state.rows if cascade else 0)))
+        self._commit_state(self._added, few=are_few(max(rows, fed) + (state.rows if cascade else 0)))
 
-    def _rows_of_part(self, part: StatePart, is_empty: bool) -> str:
+    def _part_rows_sql(self, part: StatePart, is_empty: bool) -> str:
         """Returns SQL for a state table's new rows. Rows that are read before they are written are computed once."""
         rewrite = self._rewrite_of(part)
-        text = text_of(part, is_empty) if rewrite is None else rewrite.sql
+        text = item_sql(part, is_empty) if rewrite is None else rewrite.sql
         if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
-            return self._analysed_alone(part, text)
+            return self._analyzed_sql(part, text)
         name = f"{part.name}__new"
-        self._show(Step(name, text, persist=True, reads=part.reads))
+        self._register_step(Step(name, text, persist=True, reads=part.reads))
         return f"select * from {name}"
 
     def _rewrite_of(self, part: StatePart) -> Rewrite | None:
@@ -489,20 +489,20 @@ class MicroBatch:
         rows = self._rows_of.get(rewrite.grows_by, 0)
         return rewrite if self._context.state.is_renewed_by(part.name, rows) else None
 
-    def _cheapest_text(self, step: Step) -> Step:
+    def _with_cheapest_sql(self, step: Step) -> Step:
         """Returns the step with the text that costs least for the number of input rows."""
         whole = step.full_scan
         if whole is None or (whole.of_many and are_few(self._row_count or 0)):
             return step
-        if whole.part in self._names_of_rewritten():
+        if whole.part in self._rewritten_part_names():
             return replace(step, sql=whole.sql, persist=True)
         return replace(step, sql=whole.sql) if self._context.state.is_small(whole.part) else step
 
-    def _names_of_rewritten(self) -> list[str]:
+    def _rewritten_part_names(self) -> list[str]:
         """Returns the names of the state tables that are rewritten as a whole."""
         return [part.name for part in self._context.program.parts if self._rewrite_of(part) is not None]
 
-    def _move_to(self, watermark: Watermark) -> None:
+    def _advance_position(self, watermark: Watermark) -> None:
         """Updates the position with the watermark and row counts."""
         self.position = replace(
             self.position,
@@ -514,7 +514,7 @@ class MicroBatch:
             unreadable=sum_of_counts(self.position.unreadable, self.metrics.unreadable),
         )
 
-    def _count(self, filtered: Sequence[FilteredCounts]) -> None:
+    def _add_late_counts(self, filtered: Sequence[FilteredCounts]) -> None:
         """Adds late rows and rows without event time to the metrics and the position."""
         late = sum(rows.late_rows for rows in filtered)
         null_times = sum(rows.null_time_rows for rows in filtered)
@@ -526,9 +526,9 @@ class MicroBatch:
             null_time_rows=self.position.null_time_rows + null_times,
         )
 
-    def _commit(self, parts: Mapping[str, str], few: bool) -> None:
+    def _commit_state(self, parts: Mapping[str, str], few: bool) -> None:
         with self.metrics.timed("commit_state"):
-            rewritten = [part for part in self._names_of_rewritten() if part in parts]
+            rewritten = [part for part in self._rewritten_part_names() if part in parts]
             self._context.state.append(self._spark, parts, self.position, few, rewritten)
             self.metrics.commits += 1
 
@@ -546,42 +546,42 @@ class MicroBatch:
         self.metrics.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.metrics.rows_out)
 
-    def layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
+    def state_layout(self, batch: DataFrame, known: KnownColumns | None = None) -> Layout:
         """Returns the columns of the program's state. Reads no data."""
-        self._show_no_rows(batch)
-        self._show_without_rows(self._context.program.arrival)
-        return self._layout(known)
+        self._register_empty_streams(batch)
+        self._register_empty_items(self._context.program.arrival)
+        return self._derive_layout(known)
 
-    def _show_no_rows(self, batch: DataFrame) -> None:
-        self._show_clock()
+    def _register_empty_streams(self, batch: DataFrame) -> None:
+        self._register_clock()
         for stream, rows in split(batch, self._context.program.inputs).items():
             register_view(without_unreadable(rows), stream)
 
-    def _show_without_rows(self, items: Sequence[Item]) -> dict[str, DataFrame]:
+    def _register_empty_items(self, items: Sequence[Item]) -> dict[str, DataFrame]:
         """Registers the views of items with no rows and no state. Returns the empty rows to append to each state table."""
         parts: dict[str, DataFrame] = {}
         for item in items:
             if isinstance(item, Lookup):
-                register_view(self._context.lookups.empty_answer(self._spark, item), item.view)
+                register_view(self._context.lookups.no_rows(self._spark, item), item.view)
                 continue
             if isinstance(item, Step) and item.sees_changes:
                 seen = schema_of(parts[name].schema for name in item.reads)
                 register_view(self._spark.createDataFrame([], seen), "state")
-            rows = self._spark.sql(item.sql if isinstance(item, Rows) else text_of(item, True))
+            rows = self._spark.sql(item.sql if isinstance(item, Rows) else item_sql(item, True))
             if isinstance(item, StatePart):
                 parts[item.name] = rows
             else:
                 register_view(rows, item.name)
         return parts
 
-    def _layout(self, known: KnownColumns | None = None) -> Layout:
-        """Derives the state's columns from the program's texts, which are analysed and not run."""
+    def _derive_layout(self, known: KnownColumns | None = None) -> Layout:
+        """Derives the state's columns by analysing the program's texts, without running them."""
 
         def stored(kinds: Sequence[str]) -> list[str]:
             return [*stored_types(self._spark, {f"c{n}": kind for n, kind in enumerate(kinds)}).values()]
 
         program = self._context.program
-        parts = self._show_without_rows((*program.ingest, *program.cascade))
+        parts = self._register_empty_items((*program.ingest, *program.cascade))
         schemas = {name: rows.schema for name, rows in parts.items()}
         kept = [kind for schema in schemas.values() for kind in column_types(schema).values()]
         check_collations(self._context.model, kept)
@@ -594,7 +594,8 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def text_of(made: Step | StatePart, state_is_empty: bool) -> str:
+def item_sql(made: Step | StatePart, state_is_empty: bool) -> str:
+    """Returns the SQL of a step, or of the rows to append to a state table."""
     if state_is_empty and made.initial is not None:
         return made.initial
     return made.append if isinstance(made, StatePart) else made.sql

@@ -1,4 +1,4 @@
-"""Reads from a state which windows are open."""
+"""Reads the open windows from a state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
         )
         state.show(spark, [each.part])
         rows = spark.sql(each.sql, args={"watermark": watermark} if ":watermark" in each.sql else None)
-        found, next_end = _still_open(each, rows.collect(), watermark)
+        found, next_end = _count_open_windows(each, rows.collect(), watermark)
         if next_end is not None:
             windows += found
             closes.append(instant_of_local_time(next_end, each.time_zone) + each.complete)
@@ -47,20 +47,20 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
     return OpenWindowSummary(windows, closes_at, closes_at + delay, tuple(waits_for))
 
 
-def _still_open(
+def _count_open_windows(
     query: OpenWindowQuery, rows: Iterable[tuple[int, int, int]], watermark: int
 ) -> tuple[int, int | None]:
-    """Returns the number of windows that end after a watermark, and the first of these ends; None if there are none.
+    """Returns the number of windows that end after a watermark, and the earliest of their ends (None without windows).
 
     Args:
         watermark: the watermark, in the windows' time zone.
 
     >>> hops, steps = (OpenWindowQuery("", "", step=10, grows=each) for each in (False, True))
-    >>> _still_open(hops, [(10, 40, 0), (20, 50, 0)], 25), _still_open(steps, [(10, 40, 0), (20, 40, 0)], 25)
+    >>> _count_open_windows(hops, [(10, 40, 0), (20, 50, 0)], 25), _count_open_windows(steps, [(10, 40, 0), (20, 40, 0)], 25)
     ((3, 30), (1, 30))
-    >>> _still_open(hops, [(10, 40, 0), (100, 130, 0)], 0), _still_open(hops, [(10, 40, 0)], 40)
+    >>> _count_open_windows(hops, [(10, 40, 0), (100, 130, 0)], 0), _count_open_windows(hops, [(10, 40, 0)], 40)
     ((8, 10), (0, None))
-    >>> _still_open(hops, [(30, 45, 2)], 25), _still_open(hops, [(None, None, 0)], 25)
+    >>> _count_open_windows(hops, [(30, 45, 2)], 25), _count_open_windows(hops, [(None, None, 0)], 25)
     ((2, 30), (0, None))
     """
     count, reached, ends = 0, None, []

@@ -1,7 +1,7 @@
 """Splits a micro-batch that is too large for the memory into pieces, in order of event time.
 
-Each piece runs as its own micro-batch. Its rows are all older than those of the next piece, so no row becomes late,
-windows close piece by piece, and the state stays small. The position records where the next piece begins
+Each piece runs as its own micro-batch. All of its rows are older than the next piece's, so no row becomes late, windows
+close piece by piece, and the state stays small. The position records where the next piece begins
 (`Position.cut`), so the run after an interrupted one continues there.
 
 The driver's memory gives an estimate of how many rows fit. If a run didn't finish a micro-batch, perhaps because its
@@ -44,9 +44,11 @@ _BYTES_OF_A_ROW, _BYTES_OF_A_VALUE = 256, 64
 _BYTES_IN_A_FILE = 8
 """Minimum bytes of a row in a file."""
 _FEWEST = 50_000
+"""Rows that fit in any memory."""
 _MANY = 5_000_000
 """Above this number, rows are counted before they are shuffled."""
 _MOST_PIECES = 100
+"""Maximum number of pieces of a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class BatchSplitter:
         self._memory = driver_memory(spark)
 
     @contextmanager
-    def pieces(
+    def split_batch(
         self, batch: DataFrame, number: int, ordered: StreamModel, since: SplitPoint | None
     ) -> Iterator[Iterator[SubBatch]]:
         """Yields the pieces of a micro-batch in order; a single one if it isn't large.
@@ -105,15 +107,15 @@ class BatchSplitter:
         if since is not None and (not can_split or sorted(since.by) != sorted(self._time_names)):
             raise StreamError(
                 f"Model {self._model.name}: its last micro-batch is partly ingested, in order of "
-                f"{' and '.join(since.by)}, which is no longer its event time. Set it back until a run has ingested "
-                f"the rest. To rebuild it: {self._model.rebuild}."
+                f"{' and '.join(since.by)}, which is no longer its event time. Set that event time again until a run "
+                f"has ingested the rest. To rebuild it: {self._model.rebuild}."
             )
         tries = self._failed_attempts(number) if can_split else 0
         most = max(1, self._rows_that_fit(batch) >> tries)
         is_large = can_split and (since is not None or self._expected_rows(batch, number, ordered) > most)
-        with self._noting_attempt(number, tries) if is_large or tries else nullcontext():
+        with self._record_attempt(number, tries) if is_large or tries else nullcontext():
             if not is_large:
-                yield iter([SubBatch(batch, None, self._number_of_rows(batch, number, ordered))])
+                yield iter([SubBatch(batch, None, self._countable_rows(batch, number, ordered))])
                 return
             from pyspark import StorageLevel
 
@@ -129,7 +131,7 @@ class BatchSplitter:
         self, batch: DataFrame, number: int, since: SplitPoint | None, most: int
     ) -> Iterator[SubBatch]:
         """Yields pieces of at most about `most` rows, and at most `_MOST_PIECES` of them."""
-        cuts = self._bounds_of(batch, since, most)
+        cuts = self._piece_starts(batch, since, most)
         if cuts:
             logger.info(
                 f"Model {self._model.name}: micro-batch {number} is too large for the memory of Spark ({most} rows at "
@@ -141,7 +143,7 @@ class BatchSplitter:
             rows = batch if is_all else batch.where(self._is_in_piece(batch, start, end))
             yield SubBatch(rows, None if end is None else SplitPoint(end, self._time_names))
 
-    def _bounds_of(self, batch: DataFrame, since: SplitPoint | None, most: int) -> list[int]:
+    def _piece_starts(self, batch: DataFrame, since: SplitPoint | None, most: int) -> list[int]:
         """Returns the event times at which the second and later pieces begin."""
         rows = batch if since is None else batch.where(self._is_in_piece(batch, since.at, None))
         shares = ", ".join(str(share / _MOST_PIECES) for share in range(1, _MOST_PIECES))
@@ -177,8 +179,8 @@ class BatchSplitter:
         return self._sql_over_streams(batch, condition)
 
     def _sql_over_streams(self, batch: DataFrame, made: Callable[[str, bool], str]) -> str:
-        """Returns SQL over the event time of a row of any stream. `made`: returns it for an event time and whether that is
-        an instant."""
+        """Returns SQL over the event time of a row of any stream. `made(time, is_instant)` returns the SQL for one stream's
+        event time."""
         columns = self._time_columns(batch)
         if len(columns) == 1:
             return made(*columns[0][1:])
@@ -186,7 +188,7 @@ class BatchSplitter:
         return f"case {' '.join(cases)} end"
 
     def _time_columns(self, batch: DataFrame) -> list[tuple[str, str, bool]]:
-        """Returns (view, event time, is an instant) of each stream; empty if a stream has no event time."""
+        """Returns (view, SQL of the event time, whether it is an instant) of each stream; empty if one has no event time."""
         from pyspark.sql.types import StructType, TimestampType
 
         alone = len(self._inputs) == 1
@@ -201,7 +203,7 @@ class BatchSplitter:
             found.append((quoted(each.view), time, isinstance(kind, TimestampType)))
         return found
 
-    # Number of rows that fit, and that are expected.
+    # The number of rows that fit, and the expected number.
 
     def _rows_that_fit(self, batch: DataFrame) -> int:
         if self._fit is None:
@@ -213,7 +215,8 @@ class BatchSplitter:
             self._fit = max(_FEWEST, self._memory // (_BYTES_OF_A_ROW + _BYTES_OF_A_VALUE * width))
         return self._fit
 
-    def _number_of_rows(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
+    def _countable_rows(self, batch: DataFrame, number: int, ordered: StreamModel) -> int | None:
+        """Returns an upper bound of the number of rows; None if it isn't needed, unknown or above `_MANY`."""
         expected = self._expected_rows(batch, number, ordered) if self._counts_rows else 0
         # 0 if the checkpoint doesn't list the sources' offsets.
         return expected if 0 < expected <= _MANY else None
@@ -232,7 +235,7 @@ class BatchSplitter:
             if source.is_table:
                 total += self._appended_rows(source.location, start, end)
             elif source.format == "kafka":
-                total += _messages(end) - _messages(start)
+                total += _message_count(end) - _message_count(start)
             else:
                 size = batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
                 # py4j converts a small BigInt to a Python int.
@@ -253,14 +256,14 @@ class BatchSplitter:
     # Attempts at the micro-batch.
 
     def _failed_attempts(self, number: int) -> int:
-        """Returns the number of earlier attempts at a micro-batch that, as far as is known, ran out of memory."""
+        """Returns the number of earlier attempts at a micro-batch that ran out of memory, or may have."""
         if number != self._cut_short:
             return 0
         before = self._model.storage.read_json(self._model.attempt)
         return int(before["tries"]) + 1 if before.get("batch") == number else 1
 
     @contextmanager
-    def _noting_attempt(self, number: int, tries: int) -> Iterator[None]:
+    def _record_attempt(self, number: int, tries: int) -> Iterator[None]:
         """Records in a file that a micro-batch is being ingested, and deletes it at the end."""
         storage, path = self._model.storage, self._model.attempt
         storage.write_text(path, json.dumps({"batch": number, "tries": tries}))
@@ -274,10 +277,10 @@ class BatchSplitter:
         storage.delete(path)
 
 
-def _messages(offset: str | None) -> int:
+def _message_count(offset: str | None) -> int:
     """Returns the number of messages read up to a Kafka offset.
 
-    >>> _messages('{"bids":{"0":23,"1":19}}'), _messages(None), _messages("-")
+    >>> _message_count('{"bids":{"0":23,"1":19}}'), _message_count(None), _message_count("-")
     (42, 0, 0)
     """
     return sum(sum(partitions.values()) for partitions in (topic_offsets(offset) or {}).values())

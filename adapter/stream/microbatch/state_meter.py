@@ -35,7 +35,8 @@ class StateMeter:
         self._total: dict[str, PartFigures] = {}
 
     def measure(self, plans: Iterable[Any], observed_lookups: Mapping[str, tuple[StateLookup, ...]]) -> None:
-        """Adds the figures of a finished micro-batch. `observed_lookups`: name → counted look-ups."""
+        """Adds the figures of a finished micro-batch. `observed_lookups`: name of observed metrics → the look-ups that they
+        count."""
         state = self._state
         done = self._reader.read(plans, state.name_in_iceberg, self._parts, observed_lookups)
         written = state.written_since(self._snapshot)
@@ -52,14 +53,14 @@ class StateMeter:
             self._total.setdefault(part, PartFigures()).add(figures)
 
     @property
-    def last(self) -> Sequence[PartMetrics]:
-        """The state tables, and what the last micro-batch did in them."""
-        return self._metrics(self._last)
+    def last_metrics(self) -> Sequence[PartMetrics]:
+        """What the last micro-batch read, looked up and wrote in each state table."""
+        return self._part_metrics(self._last)
 
     @property
-    def total(self) -> Sequence[PartMetrics]:
-        """The state tables, and what all micro-batches of the run did in them."""
-        return self._metrics(self._total)
+    def total_metrics(self) -> Sequence[PartMetrics]:
+        """What all micro-batches of the run read, looked up and wrote in each state table."""
+        return self._part_metrics(self._total)
 
     def report(self) -> dict[str, object]:
         """Returns the state's figures for the progress report, as plain JSON."""
@@ -67,11 +68,11 @@ class StateMeter:
             **self._state.size(),
             "snapshot": self._snapshot,
             "query": self._query,
-            "parts": [each.as_dict() for each in self.last],
+            "parts": [each.as_dict() for each in self.last_metrics],
         }
 
-    def _metrics(self, done: Mapping[str, PartFigures]) -> Sequence[PartMetrics]:
-        # "" collects reads of several state tables at once, and goes last.
+    def _part_metrics(self, done: Mapping[str, PartFigures]) -> Sequence[PartMetrics]:
+        # "" means reads of several state tables at once, and comes last.
         names = [*self._parts, *([""] if "" in done else [])]
         sizes = self._sizes or {}
         found = ((name, sizes.get(name, Size()), done.get(name, PartFigures())) for name in names)

@@ -1,9 +1,9 @@
 """Computes new aggregates from the history of the sources (`on_new_metric: backfill`), as rows to add to a state.
 
 State rows are additive, and the columns of an aggregate are NULL in rows without values for it. So the history is ingested
-as a first micro-batch into a temporary state, and its columns of the new aggregates are added for the windows and groups
-that the state still has. Kept aggregates are computed too: if they differ from the state, the history isn't the input of
-the state, and nothing is changed.
+as a first micro-batch into a temporary state. The columns of the new aggregates are then copied from there, for the windows
+and groups that the state still has. Kept aggregates are computed too: if they differ from the state, the history isn't what
+the state has ingested, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..common.session import register_view, session_defaults, sql
 from ..common.table_rows import Columns
 from ..evolution.compare import KINDS
 from ..evolution.effect import Evolution
-from ..microbatch.micro_batch import MicroBatch, RunContext, text_of
+from ..microbatch.micro_batch import MicroBatch, RunContext, item_sql
 from ..progress.position import Position
 from ..sources.replay import History, history
 from ..sources.rows import scan_cached
@@ -43,14 +43,14 @@ def check_new_metrics(
 ) -> History:
     """Returns the history for new aggregates, or raises if they can't be computed from it. Reads only metadata."""
     model = context.model
-    if why := _problem(context, found, had, position):
-        raise _refusal(model.name, why)
+    if why := _backfill_problem(context, found, had, position):
+        raise _backfill_error(model.name, why)
     try:
         read = history(spark, model, context.program.inputs, position.batch)
     except StreamError as problem:
-        raise _refusal(model.name, _without_name(model.name, problem)) from problem
-    if read.unsure and not all(map(_counts_rows, _aggregations(context, found, had))):
-        raise _refusal(
+        raise _backfill_error(model.name, _without_name(model.name, problem)) from problem
+    if read.unsure and not all(map(_counts_rows, _aggregations_with_new(context, found, had))):
+        raise _backfill_error(
             model.name,
             f"{' and '.join(read.unsure)}, and it keeps no COUNT(*) to show whether the history is still what the "
             "stream has read",
@@ -58,7 +58,9 @@ def check_new_metrics(
     return read
 
 
-def _problem(context: RunContext, found: Evolution, had: Signature, position: Position) -> str | None:
+def _backfill_problem(
+    context: RunContext, found: Evolution, had: Signature, position: Position
+) -> str | None:
     program = context.program
     if position.cut is not None:
         return "its last micro-batch is only partly ingested, because its run was interrupted"
@@ -67,10 +69,10 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
         what = "windows with other operators on top of them" if is_tree else "windows on top of each other"
         return f"its state is of {what}"
     if program.filters_on_arrival:
-        return "which rows there are depends on the watermark when they came (current_timestamp())"
+        return "which rows it counts depends on the watermark at their arrival (current_timestamp())"
     if context.state.mapping:
-        return "a column of its state is of several types"
-    aggregations = _aggregations(context, found, had)
+        return "a column of its state has several types"
+    aggregations = _aggregations_with_new(context, found, had)
     if is_tree and not all(map(_counts_rows, aggregations)):
         return (
             "its state is of several operators on top of each other, and it keeps no COUNT(*) to show whether all rows "
@@ -88,7 +90,7 @@ def _problem(context: RunContext, found: Evolution, had: Signature, position: Po
     return None
 
 
-def _refusal(name: str, why: str) -> StreamError:
+def _backfill_error(name: str, why: str) -> StreamError:
     return StreamError(
         f"Model {name}: its new aggregates can't be computed from the history of its sources (on_new_metric is 'backfill'): "
         f"{why}. Nothing was changed. Write on_new_metric='from_now' to have them count the rows that come from now on."
@@ -136,7 +138,7 @@ class _Aggregation:
         return {column.lower() for metric in self.new.metrics.values() for column in metric.columns}
 
 
-def _aggregations(context: RunContext, found: Evolution, had: Signature) -> list[_Aggregation]:
+def _aggregations_with_new(context: RunContext, found: Evolution, had: Signature) -> list[_Aggregation]:
     before, now = had.aggregates, context.program.signature.aggregates
     parts = {part.name for part in context.program.parts}
     made = []
@@ -178,7 +180,7 @@ class NewMetrics(MicroBatch):
         super().__init__(context, spark, position, session_defaults(spark))
         assert change.migration is not None and change.schema is not None and change.history is not None
         self._change, self._schema, self._read = change.migration, change.schema, change.history
-        self._aggregations = _aggregations(context, change.found, had)
+        self._aggregations = _aggregations_with_new(context, change.found, had)
         self._has_steps = STEP in self._schema.names
         # Windows whose output the table lacks must not count as closed.
         self._at = position.before if unfinished else position.after
@@ -196,30 +198,30 @@ class NewMetrics(MicroBatch):
         # Only the state tables of aggregations with new aggregates are computed.
         parts = list(dict.fromkeys(name for each in self._aggregations for name in self._parts_of(each)))
         try:
-            self._take_history(parts)
+            self._ingest_history(parts)
         except Exception as problem:
             if isinstance(problem, StreamError) or not self._read.has_messages:
                 raise
-            raise _refusal(
+            raise _backfill_error(
                 self._context.model.name,
                 f"messages that were read are no longer in Kafka, or can't be read ({str(problem).splitlines()[0]})",
             ) from problem
         columns = Columns(self._schema)
-        self._show_state(
+        self._register_state(
             [columns.select(self._spark, f"select * from history_of_{name}", part=name) for name in parts]
         )
-        self._move_clock(self._at)
-        self._fold_into({*parts}, "past")
-        self._show_state([self._present_rows()])
-        self._fold_into({aggregation.main for aggregation in self._aggregations}, "present")
+        self._set_clock(self._at)
+        self._register_folded({*parts}, "past")
+        self._register_state([self._existing_rows_sql()])
+        self._register_folded({aggregation.main for aggregation in self._aggregations}, "present")
         for aggregation in self._aggregations:
-            self._compare(aggregation)
+            self._check_kept_aggregates(aggregation)
 
     def rows(self, schema: StructType) -> DataFrame:
         """Returns the rows to add to the state, in its schema."""
         columns = Columns(schema)
         made = [
-            columns.select(self._spark, self._rows_to_add(aggregation, part), part=part)
+            columns.select(self._spark, self._added_rows_sql(aggregation, part), part=part)
             for aggregation in self._aggregations
             for part in self._parts_of(aggregation)
         ]
@@ -227,41 +229,41 @@ class NewMetrics(MicroBatch):
 
     # -- the history -------------------------------------------------------------------------------
 
-    def _take_history(self, parts: Sequence[str]) -> None:
+    def _ingest_history(self, parts: Sequence[str]) -> None:
         """Ingests the history into an empty state, and registers a view for each of the given state tables."""
-        self._move_clock(None)
+        self._set_clock(None)
         register_view(self._spark.createDataFrame([], self._schema), "state")
-        self._show_streams(self._read.rows(self._spark))
+        self._register_streams(self._read.rows(self._spark))
         for item in self._context.program.items:
             if isinstance(item, Lookup):
-                self._look_up([item])
+                self._run_lookups([item])
             elif isinstance(item, Rows):
                 self._filter_late(item)
             elif isinstance(item, Step):
-                self._show(item, True)
+                self._register_step(item, True)
             elif item.name in parts:
-                self._persist(sql(self._spark, text_of(item, True)), f"history_of_{item.name}")
+                self._register_persisted(sql(self._spark, item_sql(item, True)), f"history_of_{item.name}")
 
-    def _show(self, step: Step, state_is_empty: bool = False) -> None:
-        """Registers the view of a step. Unlike in `MicroBatch`, its rows are computed only when they are read."""
-        rows = sql(self._spark, text_of(step, state_is_empty))
+    def _register_step(self, step: Step, state_is_empty: bool = False) -> None:
+        """Registers the view of a step. Unlike in `MicroBatch`, the step's rows are computed only when they are read."""
+        rows = sql(self._spark, item_sql(step, state_is_empty))
         register_view(self._cache.persist_lazily(rows) if step.persist else rows, step.name)
 
-    def _move_clock(self, watermark: int | None) -> None:
+    def _set_clock(self, watermark: int | None) -> None:
         self.position = replace(self.position, before=watermark, after=watermark)
-        self._show_clock()
+        self._register_clock()
 
-    def _persist(self, rows: DataFrame, view: str) -> None:
+    def _register_persisted(self, rows: DataFrame, view: str) -> None:
         self._cache.persist(rows)
         register_view(scan_cached(rows), view)
 
     # -- states ------------------------------------------------------------------------------------
 
-    def _show_state(self, queries: Sequence[str]) -> None:
+    def _register_state(self, queries: Sequence[str]) -> None:
         """Registers the rows of queries as the view ``state``."""
         register_view(sql(self._spark, "\nunion all\n".join(queries)), "state")
 
-    def _present_rows(self) -> str:
+    def _existing_rows_sql(self) -> str:
         """Returns the existing rows of the state, with the columns of the new schema."""
         state, was = self._context.state, {now: name for name, now in self._change.rename.items()}
         dropped = {name.lower() for name in self._change.drop}
@@ -274,11 +276,11 @@ class NewMetrics(MicroBatch):
         query = f"select {', '.join(items)} from {state.relation}"
         return Columns(self._schema).select(self._spark, query)
 
-    def _fold_into(self, parts: set[str], prefix: str) -> None:
+    def _register_folded(self, parts: set[str], prefix: str) -> None:
         """Registers views of state tables in compacted form, as ``{prefix}_{part}``."""
         for part in self._context.program.parts:
             if part.name in parts:
-                self._persist(sql(self._spark, part.fold), f"{prefix}_{part.name}")
+                self._register_persisted(sql(self._spark, part.fold), f"{prefix}_{part.name}")
 
     def _parts_of(self, aggregation: _Aggregation) -> list[str]:
         """Returns the state tables with columns of an aggregation's new aggregates."""
@@ -288,7 +290,7 @@ class NewMetrics(MicroBatch):
             *sorted({aggregation.new.distinct_sets[name].part for name in names if name is not None}),
         ]
 
-    def _identity(self, aggregation: _Aggregation, part: str) -> list[str]:
+    def _group_columns(self, aggregation: _Aggregation, part: str) -> list[str]:
         """Returns the columns of a state table that identify the window and group of a row."""
         others = {"part", STEP, _SINCE, _MERGE_FROM, _SLICE, *aggregation.values}
         if self._has_steps:
@@ -299,9 +301,9 @@ class NewMetrics(MicroBatch):
 
     # -- comparison and additions ------------------------------------------------------------------
 
-    def _compare(self, aggregation: _Aggregation) -> None:
+    def _check_kept_aggregates(self, aggregation: _Aggregation) -> None:
         """Raises if kept aggregates with exact results differ between the history and the state."""
-        by = self._identity(aggregation, aggregation.main)
+        by = self._group_columns(aggregation, aggregation.main)
         schema = self._spark.table(f"past_{aggregation.main}").schema
         kinds = {name.lower(): kind for name, kind in column_types(schema).items()}
         exact = {
@@ -326,7 +328,7 @@ class NewMetrics(MicroBatch):
         def summed(view: str) -> str:
             return f"select {', '.join([*map(quoted, by), *sums, 'true as __there'])} from {view} {grouped}"
 
-        on = _equal_columns(by)
+        on = _join_condition(by)
         present, past = summed(f"present_{aggregation.main}"), summed(f"past_{aggregation.main}")
         both = f"({present}) as own left join ({past}) as past on {on}"
         wrong = {"__there": "past.__there is null", **{name: f"own.{name} <> past.{name}" for name in exact}}
@@ -343,16 +345,16 @@ class NewMetrics(MicroBatch):
                 )
             one = self._spark.sql(f"select own.* from {both} where {text} limit 1").first()
             of = ", ".join(f"{key} {one[key]}" for key in by) if one is not None else ""
-            raise _refusal(
+            raise _backfill_error(
                 self._context.model.name,
                 f"its state can't be computed again from them: {row[name]:,} of {row['__all']:,} windows or groups "
                 f"{difference}{f' (as {of})' if of else ''}: rows of the sources were changed "
                 "or deleted, the state was edited, or a key had expired and came again",
             )
 
-    def _rows_to_add(self, aggregation: _Aggregation, part: str) -> str:
+    def _added_rows_sql(self, aggregation: _Aggregation, part: str) -> str:
         """Returns a query for the rows to add to a state table."""
-        by, columns = self._identity(aggregation, part), self._spark.table(f"past_{part}").columns
+        by, columns = self._group_columns(aggregation, part), self._spark.table(f"past_{part}").columns
         present_columns = {name.lower() for name in self._spark.table(f"present_{aggregation.main}").columns}
         # All rows of a group have one TTL generation, and all rows of a session one `merge_from`.
         carried = {_SINCE: "max", _MERGE_FROM: "min", **({EXPIRES_AT: "max"} if self._has_steps else {})}
@@ -378,9 +380,9 @@ class NewMetrics(MicroBatch):
             of_new = aggregation.new_columns & aggregation.metric_columns
             flags = (f"string({quoted(name)})" for name in columns if name.lower() in of_new)
             seen = f"\nwhere coalesce({', '.join(flags)}) is not null"
-        on = _equal_columns(by)
+        on = _join_condition(by)
         return f"select {', '.join(items)}\nfrom past_{part} as past join (\n{there}\n) as own on {on}{seen}"
 
 
-def _equal_columns(columns: Sequence[str]) -> str:
+def _join_condition(columns: Sequence[str]) -> str:
     return " and ".join(f"own.{quoted(name)} <=> past.{quoted(name)}" for name in columns) or "true"

@@ -60,7 +60,7 @@ class Verdict:
     change: Migration | None = None
     """Migration of the state; None if it isn't changed or can't be used."""
     refused: str | None = None
-    """The error of the next run, as a sentence; None if there is none."""
+    """The error that the next run raises, as a sentence; None if it raises none."""
     add: Mapping[str, str] = field(default_factory=dict)
     """Columns to add to the table, with their types."""
     drop: Sequence[str] = ()
@@ -69,7 +69,7 @@ class Verdict:
     """Size of the sources' history that is read for new aggregates, in words; None if none is read."""
     undo: str | None = None
     """The savepoint from before the last edit, if `dbt-stream state undo` helps: its state has aggregates of this query that
-    the present one lacks. None if not."""
+    the current state lacks. None otherwise."""
 
 
 def with_signature(
@@ -117,7 +117,7 @@ def effect_of_edit(spark: SparkSession, model: StreamModel, program: Program) ->
             context = RunContext(model, program, state, AppendSink(session, model), Lookups(model))
             # `_lacks_last_output` is needed only if the output is reshaped.
             open_step = bool(found.changed_output) and _lacks_last_output(context, position)
-            change = plan_change(session, context, had, position, open_step, has=has or {})
+            change = plan_state_change(session, context, had, position, open_step, has=has or {})
     except StreamError as error:
         refused = error.without_name(model.name)
     undo = _usable_savepoint(session, model, requested, found) if refused is not None or found.new else None
@@ -127,7 +127,7 @@ def effect_of_edit(spark: SparkSession, model: StreamModel, program: Program) ->
     return replace(effect, add=add, drop=drop, history=history, undo=undo)
 
 
-def effect_on(
+def effect_on_state(
     spark: SparkSession, model: StreamModel, program: Program, had: Signature
 ) -> tuple[Evolution, str | None]:
     """Returns the effect of a query on a state with this signature, and why it can't use the state; None if it can."""
@@ -154,13 +154,13 @@ def _usable_savepoint(
     if saved is None or state is None:
         return None
     known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
-    before, problem = effect_on(spark, model, program, known)
+    before, problem = effect_on_state(spark, model, program, known)
     if problem is not None:
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
 
 
-def plan_change(
+def plan_state_change(
     spark: SparkSession,
     context: RunContext,
     had: Signature,
@@ -185,7 +185,7 @@ def plan_change(
     if not found.is_migration:
         # Rows of the state may lack fields that structs in the table get.
         gets_fields = bool(widenings(model, has).fields)
-        return edit.row_changes(signature, gets_fields)
+        return edit.plan_row_changes(signature, gets_fields)
     if model.columns is None:
         raise StreamError(
             f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
@@ -203,7 +203,7 @@ def plan_change(
     check_sources(spark, in_first_order(model, context.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, context, found, had, position) if backfills else None
-    change, layout = edit.planned(signature)
+    change, layout = edit.plan_migration(signature)
     from_now = {} if backfills else found.new_keys
     signature_after = migrated_signature(
         had, signature, change.leftovers, change.drop, rebuilt_from=found.rebuilt_from, from_now=from_now
@@ -285,15 +285,15 @@ class _Edit:
     position: Position
     """The last epoch in the state."""
 
-    def row_changes(self, new: Signature, gets_fields: bool) -> StateChange | None:
-        """Plans the change of the types and fields of stored rows, and of the signature, if the operators are the same. None
-        if nothing changes. `gets_fields`: whether the query reads fields that stored rows lack."""
+    def plan_row_changes(self, new: Signature, gets_fields: bool) -> StateChange | None:
+        """Plans the change of the types and fields of stored rows, and of the signature, if the operators are the same.
+        Returns None if nothing changes. `gets_fields`: whether the query reads fields that stored rows lack."""
         model, signature = self.context.model, migrated_signature(self.had, new, {})
         later = self._added_columns(signature)
         if signature == self.had and not later and not gets_fields:
             return None
         # The columns of stored rows are known only from the types in the table.
-        migration, layout = self.planned(signature, later)
+        migration, layout = self.plan_migration(signature, later)
         if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
             run = f"`dbt run --select {model.name}`"
             how = "leave its config on_state_change out" if model.columns else run
@@ -306,7 +306,8 @@ class _Edit:
         return StateChange(self.found, None, signature) if signature != self.had else None
 
     def _added_columns(self, signature: Signature) -> dict[str, str]:
-        """Returns columns added to sources since the last run, if the query's text is unchanged, so that a `*` adds them."""
+        """Returns columns that sources got since the last run and that a `*` of the unchanged query reads, with their
+        types."""
         model, program = self.context.model, self.context.program
         if self.had.text is None or self.had.text != signature.text:
             return {}
@@ -317,7 +318,7 @@ class _Edit:
             return {}
         return later_columns(self.spark, model, program.inputs, program.tables, self.position.batch)
 
-    def planned(
+    def plan_migration(
         self, signature: Signature, later: Mapping[str, str] | None = None
     ) -> tuple[Migration, Layout]:
         """Returns the migration of the state, and its layout afterwards."""
@@ -326,7 +327,7 @@ class _Edit:
         step = MicroBatch(self.context, spark, self.position, session_defaults(spark))
         has = state.types(spark)
         try:
-            layout = step.layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
+            layout = step.state_layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
         except TwoTypesError as problem:
             raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.") from problem
         if state.mapping or layout.mapping:
@@ -359,7 +360,7 @@ def new_columns(found: Evolution, part: str) -> Collection[str] | None:
 
 
 def _kept_columns(found: Evolution, called: ColumnMapping) -> set[str]:
-    """Returns the columns of the kept state tables, without the new ones."""
+    """Returns the existing columns of the state tables that stay."""
     parts = called.keys() - {*found.dropped_parts} - found.new_parts
     return {"part"}.union(
         *({*called[part].values()} - found.new_columns_in.get(part, set()) for part in parts)

@@ -25,8 +25,8 @@ from ..iceberg import owner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Seconds to wait for a JVM to end whose Python process has ended.
 _PATIENCE = 15.0
+"""Seconds to wait until the JVM ends whose Python process has ended."""
 
 _held: set[str] = set()
 _guard = threading.Lock()
@@ -41,16 +41,16 @@ def model_lock(spark: SparkSession, model: StreamModel) -> Iterator[None]:
         yield
         return
     path = Path(model.lock)
-    # A process must not open the file twice: closing either of them would release the lock.
+    # A process must not open the file twice: closing it once would release the lock.
     with _guard:
         if model.lock in _held:
-            raise _locked_error(model, os.getpid())
+            raise _in_use_error(model, os.getpid())
         _held.add(model.lock)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = jvm(spark).java.io.RandomAccessFile(model.lock, "rw")
         try:
-            _wait(model, file.getChannel())
+            _wait_for_lock(model, file.getChannel())
             file.setLength(0)
             file.write(json.dumps({"pid": os.getpid()}).encode())
             owner.check(spark, model)
@@ -82,20 +82,20 @@ def is_held(model: StreamModel) -> bool | None:
 def check_free(model: StreamModel) -> None:
     """Raises if a run of the model is detected. Doesn't need Spark."""
     if is_held(model):
-        raise _locked_error(model, _holder(model))
+        raise _in_use_error(model, _holding_process(model))
 
 
-def _wait(model: StreamModel, channel: object) -> None:
+def _wait_for_lock(model: StreamModel, channel: object) -> None:
     deadline, is_taken = time.monotonic() + _PATIENCE, False
     while channel.tryLock() is None:  # type: ignore[attr-defined]
-        holder = _holder(model)
+        holder = _holding_process(model)
         if (is_taken and (holder is None or alive(holder))) or time.monotonic() > deadline:
-            raise _locked_error(model, holder)
-        is_taken = True  # unless it was only `is_held` of another process, which takes it for a moment
+            raise _in_use_error(model, holder)
+        is_taken = True  # unless `is_held` in another process has locked the file for a moment
         time.sleep(0.1)
 
 
-def _holder(model: StreamModel) -> int | None:
+def _holding_process(model: StreamModel) -> int | None:
     try:
         return int(json.loads(Path(model.lock).read_text(encoding="utf-8"))["pid"])
     except (OSError, ValueError, KeyError):
@@ -113,7 +113,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def _locked_error(model: StreamModel, holder: int | None) -> StreamError:
+def _in_use_error(model: StreamModel, holder: int | None) -> StreamError:
     who = f"process {holder}" if holder else "another process"
     if model.is_deployment_version:
         return StreamError(

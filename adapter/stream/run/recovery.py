@@ -78,7 +78,9 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Sto
     )
 
 
-def check(model: StreamModel, stateful: bool, signature: Signature, found: StoredProgress) -> None:
+def check_can_continue(
+    model: StreamModel, stateful: bool, signature: Signature, found: StoredProgress
+) -> None:
     """Raises unless the stream can start or continue."""
     if problem := _checkpoint_problem(model, found) or _target_problem(model, found):
         raise StreamError(f"Model {model.name}: {problem} To rebuild it: {model.rebuild}.")
@@ -139,9 +141,9 @@ def _changes_problem(model: StreamModel, found: StoredProgress, stateful: bool) 
     if changes is None or not changes.query_id:
         return None
     if checkpoint is None or changes.query_id != checkpoint.query_id:
-        return _another_stream(model, f"changelog {model.changes}", changes, checkpoint)
+        return _other_stream_problem(model, f"changelog {model.changes}", changes, checkpoint)
     if stateful and found.state is None:
-        # A run was interrupted before these changes were in the table, and so was a rebuild, after it dropped the state.
+        # A run was interrupted before its changes were in the table, and then a rebuild after it dropped the state.
         return f"its changelog {model.changes} holds changes of a stream whose state {model.state} is gone."
     if found.changes_ahead > 1:
         return (
@@ -149,10 +151,10 @@ def _changes_problem(model: StreamModel, found: StoredProgress, stateful: bool) 
             f"{model.target}: the table was rolled back."
         )
     if found.state is not None and changes.step > found.state.step:
-        return _ahead(
+        return _rolled_back_problem(
             f"changelog {model.changes}", changes, f"state {model.state} at {found.state.batch}", "state"
         )
-    return _older_checkpoint(model, f"changelog {model.changes}", changes, checkpoint)
+    return _older_checkpoint_problem(model, f"changelog {model.changes}", changes, checkpoint)
 
 
 def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
@@ -180,7 +182,7 @@ def _target_problem(model: StreamModel, found: StoredProgress) -> str | None:
             f"TABLE {model.target} UNSET TBLPROPERTIES ('{NOTE}')`."
         )
     if found.checkpoint and found.target and found.target.query_id != found.checkpoint.query_id:
-        return _another_stream(model, f"table {model.target}", found.target, found.checkpoint)
+        return _other_stream_problem(model, f"table {model.target}", found.target, found.checkpoint)
     return None
 
 
@@ -217,21 +219,23 @@ def _state_problem(model: StreamModel, found: StoredProgress) -> str | None:
     if checkpoint is None:
         return f"its state {model.state} is there, but its checkpoint {model.checkpoint} is gone.{_other_host_hint(model)}"
     if state.query_id != checkpoint.query_id:
-        return _another_stream(model, f"state {model.state}", state, checkpoint)
-    if problem := _older_checkpoint(model, f"state {model.state}", state, checkpoint):
+        return _other_stream_problem(model, f"state {model.state}", state, checkpoint)
+    if problem := _older_checkpoint_problem(model, f"state {model.state}", state, checkpoint):
         return problem
     if checkpoint.done is not None and state.batch < checkpoint.done:
         done = f"checkpoint {model.checkpoint} at {checkpoint.done}"
-        return _ahead(f"state {model.state}", state, done, "state")
+        return _rolled_back_problem(f"state {model.state}", state, done, "state")
     if target is not None and target.step > state.step:
-        return _ahead(f"table {model.target}", target, f"state {model.state} at {state.batch}", "state")
+        return _rolled_back_problem(
+            f"table {model.target}", target, f"state {model.state} at {state.batch}", "state"
+        )
     if target is not None and target.rows_out < state.rows_out:
         return (
             f"{counted(target.rows_out, 'row')} were emitted, going by its table {model.target}, and {state.rows_out:,} "
             f"going by its state {model.state}: the table was rolled back."
         )
     if target is None and state.rows_out > 0 and (_was_replaced(found) or is_unfinished(found)):
-        return _replaced_phrase(model)
+        return _replaced_table_problem(model)
     return None
 
 
@@ -258,7 +262,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
             return sentence
         keep = model.keep_command
-        return f"{sentence} To keep the state, where rows that fail are left out or put right by the change: {keep}."
+        return f"{sentence} To keep the state, if the change only drops or corrects rows that fail: {keep}."
     if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
     if found.is_migration and model.is_deployment_version:
@@ -279,13 +283,13 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
 def _row_key_problem(
     model: StreamModel, known: Signature, signature: Signature, is_rebuilt: bool
 ) -> str | None:
-    """Returns the reason why existing rows of the table would not be found by the new row key; None if they would, or if
+    """Returns the reason why the new row key wouldn't find existing rows of the table; None if it finds them, or if
     this is unknown. `is_rebuilt`: whether a rebuild compares all rows of the table once."""
     had, has = known.row_key, signature.row_key
     if had == has:
         return None
     if is_rebuilt and had is not None and has is not None:
-        # A rebuild compares all rows of the table by these columns, whatever the query called what is in them.
+        # A rebuild compares all rows of the table by these columns, whatever their origin in the query is.
         before, after = _key_columns(had).keys(), _key_columns(has).keys()
         if before == after or (signature.tree.rebuilds_table and after <= before):
             return None
@@ -294,8 +298,8 @@ def _row_key_problem(
         now, was = (f"{now} where {' and '.join(each.scope) or 'true'}" for each in (has, had))
     return (
         f"rows of its table {model.target} would be identified by {now}, and were by {was}, so existing rows wouldn't "
-        "be found again. Keep the columns of the key as they were: where several carry the same, it is the first of "
-        "them in the select list."
+        "be found again. Keep the columns of the key as they were. If several columns have the same values, the key is the "
+        "first of them in the select list."
     )
 
 
@@ -334,26 +338,28 @@ def _stateless_problem(model: StreamModel, found: StoredProgress) -> str | None:
         return None
     planned = -1 if checkpoint.planned is None else checkpoint.planned
     if target is not None and (
-        problem := _older_checkpoint(model, f"table {model.target}", target, checkpoint)
+        problem := _older_checkpoint_problem(model, f"table {model.target}", target, checkpoint)
     ):
         return problem
     if target is None and planned > 0 and checkpoint.done is None:
-        return _replaced_phrase(model)
+        return _replaced_table_problem(model)
     if checkpoint.done is None:
         return None
     if target is not None and target.batch < checkpoint.done:
         done = f"checkpoint {model.checkpoint} at {checkpoint.done}"
-        return _ahead(f"table {model.target}", target, done, "table")
+        return _rolled_back_problem(f"table {model.target}", target, done, "table")
     if target is None and (_was_replaced(found) or planned > checkpoint.done):
-        return _replaced_phrase(model)
+        return _replaced_table_problem(model)
     return None
 
 
-def _ahead(one: str, at: Position, other: str, rolled_back: str) -> str:
+def _rolled_back_problem(one: str, at: Position, other: str, rolled_back: str) -> str:
     return f"its {one} is at micro-batch {at.batch}, but its {other}: the {rolled_back} was rolled back."
 
 
-def _older_checkpoint(model: StreamModel, one: str, at: Position, checkpoint: Checkpoint) -> str | None:
+def _older_checkpoint_problem(
+    model: StreamModel, one: str, at: Position, checkpoint: Checkpoint
+) -> str | None:
     if at.batch <= (-1 if checkpoint.planned is None else checkpoint.planned):
         return None
     return (
@@ -362,7 +368,7 @@ def _older_checkpoint(model: StreamModel, one: str, at: Position, checkpoint: Ch
     )
 
 
-def _another_stream(model: StreamModel, one: str, at: Position, checkpoint: Checkpoint | None) -> str:
+def _other_stream_problem(model: StreamModel, one: str, at: Position, checkpoint: Checkpoint | None) -> str:
     return (
         f"its {one} was written by another stream (checkpoint {at.query_id}) than the one in {model.checkpoint} "
         f"({checkpoint.query_id if checkpoint else 'none yet'})."
@@ -370,11 +376,12 @@ def _another_stream(model: StreamModel, one: str, at: Position, checkpoint: Chec
 
 
 def _was_replaced(found: StoredProgress) -> bool:
-    """Returns whether a table without an epoch was replaced for certain: it may have lost epochs with expired snapshots."""
+    """Returns whether a table without an epoch was certainly replaced, and didn't only lose its epochs with expired
+    snapshots."""
     return not found.target_written or found.target_has_full_history
 
 
-def _replaced_phrase(model: StreamModel) -> str:
+def _replaced_table_problem(model: StreamModel) -> str:
     return (
         f"its table {model.target} no longer shows what was put into it (it was replaced, or all of its "
         "snapshots expired), so rows could be missing or come twice."

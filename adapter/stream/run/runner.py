@@ -50,10 +50,10 @@ from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint
 from ..storage.deployments import check_settled
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_not_interrupted
 from ..storage.source_order import Order, in_first_order, note_order, noted_sources
-from .evolve import backfilled_metrics, migrate_state, plan_change, with_signature
+from .evolve import backfilled_metrics, migrate_state, plan_state_change, with_signature
 from .lock import model_lock
-from .recovery import StoredProgress, check, is_unfinished, progress_of
-from .saving import forget_all, save_before
+from .recovery import StoredProgress, check_can_continue, is_unfinished, progress_of
+from .saving import delete_all, save_before
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -67,7 +67,7 @@ _POOL = "spark.scheduler.pool"
 _STOP_CHECK = 1.0
 """Seconds between two checks for a stop request."""
 _NOTE_INTERVAL_FACTOR = 20
-"""Of so many seconds of a running stream, reading its open windows takes one at most."""
+"""Reading open windows takes at most this fraction (one in …) of a stream's running time."""
 
 
 def run_stream(
@@ -149,7 +149,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     """Deletes checkpoint and state, so that the next run starts at the sources' beginning.
 
     The caller empties the table afterwards. Until then a run refuses to start, as it does after a crash in this function.
-    (The state is dropped first: with a new checkpoint, a state without its own could be taken for the new stream's.)
+    The state is dropped before the checkpoint, so that a state never stays behind without its checkpoint.
 
     Raises:
         StreamError: the model is running, or a swap of its versions is incomplete.
@@ -166,7 +166,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
             model.storage.delete(model.progress)
             model.storage.delete(model.attempt)
             model.storage.delete(model.health)
-        forget_all(spark, model)
+        delete_all(spark, model)
         owner.forget(model)
 
 
@@ -181,9 +181,9 @@ class RunningStream:
     """
 
     _noted: tuple[int, int] | None = None
-    """The step after which open windows were last noted in the progress."""
+    """The epoch after which open windows were last noted in the progress: (micro-batch, flush)."""
     _next_note = 0.0
-    """Earliest time to note them again, in seconds of the monotonic clock."""
+    """Earliest time to note open windows again, in seconds of the monotonic clock."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class RunningStream:
             if any(source.format == "kafka" for source in model.sources):
                 # Checked before messages are replayed for an edited query.
                 check_topics(session, in_first_order(model, program.inputs).model)
-            self._files = _read_files(session, model, program)
+            self._files = _checked_read_files(session, model, program)
             self._batches = _resume(session, model, program)
             self._files.check(self._batches.position.batch)
             clear_beginning(model.storage, model.checkpoint)
@@ -270,7 +270,7 @@ class RunningStream:
         self._file_columns.note(begun)
         writer = streams.writeStream.queryName(model.key).option("checkpointLocation", model.checkpoint)
         trigger: Any = {"availableNow": True} if model.trigger is None else {"processingTime": model.trigger}
-        with _pool(session, model.key):
+        with _in_scheduler_pool(session, model.key):
             return writer.foreachBatch(_Callback(self)).trigger(**trigger).start()
 
     def _run_initial_load(
@@ -282,7 +282,7 @@ class RunningStream:
             self._with_all = True
             query = self._start(session, replace(model.at_once(), trigger=None), inputs)
             try:
-                stopped, problem = self._watch(query, math.inf)
+                stopped, problem = self._wait_for_end(query, math.inf)
             finally:
                 query.stop()
                 self._with_all = False
@@ -296,15 +296,15 @@ class RunningStream:
             initial_offset.begin_again(model)
         return None
 
-    def _emit_empty_result(self) -> None:
+    def _emit_result_of_no_rows(self) -> None:
         """Emits the result of an empty input, if the query has one and no row has arrived."""
         if self._batches.has_to_emit_first:
             streams = read_streams(self._session, self._ordered, self._inputs)
             nothing = self._session.createDataFrame([], streams.schema)
             self._batches.begin_without_input(self._session, nothing)
 
-    def follow(self, trigger: str) -> None:
-        """Continues with new rows, after the stream has ingested the available ones."""
+    def continue_with_trigger(self, trigger: str) -> None:
+        """Starts a query with a trigger interval, after the stream has ingested the available rows."""
         with readable_errors(self.model):
             # The query has finished, but Spark accepts no other with its checkpoint until it is stopped.
             self.query.stop()
@@ -315,12 +315,12 @@ class RunningStream:
         """Waits until the stream ends or is stopped, or for a number of seconds. Returns its result so far."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with readable_errors(self.model):
-            stopped, problem = self._watch(self.query, deadline)
+            stopped, problem = self._wait_for_end(self.query, deadline)
             self._stopped = self._stopped or stopped
             if problem is not None:
                 raise problem
             if self.model.trigger is None and not self._stopped and not self.query.isActive:
-                self._emit_empty_result()
+                self._emit_result_of_no_rows()
         return replace(self._batches.result, stopped=self._stopped)
 
     def note_windows(self) -> OpenWindowSummary | None:
@@ -336,17 +336,17 @@ class RunningStream:
         try:
             if self._noted != self._batches.position.step:
                 began = time.monotonic()
-                # They are only shown; a stream doesn't end because they can't be read.
+                # Open windows are only displayed: a stream doesn't end because they can't be read.
                 with suppress(Exception):
                     self.note_windows()
                 self._next_note = began + _NOTE_INTERVAL_FACTOR * (time.monotonic() - began)
         finally:
             self._turn.release()
 
-    def _watch(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
+    def _wait_for_end(self, query: Any, deadline: float) -> tuple[bool, Exception | None]:
         """Waits for a query to end. Returns whether it was stopped on request, and the exception if it failed."""
         try:
-            return self._has_stopped(query, deadline), None
+            return self._wait_until_stopped(query, deadline), None
         except Exception as problem:
             # For an exception in a micro-batch Spark reports only that the callback failed.
             found = self._problem or problem
@@ -354,7 +354,7 @@ class RunningStream:
                 found.result = self._batches.result
             return False, found
 
-    def _has_stopped(self, query: Any, deadline: float) -> bool:
+    def _wait_until_stopped(self, query: Any, deadline: float) -> bool:
         """Waits for a query to end. Returns whether it was stopped on request."""
         # Spark counts in milliseconds, and waits for at least one.
         while (left := min(_STOP_CHECK, deadline - time.monotonic())) >= 0.001:
@@ -364,8 +364,8 @@ class RunningStream:
                 query.stop()
                 return True
             if self._has_first_rows() and self._turn.acquire(timeout=_STOP_CHECK / 2):
-                # This query would never read these rows: see `reading_options`. It isn't started again in a micro-batch, or
-                # after one that failed: if its state is committed, it would be ingested again.
+                # This query would never read the first rows: see `reading_options`. It isn't restarted during a
+                # micro-batch, or after a failed one, whose rows may be in the state and would be ingested again.
                 self._is_restarting = self._problem is None
                 self._turn.release()
                 if self._is_restarting:
@@ -391,13 +391,13 @@ class RunningStream:
             finally:
                 self._resources.close()
 
-    def take(self, batch: DataFrame, number: int) -> bool:
-        """Processes a micro-batch. Returns whether that succeeded: otherwise `wait` raises the exception, or the query is
-        about to be started again."""
+    def process(self, batch: DataFrame, number: int) -> bool:
+        """Processes a micro-batch. Returns False if it failed, so that `wait` raises the exception, or if the query is
+        about to be restarted."""
         with self._turn:
-            return not self._is_restarting and self._process(batch, number)
+            return not self._is_restarting and self._process_batch(batch, number)
 
-    def _process(self, batch: DataFrame, number: int) -> bool:
+    def _process_batch(self, batch: DataFrame, number: int) -> bool:
         self.busy = (f"micro-batch {number}", time.monotonic())
         try:
             reached("batch:begun", self.model.name)
@@ -405,12 +405,12 @@ class RunningStream:
                 raise _SecondBatch
             if number <= self._batches.ingested:
                 # A crash came between the commits of this micro-batch and Spark's commit. Its input may be gone since.
-                self._batches.take(batch, number)
+                self._batches.ingest(batch, number)
                 return True
             self._check_tables(number)
             self._files.check_now_and_then(self._batches.position.batch)
             note_cleaned(self._ordered, number)
-            # Also if the source was empty when the stream started and has its first rows now.
+            # The first micro-batch has the initial load also if the source was empty when the stream started.
             with_all = self._with_all or (
                 number == 0 and initial_offset.bootstrapped_from(self.model) is not None
             )
@@ -418,7 +418,7 @@ class RunningStream:
             if with_all:
                 tables = initial_offset.whole_tables(batch.sparkSession, self._ordered)
                 batch = with_rows_of_tables(batch, self._ordered, self._inputs, tables)
-            self._batches.take(batch, number)
+            self._batches.ingest(batch, number)
             # After this, Spark commits the micro-batch in the checkpoint.
             reached("batch:done", self.model.name)
         except Exception as problem:
@@ -439,7 +439,7 @@ class RunningStream:
         self._static.check()
 
     def _check_beginning(self, spark: SparkSession, number: int, with_all: bool) -> None:
-        """Raises unless the first micro-batch with rows of a table has all rows since the table's beginning."""
+        """Raises unless the first micro-batch with rows of a table has all rows since the table's first snapshot."""
         if self._begun:
             return
         if (source := initial_offset.lacks_rows(spark, self._ordered, number, with_all)) is not None:
@@ -477,17 +477,17 @@ class _Callback:
         self._stream = weakref.ref(stream)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        if not _take(self._stream(), batch, number):
+        if not _process_if_alive(self._stream(), batch, number):
             raise _Failed
 
 
-def _take(stream: RunningStream | None, batch: DataFrame, number: int) -> bool:
+def _process_if_alive(stream: RunningStream | None, batch: DataFrame, number: int) -> bool:
     # A separate function, so that no local variable in the frame that raises refers to the run.
-    return stream is not None and stream.take(batch, number)
+    return stream is not None and stream.process(batch, number)
 
 
 @contextmanager
-def _pool(session: SparkSession, name: str) -> Iterator[None]:
+def _in_scheduler_pool(session: SparkSession, name: str) -> Iterator[None]:
     """Sets the pool of Spark's fair scheduler for threads that are started in the block: a large micro-batch of one model
     doesn't delay all tasks of another model's small one."""
     context = session.sparkContext
@@ -511,7 +511,7 @@ class _SecondBatch(Exception):
     """A query for the initial load reached a second micro-batch, which is left to the next query."""
 
 
-def _read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
+def _checked_read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
     """Returns the files that a stream has read. Raises if one was rewritten: they may be replayed for an edited query."""
     try:
         ordered = in_first_order(model, program.inputs).model
@@ -525,7 +525,8 @@ def _read_files(session: SparkSession, model: StreamModel, program: Program) -> 
 
 
 def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batches:
-    """Checks checkpoint and tables, migrates the state to an edited query, and finishes an interrupted epoch."""
+    """Checks checkpoint and tables, migrates the state to an edited query, and finishes an interrupted epoch. Returns the
+    micro-batches that follow."""
     check_not_interrupted(model)
     check_names(session, model, program.keeps_state)
     state = StateTable(session, model)
@@ -535,24 +536,28 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         progress_of(model, state if program.keeps_state else None, sink),
         reads=noted_sources(model.storage, model.checkpoint),
     )
-    check(model, program.keeps_state, program.signature, found)
+    check_can_continue(model, program.keeps_state, program.signature, found)
     sink.begin(session)
     # `begin` has written changes that were only in the changelog to the table.
     found = replace(found, target=sink.position())
     context = RunContext(model, program, state, sink, Lookups(model))
-    found = _evolve(session, context, found)
+    found = _migrate_state_and_table(session, context, found)
     if program.keeps_state and found.state is None:
         # If the state was created and never written, its columns may be those of an earlier query.
         state.drop_unwritten(session)
     return _finish_interrupted(session, context, found)
 
 
-def _evolve(session: SparkSession, context: RunContext, found: StoredProgress) -> StoredProgress:
+def _migrate_state_and_table(
+    session: SparkSession, context: RunContext, found: StoredProgress
+) -> StoredProgress:
     """Migrates the state to an edited query, and the table to its columns. Returns the progress afterwards."""
     model, sink = context.model, context.sink
     has, change = column_types(session.table(model.target).schema), None
     if found.state is not None and found.signature is not None:
-        change = plan_change(session, context, found.signature, found.state, is_unfinished(found), has=has)
+        change = plan_state_change(
+            session, context, found.signature, found.state, is_unfinished(found), has=has
+        )
     add, drop = alterations(model, list(has))
     sink.check_dropped(drop)
     with backfilled_metrics(
@@ -600,33 +605,33 @@ def _finish_interrupted(session: SparkSession, context: RunContext, found: Store
     batches = Batches(session, context, position, query_id, cut_short)
     if batches.position.needs_rebuild:
         # A rebuild emits all rows of the result, including the output of an interrupted epoch.
-        batches = Batches(session, _rebuilding(session, context), position, query_id)
+        batches = Batches(session, _rebuild_context(session, context), position, query_id)
         nothing = session.createDataFrame([], read_streams(session, model, program.inputs).schema)
         with around("batch.rebuild", model.name):
-            batches.rebuild(session, nothing)
+            batches.rebuild_operators(session, nothing)
     elif program.keeps_state and is_unfinished(found):
         is_rebuild = batches.position.is_rebuild
         if is_rebuild:
-            batches = Batches(session, _rebuilding(session, context), position, query_id)
+            batches = Batches(session, _rebuild_context(session, context), position, query_id)
         with around("batch.finish", model.name):
-            batches.finish(session)
+            batches.finish_interrupted(session)
         if not is_rebuild:
             return batches
     else:
         return batches
-    context = replace(context, sink=_sink(session, model, program))
+    context = replace(context, sink=_begun_sink(session, model, program))
     return Batches(session, context, batches.position, query_id, cut_short)
 
 
-def _sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
+def _begun_sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
     """Returns the sink of a model's table, ready for an epoch."""
     sink = sink_of(session, model, program.upsert)
     sink.begin(session)
     return sink
 
 
-def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
-    """Returns the context with the program that rebuilds operators from groups and rankings, by the state's signature."""
+def _rebuild_context(session: SparkSession, context: RunContext) -> RunContext:
+    """Returns the context with the program that rebuilds the operators that the state's signature names."""
     assert context.program.rebuild is not None
     signature = context.state.signature()
     rebuilt_from = None if signature is None else signature.rebuilt_from
@@ -635,7 +640,7 @@ def _rebuilding(session: SparkSession, context: RunContext) -> RunContext:
     except QueryError as problem:
         raise StreamError(f"Model {context.model.name}: {problem}") from problem
     program = replace(made, signature=context.program.signature)
-    return replace(context, program=program, sink=_sink(session, context.model, program))
+    return replace(context, program=program, sink=_begun_sink(session, context.model, program))
 
 
 def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary | None:

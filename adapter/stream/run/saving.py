@@ -32,7 +32,7 @@ from ..storage.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from ..storage.deployments import check_settled
 from ..storage.savepoints import BRANCH, CHANGELOG, RESTORE, STATE, TABLE, Savepoint
 from .lock import model_lock
-from .recovery import check, progress_of
+from .recovery import check_can_continue, progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ _AGE = 7 * 86_400_000
 
 
 @dataclass(frozen=True)
-class Present:
+class CurrentTables:
     """The current tables and progress of a model."""
 
     tables: dict[str, IcebergTable | None]
@@ -67,13 +67,13 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
                 f"with `dbt-stream state savepoint {model.name} --delete {name}`."
             )
         session = working_session(spark)
-        leftovers(session, model, remove=True)
+        savepoint_leftovers(session, model, remove=True)
         if name in savepoints.names(model):
             raise StreamError(
                 f"Model {model.name}: another process is making a savepoint '{name}' of it, or was killed meanwhile. Choose "
                 f"another name, or delete that one with `dbt-stream state savepoint {model.name} --delete {name}`."
             )
-        return _make_savepoint(session, model, name, None, present_tables(session, model))
+        return _make_savepoint(session, model, name, None, current_tables(session, model))
 
 
 def save_before(
@@ -82,18 +82,18 @@ def save_before(
     """Creates an automatic savepoint before a change that can be undone, and deletes the oldest automatic ones except `but`.
     The caller holds the model's lock."""
     # The branch of an incomplete savepoint may have the next name.
-    leftovers(spark, model, remove=True)
+    savepoint_leftovers(spark, model, remove=True)
     found = savepoints.listed(model.storage, model.savepoints)
     old = [each for each in found if each.is_automatic]
-    now = present_tables(spark, model)
-    if old and old[-1].cause == cause != RESTORE and _is_of(old[-1], now):
-        return old[-1]  # an attempt that failed has taken it; another one would displace the oldest
-    taken = {name.removeprefix(BRANCH) for name in _branches(spark, model)}
+    now = current_tables(spark, model)
+    if old and old[-1].cause == cause != RESTORE and _is_current(old[-1], now):
+        return old[-1]  # a failed attempt created it; another one would displace the oldest
+    taken = {name.removeprefix(BRANCH) for name in _savepoint_branches(spark, model)}
     name = savepoints.next_name([*savepoints.names(model), *taken], cause)
     made = _make_savepoint(spark, model, name, cause, now)
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
-            remove(spark, model, each.name)
+            delete_while_locked(spark, model, each.name)
     return made
 
 
@@ -105,27 +105,27 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
             savepoints.check_not_interrupted(model)
         if name not in savepoints.names(model):  # an incomplete one is deleted, too
             savepoints.find(model, name)
-        remove(working_session(spark), model, name)
+        delete_while_locked(working_session(spark), model, name)
 
 
-def remove(spark: SparkSession, model: StreamModel, name: str) -> None:
+def delete_while_locked(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
         savepoints.forget(model, name)
-    leftovers(spark, model, remove=True, deleted=[name])
+    savepoint_leftovers(spark, model, remove=True, deleted=[name])
 
 
-def leftovers(
+def savepoint_leftovers(
     spark: SparkSession, model: StreamModel, remove: bool, deleted: Collection[str] = ()
 ) -> list[str]:
-    """Returns leftovers of a model's incomplete and deleted savepoints, and removes them if `remove`: their folders, and the
-    branches listed in these. Other branches and files are not touched. The caller holds the model's lock. `deleted`: see
+    """Returns what is left of a model's incomplete and deleted savepoints, and removes it if `remove`: their folders, and
+    the branches listed there. Other branches and files are not touched. The caller holds the model's lock. `deleted`: see
     `savepoints.incomplete`."""
     check_settled(model)
     found: list[str] = []
     for name in savepoints.incomplete(model, deleted):
         noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
-        for table in tables_of(spark, model).values() if noted else ():
+        for table in model_tables(spark, model).values() if noted else ():
             if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):
                 continue
             found.append(f"{table.name}: branch {branch}")
@@ -138,35 +138,37 @@ def leftovers(
     return found
 
 
-def forget_all(spark: SparkSession, model: StreamModel) -> None:
-    """Deletes all savepoints of a model that is reset, after its state and changelog. Foreign files stay. The caller holds
-    its lock."""
+def delete_all(spark: SparkSession, model: StreamModel) -> None:
+    """Deletes all savepoints of a model that is reset, after its state and changelog. Other files stay. The caller holds the
+    model's lock."""
     names = savepoints.names(model)
     by_users = [name for name in names if savepoints.is_asked_for(name)]
     if by_users:
-        logger.warning(f"Model {model.name}: its savepoints go with its state: {', '.join(by_users)}.")
+        logger.warning(
+            f"Model {model.name}: its savepoints are deleted with its state: {', '.join(by_users)}."
+        )
     with around("savepoints.delete", model.name):
         for name in names:
             savepoints.forget(model, name)
-        leftovers(spark, model, remove=True, deleted=names)
+        savepoint_leftovers(spark, model, remove=True, deleted=names)
         savepoints.delete_files(model.storage, model.savepoints)
 
 
-def tables_of(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
-    """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`; None for a table that doesn't exist, or that has
-    the name of the state or the changelog and isn't the model's."""
+def model_tables(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTable | None]:
+    """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`. None means that the table doesn't
+    exist, or that another's table has the name of the state or the changelog."""
     return {kind: owned_table(spark, model, kind) for kind in (STATE, CHANGELOG)} | {
         TABLE: load(spark, model.target)
     }
 
 
-def present_tables(spark: SparkSession, model: StreamModel) -> Present:
+def current_tables(spark: SparkSession, model: StreamModel) -> CurrentTables:
     """Returns the current tables and progress of a model. Raises if they don't match, or nothing was ingested yet."""
     savepoints.check_not_interrupted(model)
-    tables = tables_of(spark, model)
+    tables = model_tables(spark, model)
     state, sink = StateTable(spark, model), AppendSink(spark, model)
     found = progress_of(model, state, sink)
-    check(model, state.exists, found.signature or Signature(), found)
+    check_can_continue(model, state.exists, found.signature or Signature(), found)
     checkpoint = found.checkpoint
     position = found.state or found.target
     if checkpoint is None or position is None:
@@ -174,11 +176,11 @@ def present_tables(spark: SparkSession, model: StreamModel) -> Present:
             f"Model {model.name}: it has read nothing yet, so there is nothing to keep. `dbt run --select "
             f"{model.name}` comes first."
         )
-    return Present(tables, checkpoint, position)
+    return CurrentTables(tables, checkpoint, position)
 
 
-def _is_of(savepoint: Savepoint, now: Present) -> bool:
-    """Returns whether a savepoint has the current snapshots and epoch, and doesn't expire for half of its age."""
+def _is_current(savepoint: Savepoint, now: CurrentTables) -> bool:
+    """Returns whether a savepoint has the current snapshots and epoch, and stays for at least half of `_AGE`."""
     has = {kind: each and (each.uuid, each.snapshot_id) for kind, each in now.tables.items()}
     kept = {kind: each and (each.uuid, each.snapshot) for kind, each in savepoint.tables.items()}
     step = (savepoint.query_id, savepoint.batch, savepoint.flush)
@@ -187,9 +189,9 @@ def _is_of(savepoint: Savepoint, now: Present) -> bool:
 
 
 def _make_savepoint(
-    spark: SparkSession, model: StreamModel, name: str, cause: str | None, found: Present
+    spark: SparkSession, model: StreamModel, name: str, cause: str | None, found: CurrentTables
 ) -> Savepoint:
-    if (taken := _branches(spark, model).get(f"{BRANCH}{name}")) is not None:
+    if (taken := _savepoint_branches(spark, model).get(f"{BRANCH}{name}")) is not None:
         raise StreamError(
             f"Model {model.name}: the table {taken} has a branch or a tag {BRANCH}{name}, which no savepoint made, so there "
             f"can't be a savepoint '{name}'. Choose another name, or drop the branch: ALTER TABLE {taken} DROP BRANCH "
@@ -220,8 +222,8 @@ def _make_savepoint(
         age = None if savepoint.until is None else savepoint.until - int(table.time_of(snapshot))
         with around("savepoint.branch", model.name):
             retain_snapshot(table, savepoint.branch, snapshot, age)
-    if _has_moved(model, found, savepoint):
-        remove(spark, model, name)
+    if _has_advanced(model, found, savepoint):
+        delete_while_locked(spark, model, name)
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."
@@ -231,17 +233,17 @@ def _make_savepoint(
     return savepoint
 
 
-def _branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
+def _savepoint_branches(spark: SparkSession, model: StreamModel) -> dict[str, str]:
     """Returns the branches and tags whose names begin with `BRANCH`, each with the name of its table."""
     return {
         name: table.name
-        for table in tables_of(spark, model).values()
+        for table in model_tables(spark, model).values()
         if table is not None
         for name in branches_with_prefix(table, BRANCH)
     }
 
 
-def _has_moved(model: StreamModel, found: Present, savepoint: Savepoint) -> bool:
+def _has_advanced(model: StreamModel, found: CurrentTables, savepoint: Savepoint) -> bool:
     """Returns whether another run has written since `found`: on remote storage the lock doesn't exclude it."""
     for kind, table in found.tables.items():
         was = savepoint.tables[kind]

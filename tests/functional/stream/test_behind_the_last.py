@@ -43,14 +43,14 @@ LEFT_OUT = "__last_first"
 def carried_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The texts that steps had."""
     texts: list[str] = []
-    least = MicroBatch._cheapest_text
+    least = MicroBatch._with_cheapest_sql
 
     def noted(batch: MicroBatch, step: Step) -> Step:
         found = least(batch, step)
         texts.append(found.sql)
         return found
 
-    monkeypatch.setattr(MicroBatch, "_cheapest_text", noted)
+    monkeypatch.setattr(MicroBatch, "_with_cheapest_sql", noted)
     yield texts
 
 

@@ -50,7 +50,7 @@ def kept_small(stream: Stream) -> Stream:
     return stream
 
 
-def pass_on(spark: Any, root: Path, source: str) -> Stream:
+def write_without_state(spark: Any, root: Path, source: str) -> Stream:
     """A stream that passes on the rows of a table."""
     stream = Stream(spark, root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
     stream.reads(StreamSource("events", source))
@@ -161,7 +161,7 @@ def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, root: Path) ->
 def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upstream = kept_small(Stream(spark, root, programs.pass_through(), "ts timestamp, k string, v bigint"))
     upstream.program = replace(upstream.program, output="select ts, k, v from stream")
-    slow, waiting = (pass_on(spark, root, upstream.model.target) for _ in range(2))
+    slow, waiting = (write_without_state(spark, root, upstream.model.target) for _ in range(2))
     assert waiting.run().rows_in == 0, "there is nothing yet"
     upstream.add((0, "a", 1))
     upstream.run()
@@ -188,7 +188,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
     assert slow.rows() == sorted(expected, key=repr)
 
     # The first snapshots are gone now.
-    late = pass_on(spark, root, upstream.model.target)
+    late = write_without_state(spark, root, upstream.model.target)
     late.reads(
         StreamSource("events", upstream.model.target, options={"streaming-max-files-per-micro-batch": "1"})
     )
@@ -201,7 +201,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
     assert (late.run().batches, len(late.rows())) == (2, 19), "the limits are back"
 
     # The table gets another snapshot while a stream begins.
-    later = pass_on(spark, root, upstream.model.target)
+    later = write_without_state(spark, root, upstream.model.target)
     begin = initial_offset.begin_with_all
 
     def overtaken(session: Any, model: StreamModel) -> bool:
@@ -217,7 +217,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
     assert later.rows() == sorted([*late.rows(), (40_000, "a", 80)], key=repr)
 
     # Its first snapshots expire while a stream begins, which had seen that they are there.
-    last = pass_on(spark, root, later.model.target)
+    last = write_without_state(spark, root, later.model.target)
     read = replace(last.program.inputs[0], columns=("ts", "k", "doubled"))
     last.program = replace(last.program, inputs=(read,), output="select ts, k, doubled from stream")
     catalog = spark.conf.get("spark.sql.defaultCatalog")

@@ -100,7 +100,7 @@ def test_a_total_of_no_rows_comes_while_a_stream_waits(spark: Any, tmp_path: Pat
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
     with RunningStream(spark, stream.model, program) as running:
         running.wait()
-        running.follow("300 milliseconds")
+        running.continue_with_trigger("300 milliseconds")
         assert stream.rows() == [(0, None)]
         stream.add((0, "a", 1))
         for _ in range(60):

@@ -95,7 +95,7 @@ def test_savepoints_of_another_storage_root_are_left_alone(spark: Any, root: Pat
     stream.run()
     # The same catalog, seen from a machine that has only that.
     elsewhere = replace(stream.model, storage=Storage(str(tmp_path / "elsewhere"), lambda: spark))
-    assert saving.leftovers(spark, elsewhere, remove=True) == []
+    assert saving.savepoint_leftovers(spark, elsewhere, remove=True) == []
     refused(save, spark, elsewhere, "second")
     back(stream, "first")
     assert [row[1:] for row in stream.rows()] == [(1, 1)]

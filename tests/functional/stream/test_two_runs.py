@@ -98,13 +98,13 @@ def test_a_micro_batch_is_in_once(spark: Any, storage_root: Path, name: str) -> 
     stream.add(*FIRST)
     stream.run()
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, *FIRST), 0)
+        late.ingest(rows_of(stream, *FIRST), 0)
     late = other_run(stream)  # has found the first micro-batch
     stream.add(*SECOND_BATCH)
     stream.run()
     before = stream.rows()
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, *SECOND_BATCH), 1)
+        late.ingest(rows_of(stream, *SECOND_BATCH), 1)
     assert stream.rows() == before
     # Neither does one that is behind close windows, when there are any.
     if name == "windows":
@@ -155,10 +155,10 @@ def test_a_run_that_another_overtook_knows_its_own_commit(
     # Between its commit of the second micro-batch and its look at it, another run has taken in the third.
     with monkeypatch.context() as patched:
         patched.setattr(IcebergTable, "refresh", meet)
-        late.take(rows_of(stream, *SECOND_BATCH), 1)
+        late.ingest(rows_of(stream, *SECOND_BATCH), 1)
     assert met and stream.rows() == [("a", 4), ("b", 1)]
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, (5000, "c", 1)), 2)
+        late.ingest(rows_of(stream, (5000, "c", 1)), 2)
     assert stream.rows() == [("a", 4), ("b", 1)]
 
 
@@ -246,7 +246,7 @@ def test_an_older_run_doesnt_put_back_old_rows(
 
     monkeypatch.setattr(upsert_module.UpsertSink, "_write", meet)
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, (1500, "a", 1)), 1)
+        late.ingest(rows_of(stream, (1500, "a", 1)), 1)
     assert stream.rows() == [("a", 2)]
 
 
@@ -277,7 +277,7 @@ def test_a_state_isnt_set_back(
 
     monkeypatch.setattr(StateTable, act, meet)
     with pytest.raises(StreamError, match=SAYS):
-        late.take(rows_of(stream, *SECOND_BATCH), runs)
+        late.ingest(rows_of(stream, *SECOND_BATCH), runs)
     found = StateTable(spark, stream.model).position()
     assert found is not None and found.batch == runs + 1
 
@@ -371,7 +371,7 @@ def test_a_run_that_a_reset_overtook_writes_nothing(spark: Any, storage_root: Pa
         stream.reset()
         spark.sql(f"create or replace table {stream.model.target} ({columns}) using iceberg")
         with pytest.raises(Exception, match=r"another run|[Tt]able|not exist|UUID"):
-            late.take(rows_of(stream, *SECOND_BATCH), 1)
+            late.ingest(rows_of(stream, *SECOND_BATCH), 1)
         assert stream.rows() == []
         stream.run()
         assert len(stream.rows()) == (2 if name == "stateless" else 1)

@@ -46,7 +46,7 @@ def test_open_windows_are_noted_while_it_follows(spark: Any, tmp_path: Path) -> 
     stream.add((500, "a", 1))
     with RunningStream(spark, stream.model, program) as running:
         running.wait()
-        running.follow("300 milliseconds")
+        running.continue_with_trigger("300 milliseconds")
         becomes((1, 2_000_000), running)
         stream.add((1000, "a", 1), (7000, "a", 1))
         becomes((1, 8_000_000), running)

@@ -53,7 +53,9 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
     for path in foreign:
         model.storage.write_text(path, "of a user")
     monkeypatch.setattr(promoting.owner, "claim", lambda *given: None)
-    monkeypatch.setattr(promoting, "tables_of", lambda *given: dict.fromkeys(("state", "changelog", "table")))
+    monkeypatch.setattr(
+        promoting, "model_tables", lambda *given: dict.fromkeys(("state", "changelog", "table"))
+    )
     monkeypatch.setattr(promoting, "readers_beyond", lambda *given: ())
     promoting._carry_out(NO_SPARK, model, found)
     assert sorted(model.storage.files(model.storage.savepoints)) == sorted(foreign)

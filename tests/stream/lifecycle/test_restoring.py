@@ -28,7 +28,9 @@ def test_a_foreign_table_with_the_name_of_the_changelog_is_found_before_anything
     saved: Any = SimpleNamespace(name="good")
     monkeypatch.setattr(ownership, "find_table", lambda *given: None)
     monkeypatch.setattr(append, "load", lambda *given: None)
-    monkeypatch.setattr(restoring, "tables_of", lambda *given: dict.fromkeys(("state", "changelog", "table")))
+    monkeypatch.setattr(
+        restoring, "model_tables", lambda *given: dict.fromkeys(("state", "changelog", "table"))
+    )
     monkeypatch.setattr(restoring, "_snapshots_to_restore", lambda *given: {})
     monkeypatch.setattr(restoring, "_check_query", lambda *given: None)
     monkeypatch.setattr(restoring, "_source_problems", lambda *given: ())

@@ -17,7 +17,7 @@ def test_no_step_leaves_its_settings_to_the_next() -> None:
     batches = Batches(spark, work(), POSITION, lambda: "")
     for end in ("well", "badly"):
         try:
-            with batches._step(spark, POSITION) as step:
+            with batches._open_micro_batch(spark, POSITION) as step:
                 assert spark.settings == MANY
                 step._set_shuffle_partitions(1)
                 assert spark.settings == FEW

@@ -39,7 +39,7 @@ def take(
     of: BatchSplitter, problem: str | None = None, since: SplitPoint | None = None
 ) -> dict[str, Any] | None:
     """Take in micro-batch 5; the note while it is being taken in."""
-    with of.pieces(None, 5, of._model, since) as found:
+    with of.split_batch(None, 5, of._model, since) as found:
         assert [piece.cut for piece in found] == [None]
         note = of._model.storage.read_text(of._model.attempt)
         if problem is not None:

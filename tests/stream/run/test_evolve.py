@@ -26,13 +26,15 @@ def prepared(
     def planned(*_: object) -> None:
         raise StreamError("window_1_row of its state is a STRUCT<price: INT> and would be a STRUCT<fee: INT>")
 
-    monkeypatch.setattr(evolve._Edit, "planned", planned)
+    monkeypatch.setattr(evolve._Edit, "plan_migration", planned)
     fields = SimpleNamespace(fields=table_gets_fields)
     monkeypatch.setattr(evolve, "widenings", lambda *_: fields)
     program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
-    return evolve.plan_change(none, work, had, Position("curves", "q1", batch=7, rows_out=100), False, {})
+    return evolve.plan_state_change(
+        none, work, had, Position("curves", "q1", batch=7, rows_out=100), False, {}
+    )
 
 
 def test_the_types_of_kept_rows_are_looked_at_after_any_edit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def verdict(
     monkeypatch.setattr(evolve, "StateTable", lambda *_: state)
     for name in ("AppendSink", "Lookups", "RunContext"):
         monkeypatch.setattr(evolve, name, lambda *_: None)
-    monkeypatch.setattr(evolve, "plan_change", lambda *_, **__: None)
+    monkeypatch.setattr(evolve, "plan_state_change", lambda *_, **__: None)
     return evolve.effect_of_edit(session, model, program)
 
 

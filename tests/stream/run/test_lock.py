@@ -95,7 +95,7 @@ def test_a_process_that_looks_whether_a_model_runs_does_not_keep_it_from_startin
             return answers.pop(0)
 
     if not is_refused:
-        lock._wait(model, Channel())
+        lock._wait_for_lock(model, Channel())
         return
     with pytest.raises(StreamError, match="another run of it is in progress"):
-        lock._wait(model, Channel())
+        lock._wait_for_lock(model, Channel())

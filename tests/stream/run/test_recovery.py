@@ -25,7 +25,7 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.run.recovery import (
     StoredProgress,
-    check,
+    check_can_continue,
     is_unfinished,
     query_problem,
 )
@@ -67,7 +67,7 @@ ELSEWHERE = (
 
 def problem(found: StoredProgress, stateful: bool = True) -> str:
     with pytest.raises(StreamError) as raised:
-        check(MODEL, stateful, SIGNATURE, found)
+        check_can_continue(MODEL, stateful, SIGNATURE, found)
     sentence = raised.value.msg
     assert sentence.startswith("Model curves: ")
     # Where it is the query that is another one, the old one can go on meanwhile.
@@ -96,7 +96,7 @@ def problem(found: StoredProgress, stateful: bool = True) -> str:
     ],
 )
 def test_what_belongs_together_goes_on(found: StoredProgress) -> None:
-    check(MODEL, True, SIGNATURE, found)
+    check_can_continue(MODEL, True, SIGNATURE, found)
 
 
 def test_table_gone() -> None:
@@ -203,8 +203,8 @@ def test_all_that_a_checkpoint_planned_gone() -> None:
 def test_a_changelog_is_one_step_ahead_at_most() -> None:
     ahead = replace(AT_SEVEN, batch=8)
     crashed = replace(GOING, checkpoint=Checkpoint("q1", 8, 7), state=ahead, changes=ahead, changes_ahead=1)
-    check(MODEL, True, SIGNATURE, crashed)
-    check(MODEL, False, SIGNATURE, replace(crashed, state=None))
+    check_can_continue(MODEL, True, SIGNATURE, crashed)
+    check_can_continue(MODEL, False, SIGNATURE, replace(crashed, state=None))
     assert problem(replace(crashed, changes_ahead=2)) == (
         "its changelog db.curves__changes is 2 steps ahead of its table db.curves: the table was rolled back."
     )
@@ -217,8 +217,8 @@ def test_a_changelog_is_one_step_ahead_at_most() -> None:
         "an older checkpoint was put back."
     )
     # One that is behind is brought up to the table.
-    check(MODEL, True, SIGNATURE, replace(GOING, changes=replace(AT_SEVEN, batch=3)))
-    check(MODEL, True, SIGNATURE, replace(FRESH, changes=Position("curves", "", batch=-1)))
+    check_can_continue(MODEL, True, SIGNATURE, replace(GOING, changes=replace(AT_SEVEN, batch=3)))
+    check_can_continue(MODEL, True, SIGNATURE, replace(FRESH, changes=Position("curves", "", batch=-1)))
     assert problem(replace(FRESH, changes=replace(AT_SEVEN, query_id="q0"))) == (
         "its changelog db.curves__changes was written by another stream (checkpoint q0) than the one in "
         "/root/checkpoints/db.curves (none yet)."
@@ -233,8 +233,8 @@ def test_a_changelog_whose_state_is_gone() -> None:
     assert problem(cut_short) == (
         "its changelog db.curves__changes holds changes of a stream whose state db.curves__state is gone."
     )
-    check(MODEL, False, SIGNATURE, cut_short)
-    check(MODEL, True, SIGNATURE, replace(cut_short, state=first, signature=SIGNATURE))
+    check_can_continue(MODEL, False, SIGNATURE, cut_short)
+    check_can_continue(MODEL, True, SIGNATURE, replace(cut_short, state=first, signature=SIGNATURE))
 
 
 def test_table_replaced() -> None:
@@ -270,14 +270,14 @@ def test_a_table_that_batch_built(stateful: bool) -> None:
     state = replace(AT_SEVEN, rows_out=0) if stateful else None
     instead = replace(GOING, target=None, target_has_full_history=True, target_rows=12, state=state)
     assert problem(instead, stateful) == OTHERS
-    check(MODEL, stateful, SIGNATURE, replace(built, target_rows=0))
+    check_can_continue(MODEL, stateful, SIGNATURE, replace(built, target_rows=0))
     # Its first snapshots have expired, as whoever looks after it has them.
     for checkpoint in (None, Checkpoint("q1", planned=None, done=None)):
         assert (
             problem(replace(built, target_has_full_history=False, checkpoint=checkpoint), stateful) == OTHERS
         )
     # Those of a stream's own table may, too.
-    check(MODEL, stateful, SIGNATURE, replace(instead, target_has_full_history=False))
+    check_can_continue(MODEL, stateful, SIGNATURE, replace(instead, target_has_full_history=False))
 
 
 def test_a_table_that_was_built_anew_without_rows() -> None:
@@ -300,10 +300,10 @@ def test_a_state_is_kept_where_only_rows_changed() -> None:
     with pytest.raises(
         StreamError, match=r"To keep the state.*`dbt run --select curves --vars '{keep_state: true}'`\."
     ):
-        check(MODEL, True, filtered, found)
-    check(keeps, True, filtered, found)
+        check_can_continue(MODEL, True, filtered, found)
+    check_can_continue(keeps, True, filtered, found)
     with pytest.raises(StreamError, match="the group key l is new") as raised:
-        check(keeps, True, _keyed("l", source="SELECT * FROM a WHERE b"), found)
+        check_can_continue(keeps, True, _keyed("l", source="SELECT * FROM a WHERE b"), found)
     assert "keep_state" not in raised.value.msg
 
 
@@ -317,7 +317,7 @@ def test_a_state_is_kept_where_only_rows_changed() -> None:
     ],
 )
 def test_without_state_the_table_alone_says_how_far_it_is(found: StoredProgress) -> None:
-    check(MODEL, False, SIGNATURE, found)
+    check_can_continue(MODEL, False, SIGNATURE, found)
 
 
 def test_without_state_a_replaced_table_is_noticed() -> None:
@@ -364,14 +364,14 @@ def _signature(*metrics: str, source: str = "t", keys: Mapping[str, str] | None 
 
 def test_aggregates_that_come_and_go_are_no_problem_unless_they_are_to_be() -> None:
     found = replace(GOING, signature=_signature("a", "b"))
-    check(MODEL, True, _signature("b", "c"), found)
+    check_can_continue(MODEL, True, _signature("b", "c"), found)
     with pytest.raises(StreamError) as raised:
-        check(replace(MODEL, on_state_change="fail"), True, _signature("b", "c"), found)
+        check_can_continue(replace(MODEL, on_state_change="fail"), True, _signature("b", "c"), found)
     assert (
         "its query has changed in what its state depends on (the aggregate a is gone; the aggregate c is new), and its "
         "config on_state_change is 'fail'. To continue the state" in raised.value.msg
     )
-    check(replace(MODEL, on_state_change="fail"), True, _signature("b", "a"), found)
+    check_can_continue(replace(MODEL, on_state_change="fail"), True, _signature("b", "a"), found)
 
 
 def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
@@ -380,10 +380,10 @@ def test_other_rows_are_a_problem_unless_their_author_says_so() -> None:
         StreamError,
         match=r"what is read below the aggregates\)\. Put the query back, and it continues\. To keep the state",
     ):
-        check(MODEL, True, other, found)
-    check(replace(MODEL, keep_state=True), True, other, found)
+        check_can_continue(MODEL, True, other, found)
+    check_can_continue(replace(MODEL, keep_state=True), True, other, found)
     with pytest.raises(StreamError, match=r"\(the group key k is new\). Put the query back"):
-        check(
+        check_can_continue(
             replace(MODEL, keep_state=True), True, _signature("a", source="t where x", keys={"k": "k"}), found
         )
 
@@ -394,9 +394,9 @@ def test_a_key_of_the_table_that_the_query_does_not_give_any_more() -> None:
         replace(GOING, signature=replace(_signature("a"), row_key=key)),
         replace(_signature("a"), row_key=key),
     )
-    check(replace(MODEL, columns={"K": "int", "page": "int"}), True, now, found)
+    check_can_continue(replace(MODEL, columns={"K": "int", "page": "int"}), True, now, found)
     with pytest.raises(StreamError, match="its query no longer returns page, part of the key of its table"):
-        check(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)
+        check_can_continue(replace(MODEL, columns={"k": "int"}), True, _signature("a"), found)
 
 
 def _row_key(
@@ -462,7 +462,7 @@ def test_rows_of_the_table_that_would_be_found_by_other_columns(
     was: Signature, now: Signature, said: str
 ) -> None:
     with pytest.raises(StreamError) as raised:
-        check(MODEL, True, now, replace(GOING, signature=was))
+        check_can_continue(MODEL, True, now, replace(GOING, signature=was))
     assert said in raised.value.msg and "Keep the columns of the key as they were" in raised.value.msg
     assert raised.value.msg.endswith(BESIDE)
 
@@ -470,9 +470,11 @@ def test_rows_of_the_table_that_would_be_found_by_other_columns(
 def test_rows_of_the_table_that_are_found_as_they_were() -> None:
     old = _row_key(GROUPS.format(items="a as x, b as y", by="a, b"))
     for items in ("b as y, a as x", "a as x, a as z, b as y, 1 as c"):
-        check(MODEL, True, _row_key(GROUPS.format(items=items, by="b, a")), replace(GOING, signature=old))
+        check_can_continue(
+            MODEL, True, _row_key(GROUPS.format(items=items, by="b, a")), replace(GOING, signature=old)
+        )
     adds = _row_key(WINDOWS.format(items="window_end, item"), True, upsert=False)
-    check(MODEL, True, adds, replace(GOING, signature=_signature("a")))
+    check_can_continue(MODEL, True, adds, replace(GOING, signature=_signature("a")))
 
 
 def test_rows_of_the_table_that_a_rebuild_compares_all_together() -> None:
@@ -515,7 +517,7 @@ def test_a_stream_upstream_that_is_none_any_more(stateful: bool, table: str, cha
     model = replace(MODEL, sources=(StreamSource(table, table),))
     found = replace(GOING, reads=(changes, "db.other"), signature=_keyed("other"))
     with pytest.raises(StreamError) as raised:
-        check(model, stateful, SIGNATURE, found)
+        check_can_continue(model, stateful, SIGNATURE, found)
     assert raised.value.msg == (
         f"Model curves: it has read the changes of {table} ({changes}), and no streaming model that updates its rows "
         f"writes that table any more. If {name} is now a table or an incremental model, make it a streaming model "
@@ -534,7 +536,7 @@ def test_a_stream_upstream_whose_rows_are_updated_now(stateful: bool, table: str
     model = replace(MODEL, sources=(StreamSource(changes, changes),))
     found = replace(GOING, reads=(table, "db.other"), signature=_keyed("other"))
     with pytest.raises(StreamError) as raised:
-        check(model, stateful, SIGNATURE, found)
+        check_can_continue(model, stateful, SIGNATURE, found)
     assert raised.value.msg == (
         f"Model curves: it has read the rows of {table}, which are updated since that model was edited or rebuilt, so a "
         f"stream reads their changes now ({changes}). To continue with these, rebuild this model: "
@@ -542,10 +544,10 @@ def test_a_stream_upstream_whose_rows_are_updated_now(stateful: bool, table: str
     )
     # Both are read by this query, and in another order.
     both = (StreamSource(changes, changes), StreamSource(table, table))
-    check(replace(MODEL, sources=both), True, SIGNATURE, replace(GOING, reads=(table, changes)))
+    check_can_continue(replace(MODEL, sources=both), True, SIGNATURE, replace(GOING, reads=(table, changes)))
 
 
 @pytest.mark.parametrize("reads", [(), ("cat.db.up",), ("cat.other.up__changes",)])
 def test_a_table_that_was_always_read_as_it_is(reads: tuple[str, ...]) -> None:
     model = replace(MODEL, sources=(StreamSource("cat.db.up", "cat.db.up"),))
-    check(model, True, SIGNATURE, replace(GOING, reads=reads))
+    check_can_continue(model, True, SIGNATURE, replace(GOING, reads=reads))

@@ -76,7 +76,7 @@ def test_an_initial_load_of_which_pieces_are_ingested_is_not_planned_again(
         return False, None
 
     monkeypatch.setattr(stream, "_start", lambda *given: Query())
-    monkeypatch.setattr(stream, "_watch", watch)
+    monkeypatch.setattr(stream, "_wait_for_end", watch)
     if ingested < 0:
         assert stream._run_initial_load(NO_SPARK, stream.model, ()) is None
         assert begun == [stream.model]
@@ -99,7 +99,7 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
         taken.append(number)
         return True
 
-    monkeypatch.setattr(stream, "_process", process)
+    monkeypatch.setattr(stream, "_process_batch", process)
     monkeypatch.setattr(stream, "_note_windows_in_between", lambda: None)
     monkeypatch.setattr(runner, "_STOP_CHECK", 0.01)
 
@@ -116,7 +116,7 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
 
         def stop(self) -> None:
             assert self.looks == 2 and not stream._turn.locked()
-            assert not stream.take(NO_SPARK, 1), "one that begins meanwhile is left to the next query"
+            assert not stream.process(NO_SPARK, 1), "one that begins meanwhile is left to the next query"
             self.ended = True
 
     class Next(Query):
@@ -130,9 +130,9 @@ def test_a_query_is_not_started_again_in_the_middle_of_a_micro_batch(monkeypatch
     stream._session = stream._started = NO_SPARK
     stream._inputs = ()
     stream._turn.acquire()
-    assert not stream._has_stopped(query, math.inf)
+    assert not stream._wait_until_stopped(query, math.inf)
     assert query.ended and taken == []
-    assert stream.take(NO_SPARK, 1) and taken == [1]
+    assert stream.process(NO_SPARK, 1) and taken == [1]
 
 
 def test_a_query_is_not_started_again_after_a_micro_batch_that_failed(
@@ -161,7 +161,7 @@ def test_a_query_is_not_started_again_after_a_micro_batch_that_failed(
     monkeypatch.setattr(stream, "_start", lambda *given: pytest.fail("it is started again"))
     stream._session = stream._started = NO_SPARK
     stream._inputs = ()
-    assert stream._watch(query, math.inf) == (False, stream._problem)
+    assert stream._wait_for_end(query, math.inf) == (False, stream._problem)
     assert not query.ended and not stream._is_restarting and not stream._turn.locked()
 
 
@@ -203,6 +203,6 @@ def test_rows_before_a_restart_for_first_rows_are_counted_if_columns_changed_as_
     def starts_again(*given: object) -> bool:
         raise SchemaChanged("m", "raw.orders", ["c"])
 
-    monkeypatch.setattr(stream, "_has_stopped", starts_again)
-    _, problem = stream._watch(Query(), math.inf)
+    monkeypatch.setattr(stream, "_wait_until_stopped", starts_again)
+    _, problem = stream._wait_for_end(Query(), math.inf)
     assert isinstance(problem, SchemaChanged) and problem.result == StreamResult(3, rows_in=7)

@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.run import saving
-from dbt.adapters.spark_streaming.stream.run.saving import forget_all, leftovers
+from dbt.adapters.spark_streaming.stream.run.saving import delete_all, savepoint_leftovers
 from dbt.adapters.spark_streaming.stream.storage import savepoints
 from dbt.adapters.spark_streaming.stream.storage.savepoints import Savepoint, TableSnapshot
 
@@ -35,7 +35,7 @@ def test_files_of_others_stay(model: StreamModel) -> None:
     others = [f"{model.savepoints}/{name}" for name in ("README", "mine/savepoint of may.json")]
     for each in others:
         model.storage.write_text(each, "of a user")
-    assert leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
+    assert savepoint_leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
     assert all(map(model.storage.exists, others))
     assert model.storage.list(model.savepoints) == ["README", "mine"]
 
@@ -46,21 +46,21 @@ def test_a_foreign_file_in_the_folder_of_a_savepoint_stays_and_the_branches_go(
     """As file managers leave them. A branch that stays keeps its snapshots for ever, and no new savepoint gets the name."""
     table = SimpleNamespace(uuid="u", name="db.m")
     branches = {"savepoint_half": 17, "savepoint_mine": 17}
-    monkeypatch.setattr(saving, "tables_of", lambda *given: {"table": table, "state": None})
+    monkeypatch.setattr(saving, "model_tables", lambda *given: {"table": table, "state": None})
     monkeypatch.setattr(saving, "branches_with_prefix", lambda *given: branches)
     monkeypatch.setattr(saving, "remove_branch", lambda table, branch: branches.pop(branch))
     foreign = f"{model.savepoints}/half/.DS_Store"
     model.storage.write_text(foreign, "")
     savepoints.note_branches(model, "half", {"u": 17})
     expected = ["db.m: branch savepoint_half", f"{model.savepoints}/half"]
-    assert leftovers(NO_SPARK, model, remove=False) == expected
-    assert leftovers(NO_SPARK, model, remove=True) == expected
+    assert savepoint_leftovers(NO_SPARK, model, remove=False) == expected
+    assert savepoint_leftovers(NO_SPARK, model, remove=True) == expected
     assert branches == {"savepoint_mine": 17}
     assert [*model.storage.files(model.savepoints)] == [foreign]
-    assert leftovers(NO_SPARK, model, remove=True) == []
+    assert savepoint_leftovers(NO_SPARK, model, remove=True) == []
     savepoints.note_branches(model, "half", {"u": 17})
     branches["savepoint_half"] = 17
-    forget_all(NO_SPARK, model)
+    delete_all(NO_SPARK, model)
     assert branches == {"savepoint_mine": 17}
     assert [*model.storage.files(model.savepoints)] == [foreign]
 
@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_savepoint_is_not_deleted(
 def test_a_model_is_reset_after_an_interrupted_restore(model: StreamModel) -> None:
     """As the message on an interrupted restore says."""
     model.storage.write_text(model.restoring, '{"name": "half", "kept_as": null}')
-    forget_all(NO_SPARK, model)
+    delete_all(NO_SPARK, model)
     assert not model.storage.exists(model.savepoints)
 
 
@@ -92,7 +92,7 @@ def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted(
     monkeypatch.setattr(saving, "model_lock", lambda *given: nullcontext())
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     removed: list[str] = []
-    monkeypatch.setattr(saving, "remove", lambda spark, model, name: removed.append(name))
+    monkeypatch.setattr(saving, "delete_while_locked", lambda spark, model, name: removed.append(name))
     for name in ("kept", "before-restore-1", "other"):
         model.storage.write_text(f"{model.savepoints}/{name}/savepoint.json", "{}")
     model.storage.write_text(model.restoring, '{"name": "kept", "kept_as": "before-restore-1"}')
@@ -124,8 +124,8 @@ def test_attempts_at_one_migration_share_a_savepoint(
         made.append(name)
         return saved(name, cause)
 
-    monkeypatch.setattr(saving, "present_tables", lambda *given: present)
-    monkeypatch.setattr(saving, "_branches", lambda *given: {})
+    monkeypatch.setattr(saving, "current_tables", lambda *given: present)
+    monkeypatch.setattr(saving, "_savepoint_branches", lambda *given: {})
     monkeypatch.setattr(saving, "_make_savepoint", make)
     savepoints.write(model, saved("before-migration-1", "migration"))
     assert saving.save_before(NO_SPARK, model, "migration").name == "before-migration-1"
@@ -159,7 +159,7 @@ def test_a_savepoint_that_another_machine_is_making_is_no_leftover(
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     model = replace(model, storage=Remote(model.storage.root, lambda: None))
     file = f"{model.savepoints}/half/checkpoint/metadata"
-    assert leftovers(NO_SPARK, model, remove=True) == []
+    assert savepoint_leftovers(NO_SPARK, model, remove=True) == []
     with pytest.raises(StreamError) as raised:
         saving.save(NO_SPARK, model, "half")
     assert raised.value.msg == (
@@ -171,10 +171,10 @@ def test_a_savepoint_that_another_machine_is_making_is_no_leftover(
     assert model.storage.list(model.savepoints) == []
     model.storage.write_text(file, "{}")
     os.utime(file, (time.time() - 7200, time.time() - 7200))
-    assert leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
+    assert savepoint_leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
     assert model.storage.list(model.savepoints) == []
     model.storage.write_text(file, "{}")
-    forget_all(NO_SPARK, model)
+    delete_all(NO_SPARK, model)
     assert not model.storage.exists(model.savepoints)
 
 
@@ -183,8 +183,8 @@ def test_an_automatic_savepoint_has_another_name_than_one_that_is_being_made(
 ) -> None:
     model = replace(model, storage=Remote(model.storage.root, lambda: None))
     model.storage.write_text(f"{model.savepoints}/before-edit-4/checkpoint/metadata", "{}")
-    monkeypatch.setattr(saving, "present_tables", lambda *given: None)
-    monkeypatch.setattr(saving, "_branches", lambda *given: {"savepoint_mine": "db.m"})
+    monkeypatch.setattr(saving, "current_tables", lambda *given: None)
+    monkeypatch.setattr(saving, "_savepoint_branches", lambda *given: {"savepoint_mine": "db.m"})
     made: list[str] = []
     monkeypatch.setattr(saving, "_make_savepoint", lambda spark, model, name, *given: made.append(name))
     saving.save_before(NO_SPARK, model, "edit")

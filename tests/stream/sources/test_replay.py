@@ -121,7 +121,7 @@ def test_what_depends_on_the_watermark(tmp_path: Any) -> None:
         program(text.format(items, TUMBLE, recent))
         for items in ("count(*) as n", "count(*) as n, sum(price) as s")
     )
-    assert "depends on the watermark when they came" in said(tmp_path, old, new)
+    assert "depends on the watermark at their arrival" in said(tmp_path, old, new)
 
 
 def test_a_micro_batch_that_is_not_all_in(tmp_path: Any) -> None:
