@@ -28,7 +28,7 @@ from ..common.model import StreamModel
 from ..common.periodic import Periodic
 from ..progress.report import BatchMetrics
 from ..sources.rows import BatchCache, scan_cached
-from ..sources.source_schemas import SchemaChanged
+from ..sources.source_schemas import check_columns
 from .jdbc import JdbcTable, bound_value_sql, is_invalid_value, key_kind
 
 if TYPE_CHECKING:
@@ -123,9 +123,11 @@ class _LookupTable:
             return
         with self._checks.running():
             found = self._with_retries(lambda: JdbcTable(spark, self.source.options, None)).schema
-        had, has = ({(each.name, each.dataType) for each in of.fields} for of in (self.table.schema, found))
-        if found != self.table.schema:
-            raise SchemaChanged(self._model.name, self.source.name, sorted({name for name, _ in had ^ has}))
+        now, before = (
+            {quoted(each.name): each.dataType for each in schema.fields}
+            for schema in (found, self.table.schema)
+        )
+        check_columns(self._model, self.source.name, now, before)
 
     def keys(self, spark: SparkSession, lookup: Lookup) -> list[Key]:
         """Returns the distinct keys of the micro-batch that the table may contain."""
