@@ -271,7 +271,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             table = batch_tables.mark_made_table(self.environment.session(), context)
         if table is not None:
             with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
-                maintenance.expire_old(self.environment.storage, table)
+                maintenance.expire_old_snapshots(self.environment.storage, table)
 
     def _warn_of_unreadable(self, node: Any) -> None:
         """Warns of unreadable values in the sources that a node has read in batch. A stream counts its own."""
@@ -496,7 +496,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Returns the last progress of the streaming model that has a table; None for another relation."""
         node = {"name": relation.identifier, "relation_name": relation.render()}
         model = stream_node.model_without_configs(node, self.environment)
-        return None if owner.problem(model) else report.read_progress(model)
+        return None if owner.other_catalog_problem(model) else report.read_progress(model)
 
     def _describe(self, relation: BaseRelation) -> catalog.Description | None:
         try:

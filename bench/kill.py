@@ -39,7 +39,8 @@ ROWS = 40
 HANGS = 600.0
 """Seconds after which a life that neither ends nor is killed has hung."""
 _POINT = re.compile(
-    r'\b(around|reached|commit\.(?:append|overwrite|change|replace|create|migrate))\(\s*(?:spark, )?"([\w.:]+)"'
+    r"\b(around|reached|commit\.(?:append|overwrite|insert_and_delete|replace_files|create|migrate))"
+    r'\(\s*(?:spark, )?"([\w.:]+)"'
 )
 _MAINTAINED = re.compile(r'\b(?:Maintenance|maintenance_of_read_table)\(\s*"(\w+)"')
 _WRITTEN = {"table.change": "by place", "table.merge": "merge"}

@@ -38,7 +38,7 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.sql.intervals import parse
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
-from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load_table
 from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
 
@@ -137,7 +137,7 @@ class Bench:
 
     def measure(self, model: StreamModel) -> None:
         for name in (model.target, model.changes, model.state):
-            table = load(self.spark, name)
+            table = load_table(self.spark, name)
             if table is None:
                 continue
             folder = Path(str(table.java.location()).removeprefix("file:"))

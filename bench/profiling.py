@@ -241,14 +241,14 @@ def main() -> None:
     try:
         profile = Profile(bench)
         profile.watch(micro_batch.MicroBatch, "_register_step", lambda _, step, *__: f"step {step.name}")
-        profile.watch(micro_batch, "judge", lambda *args: f"rows {args[2].name}")
-        profile.watch(micro_batch, "counted", lambda *_: "rows counted")
+        profile.watch(micro_batch, "filter_late", lambda *args: f"rows {args[2].name}")
+        profile.watch(micro_batch, "count_rows", lambda *_: "rows counted")
         profile.watch(table.StateTable, "append", lambda *_: "state: commit")
         profile.watch(table.StateTable, "fold", lambda *_: "state: fold")
         profile.watch(upsert.UpsertSink, "put", lambda *_: "table: rest of the upsert")
         profile.watch(upsert.UpsertSink, "_write", lambda *_: "table: commit")
         profile.watch(
-            rows.BatchCache, "keep", lambda *_: "kept rows" if not profile._open else profile._open[-1]
+            rows.BatchCache, "persist", lambda *_: "kept rows" if not profile._open else profile._open[-1]
         )
         profile.watch(changes.Changes, "append", lambda *_: "changelog: commit")
         profile.watch(append.AppendSink, "put", lambda *_: "table: commit")

@@ -36,7 +36,7 @@ def after_build() -> None:
 
 def test_a_table_that_can_not_be_noted(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
     monkeypatch.setattr(impl.batch_tables, "mark_made_table", fails)
-    monkeypatch.setattr(impl.maintenance, "expire_old", fails)
+    monkeypatch.setattr(impl.maintenance, "expire_old_snapshots", fails)
     after_build()
     assert warned == [
         "Node m: its table is built, but can't be marked as made by this package, or the files of a stream of its name "
@@ -49,13 +49,13 @@ def test_a_table_whose_snapshots_can_not_be_expired(
     monkeypatch: pytest.MonkeyPatch, warned: list[str]
 ) -> None:
     monkeypatch.setattr(impl.batch_tables, "mark_made_table", lambda *_: Table())
-    monkeypatch.setattr(impl.maintenance, "expire_old", fails)
+    monkeypatch.setattr(impl.maintenance, "expire_old_snapshots", fails)
     after_build()
     assert warned == ["Node m: old snapshots of its table can't be expired (the catalog is {away})."]
 
 
 def test_a_table_of_somebody_else_is_left_alone(monkeypatch: pytest.MonkeyPatch, warned: list[str]) -> None:
     monkeypatch.setattr(impl.batch_tables, "mark_made_table", lambda *_: None)
-    monkeypatch.setattr(impl.maintenance, "expire_old", fails)
+    monkeypatch.setattr(impl.maintenance, "expire_old_snapshots", fails)
     after_build()
     assert warned == []

@@ -435,6 +435,6 @@ def model_if_owned(environment: Environment, model: StreamModel) -> StreamModel:
     """
     from ..stream.iceberg import owner
 
-    if owner.problem(model) is not None:
-        owner.check(environment.session(), model)
+    if owner.other_catalog_problem(model) is not None:
+        owner.check_owner(environment.session(), model)
     return model

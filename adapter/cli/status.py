@@ -51,7 +51,7 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
 def _problem(model: StreamModel) -> tuple[str | None, bool]:
     """Returns a sentence on the owner of a model's files, or None, and whether they belong to another table."""
     try:
-        return (found := owner.problem(model)), found is not None
+        return (found := owner.other_catalog_problem(model)), found is not None
     except StreamError as problem:
         return problem.msg, False
 

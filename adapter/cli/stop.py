@@ -43,7 +43,7 @@ def reset_model(project: DbtProject, name: str) -> str:
     session = environment.session()
     ownership.check_droppable(session, model)
     runner.reset(session, model)
-    ownership.drop(session, model, TABLE)
+    ownership.drop_owned_table(session, model, TABLE)
     text = f"{name} is forgotten: the next `dbt run --select {name}` begins at its sources' beginning."
     if folders := cleaned_folders(model):
         text += (

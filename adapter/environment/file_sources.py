@@ -65,7 +65,7 @@ class DeclaredSources:
         """Creates the tables of all declared sources that a text names. Returns whether any was new."""
         return any([self.make(source) for source in sources_in(sql)])
 
-    def look_again(self, sql: str) -> None:
+    def check_snapshots_next(self, sql: str) -> None:
         """Forgets the tables of all declared sources that a text names, so that the next read checks them again: new files
         may have other columns."""
         with self._lock:

@@ -265,7 +265,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         with self._publishing_failure(model), streaming.dbt_errors():
             stream_node.config(model)
             described = stream_node.model(model, self.environment)
-            owner.check(self.environment.session(), described)
+            owner.check_owner(self.environment.session(), described)
             deployments.check_settled(described)
             if self._is_empty_run():
                 return
@@ -281,7 +281,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 described = _bootstrapped(described, bootstrap, graph)
             check_cleaned(described, model, graph, is_new)
             named = stream_node.model(model, self.environment, program, graph)
-            ownership.check_names(self.environment.session(), named, program.keeps_state)
+            ownership.check_no_foreign_tables(self.environment.session(), named, program.keeps_state)
             if is_new:
                 session = self.environment.session()
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
@@ -338,7 +338,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership."""
         with streaming.dbt_errors():
             described = stream_node.model(model, self.environment)
-        made_as = ownership.properties(savepoints.TABLE, described.target)
+        made_as = ownership.ownership_properties(savepoints.TABLE, described.target)
         given = {str(name): value for name, value in (properties or {}).items() if value is not None}
         listed = given | made_as
         return f"tblproperties ({', '.join(f'{literal(k)} = {text_literal(v)}' for k, v in listed.items())})"
@@ -348,7 +348,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         """Returns whether this run starts a model's stream although its table exists. That is so if a run was interrupted
         after it created the table, before it deleted the state and the checkpoint of an earlier table of that name."""
         with streaming.dbt_errors():
-            return owner.is_left_of_another(
+            return owner.is_left_by_dropped_table(
                 self.environment.session(), stream_node.model(model, self.environment)
             )
 
@@ -386,14 +386,14 @@ class StreamingMethods(metaclass=AdapterMeta):
             return found.at_once() if run.at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
-            self.environment.declared.look_again(sql)
+            self.environment.declared.check_snapshots_next(sql)
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
         with self._publishing_failure(model), streaming.dbt_errors():
             streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
-            if preparation.hand_over(model["unique_id"], prepared):
+            if preparation.assign_table(model["unique_id"], prepared):
                 self.environment.declared.make_mentioned(sql)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
         with health.publishing_health(streamed):

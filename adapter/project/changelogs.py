@@ -12,7 +12,7 @@ from ..query.frontend.streams import Known
 from ..query.normalize.names import own_names
 from ..stream.common.identifiers import last_part
 from ..stream.common.model import feed_of
-from ..stream.iceberg.table import IcebergTable, load
+from ..stream.iceberg.table import IcebergTable, load_table
 from ..stream.sink.changelog import KEY_PROPERTY, REPLACED_PROPERTY
 from ..stream.sink.incremental_runs import have_written
 
@@ -34,7 +34,7 @@ def with_changelogs(
     found = dict(known)
     for relation, table in tables.items():
         loaded = _load(spark, relation, table)
-        changelog = load(spark, feed_of(table))
+        changelog = load_table(spark, feed_of(table))
         key = changelog.property(KEY_PROPERTY) if changelog is not None else None
         if changelog is not None and key is not None:
             _check_complete(loaded, relation)
@@ -75,7 +75,7 @@ def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None
     from pyspark.errors import IllegalArgumentException
 
     try:
-        return load(spark, table)
+        return load_table(spark, table)
     except IllegalArgumentException as problem:
         if "is not an Iceberg table" not in str(problem):
             raise
@@ -93,7 +93,7 @@ def with_reserved_looking_columns(
     `with_changelogs`."""
     found = dict(known)
     for relation, table in tables.items():
-        _add_reserved_looking_columns(found, relation, load(spark, table))
+        _add_reserved_looking_columns(found, relation, load_table(spark, table))
     return found
 
 

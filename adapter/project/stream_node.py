@@ -16,7 +16,7 @@ from ..sources.stream_source import ICEBERG, stream_source
 from ..stream.common.identifiers import joined_name, parts, with_suffix
 from ..stream.common.lookup_source import LookupSource, lookup_source
 from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
-from ..stream.iceberg.owner import catalog_of
+from ..stream.iceberg.owner import catalog_identity
 from . import contract, stream_config
 from .model_configs import MATERIALIZATIONS
 from .model_names import label
@@ -87,7 +87,7 @@ def model_without_configs(node: Mapping[str, Any], environment: Environment) -> 
         storage=environment.storage,
         sources=(),
         # With Spark Connect, only the server knows the settings of its catalogs.
-        catalog=None if settings is None else catalog_of(settings, environment.storage, target),
+        catalog=None if settings is None else catalog_identity(settings, environment.storage, target),
     )
 
 

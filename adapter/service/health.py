@@ -118,7 +118,7 @@ def is_elsewhere(model: StreamModel) -> bool:
     """Returns whether the files of a model belong to a table of another target's catalog. False if that can't be read: the
     model's own run reports it."""
     try:
-        return owner.problem(model) is not None
+        return owner.other_catalog_problem(model) is not None
     except StreamError:
         return False
 
@@ -215,7 +215,7 @@ def publishing_failure(model: StreamModel) -> Iterator[None]:
     except Exception as problem:
         with suppress(Exception):
             health = _health_of_failed(model, problem)
-            if health is not None and owner.problem(model) is None and not _is_running(model):
+            if health is not None and owner.other_catalog_problem(model) is None and not _is_running(model):
                 writer = publisher(model.storage)
                 writer.publish(model.health, health)
                 writer.settle(5)

@@ -140,7 +140,7 @@ SENTENCES = (
 )
 # Exceptions that no user gets, for a caller handles them; ProjectError ends a command, NotReady waits.
 HANDLED = "ProjectError ValueError TwoTypesError RuntimeError AttributeError AssertionError"
-HANDLED += " Widened SharedFolder NotReady Moved FailPointError Untranslatable"
+HANDLED += " Widened SharedFolder NotReady DataFilesGone FailPointError Untranslatable"
 TRANSIENT = "SchemaChanged TransientError _ChangedDuringLoad DbtDatabaseError"
 
 

@@ -193,7 +193,7 @@ class StreamModel:
     seeds: frozenset[str] = frozenset()
     """Keys of `upstream` whose nodes are seeds."""
     catalog: Mapping[str, str] | None = field(default=None, compare=False)
-    """The target's settings of the catalog of its table, from `owner.catalog_of`; None before there is a session."""
+    """The target's settings of the catalog of its table, from `owner.catalog_identity`; None before there is a session."""
     selector: str = ""
     """Name for dbt's `--select` that no other model has; empty if it is `name`."""
     trigger: str | None = None

@@ -11,7 +11,7 @@ from ..common.model import plain_path
 from ..common.session import java_class
 from ..progress.position import PREFIX, Position
 from ..storage.savepoints import TableSnapshot
-from .table import IcebergTable, each_of, starting_snapshot
+from .table import IcebergTable, java_elements, starting_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,23 +22,23 @@ _OWN = (PREFIX, "write.metadata.metrics.column.")
 
 
 def table_snapshot(table: IcebergTable) -> TableSnapshot:
-    """Returns what is needed to restore a table to its state at the last refresh."""
+    """Returns the snapshot, the schema and the properties of a table at its last refresh, to restore them later."""
     metadata = table.java.operations().current()
     schema = int(metadata.currentSchemaId())
-    return TableSnapshot(table.uuid, table.snapshot_id, schema, _own_properties(metadata))
+    return TableSnapshot(table.uuid, table.snapshot_id, schema, _stream_properties(metadata))
 
 
 def branches_with_prefix(table: IcebergTable, prefix: str) -> dict[str, int]:
     """Returns the snapshots of a table's branches and tags with a prefix, except its main branch, by name."""
     refs = table.java.refs()
-    names = (str(name) for name in each_of(refs.keySet().iterator()))
+    names = (str(name) for name in java_elements(refs.keySet().iterator()))
     return {
         name: int(refs.get(name).snapshotId()) for name in names if name.startswith(prefix) and name != _MAIN
     }
 
 
 def retain_snapshot(table: IcebergTable, name: str, snapshot: int, age: int | None = None) -> None:
-    """Retains a snapshot, and the ones before it that are needed to use it, with a branch that nobody writes to.
+    """Retains a snapshot, and the earlier ones that are needed to use it, with a branch that nobody writes to.
 
     A tag would only retain a single snapshot, which may be a compaction without a stream's position.
 
@@ -78,9 +78,9 @@ def restore_table(spark: SparkSession, table: IcebergTable, to: TableSnapshot) -
     """Restores a table's rows, columns and properties in one commit. Raises `Py4JJavaError` if somebody has written the
     table meanwhile; nothing was changed."""
     table.refresh()
-    with _changed_metadata(spark, table, to.snapshot) as (now, builder):
+    with _committed_metadata(spark, table, to.snapshot) as (now, builder):
         builder.setCurrentSchema(to.schema)
-        has = _own_properties(now)
+        has = _stream_properties(now)
         if more := has.keys() - to.properties.keys():
             builder.removeProperties(more)
         if other := {name: value for name, value in to.properties.items() if has.get(name) != value}:
@@ -104,16 +104,16 @@ def roll_back(spark: SparkSession, table: IcebergTable, position: Position) -> N
         is_last, parent = True, snapshot.parentId()
     if not is_last or (before is None and parent is not None):
         return
-    with _changed_metadata(spark, table, None if before is None else int(before.snapshotId())):
+    with _committed_metadata(spark, table, None if before is None else int(before.snapshotId())):
         pass
 
 
 @contextmanager
-def _changed_metadata(
+def _committed_metadata(
     spark: SparkSession, table: IcebergTable, snapshot: int | None
 ) -> Iterator[tuple[Any, Any]]:
-    """Makes a snapshot the current one, or none if it is None, with the changes of the block, in one commit. Yields the
-    current metadata and the builder of the new metadata."""
+    """Commits the metadata changes of the block, together with a snapshot as the current one (None for no snapshot). Yields
+    the current metadata and the builder of the new metadata."""
     operations = table.java.operations()
     now = operations.current()
     builder = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(now)
@@ -125,23 +125,24 @@ def _changed_metadata(
     made = builder.build()
     if not made.changes().isEmpty():
         operations.commit(now, made)
-    table.follow()
+    table.advance_to_newest()
 
 
 def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, snapshot: int) -> list[str]:
-    """Returns the data files of a snapshot that somebody has deleted. Raises if its manifests are deleted, too."""
+    """Returns the data files of a snapshot that no longer exist. Raises if its manifests don't exist either."""
     rows = spark.sql(f"select distinct file_path from {table.name}.files version as of {snapshot}").collect()
     paths = [str(path) for (path,) in map(tuple, rows)]
-    # Listing the folder is faster than checking each file. Files outside of it are checked one by one.
+    # Listing the folder is faster than checking each file. Only files outside of the folder are checked one by one.
     data = f"{plain_path(table.folder)}/data"
     listed: set[str] = set()
     if any(plain_path(path).startswith(f"{data}/") for path in paths):
-        listed = set(map(plain_path, storage.files(data) if is_local(data) else table.listed(data)))
+        listed = set(map(plain_path, storage.files(data) if is_local(data) else table.files_below(data)))
     io = table.java.io()
     return [path for path in paths if plain_path(path) not in listed and not io.newInputFile(path).exists()]
 
 
-def _own_properties(metadata: Any) -> dict[str, str]:
+def _stream_properties(metadata: Any) -> dict[str, str]:
+    """Returns the table properties that belong to the rows and columns (`_OWN`)."""
     properties = metadata.properties()
-    names = (str(name) for name in each_of(properties.keySet().iterator()))
+    names = (str(name) for name in java_elements(properties.keySet().iterator()))
     return {name: str(properties.get(name)) for name in names if name.startswith(_OWN)}

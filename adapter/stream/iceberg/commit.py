@@ -26,16 +26,15 @@ from ..common.session import java_class, jvm, static_method
 from ..evolution.migration import Migration
 from ..progress import query_metrics
 from . import position_deletes
-from .ownership import foreign_error, name_of, owned_table
-from .ownership import properties as ownership_properties
+from .ownership import foreign_error, owned_table, ownership_properties, role_table_name
 from .table import (
     COMMIT,
     REPLACE,
     IcebergTable,
     change_columns,
     columns_in_spark,
-    each_of,
     is_of_stream,
+    java_elements,
     set_properties,
 )
 
@@ -73,7 +72,7 @@ def create(
     """
     from pyspark.errors import AnalysisException
 
-    name = name_of(model, role)
+    name = role_table_name(model, role)
     typed = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
     listed = ", ".join(
         f"{literal(key)} = {literal(value)}"
@@ -116,7 +115,7 @@ def append(
         update = table.java.newAppend()
         for file in files:
             update.appendFile(file)
-        _commit(model, table, update, files, properties, by_anyone=by_anyone)
+        _commit_update(model, table, update, files, properties, by_anyone=by_anyone)
 
 
 def overwrite(
@@ -131,8 +130,8 @@ def overwrite(
 
     Args:
         rows: the new rows, with the table's columns.
-        properties: those of the snapshot, or a function that is called after the rows are written: it returns None to
-            leave the table unchanged.
+        properties: properties of the snapshot, or a function that returns them after the rows are written. If it returns
+            None, the table stays unchanged.
         parts: the values of the partition column ``part`` whose rows are replaced. Default: all rows.
     """
     with around(point, model.name):
@@ -141,19 +140,19 @@ def overwrite(
         notes = properties() if callable(properties) else properties
         if notes is None:
             with suppress(Exception):  # `dbt-stream clean` removes files that are left
-                _delete(table, files)
+                _delete_files(table, files)
             return
-        update = table.java.newOverwrite().overwriteByRowFilter(_rows_of(rows.sparkSession, parts))
+        update = table.java.newOverwrite().overwriteByRowFilter(_partition_filter(rows.sparkSession, parts))
         for file in files:
             update.addFile(file)
-        _commit(model, table, update, files, notes, by_anyone=True)
+        _commit_update(model, table, update, files, notes, by_anyone=True)
 
 
-class Moved(Exception):
-    """Data files with rows to delete aren't in the table any more: it was compacted or rolled back. Nothing was changed."""
+class DataFilesGone(Exception):
+    """Data files with rows to delete are gone from the table, which was compacted or rolled back. Nothing was changed."""
 
 
-def change(
+def insert_and_delete(
     point: str,
     model: StreamModel,
     table: IcebergTable,
@@ -171,7 +170,7 @@ def change(
         files: the distinct paths in `gone`.
 
     Raises:
-        Moved: another writer has compacted the table.
+        DataFilesGone: another writer has compacted the table or rolled it back.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import IllegalArgumentException
@@ -179,7 +178,7 @@ def change(
     spark = gone.sparkSession
     with around(point, model.name):
         added = _write_files(rows, table.java)
-        deletes = _write_files(gone, position_deletes.table_of_deletes(spark, table.java))
+        deletes = _write_files(gone, position_deletes.position_delete_table(spark, table.java))
         reached(f"{point}:written", model.name)
         update = table.java.newRowDelta()
         for file in added:
@@ -192,13 +191,13 @@ def change(
             paths.add(path)
         update.validateFromSnapshot(table.known).validateDataFilesExist(paths).validateDeletedFiles()
         try:
-            _commit(model, table, update, [*added, *deletes], properties, by_anyone=True)
+            _commit_update(model, table, update, [*added, *deletes], properties, by_anyone=True)
         except (Py4JJavaError, IllegalArgumentException) as problem:
             # Iceberg raises IllegalArgumentException if the snapshot isn't an ancestor of the current one.
             if isinstance(problem, Py4JJavaError) and problem.java_exception.getClass().getName() != _INVALID:
                 raise
-            _delete(table, [*added, *deletes])
-            raise Moved from problem
+            _delete_files(table, [*added, *deletes])
+            raise DataFilesGone from problem
 
 
 class Files(NamedTuple):
@@ -210,14 +209,16 @@ class Files(NamedTuple):
 
 
 @contextmanager
-def files_up_to(spark: SparkSession, table: IcebergTable, column: str, value: int) -> Iterator[Files]:
+def files_with_values_up_to(
+    spark: SparkSession, table: IcebergTable, column: str, value: int
+) -> Iterator[Files]:
     """Yields the files of the known snapshot that may have rows with at most `value` in a column. Their rows can only be
     read inside the block. The table must not have delete files."""
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     wanted = expressions.lessThanOrEqual(column, value)
     scan = table.java.newScan().useSnapshot(table.known).filter(wanted).planFiles()
     tasks = jvm(spark).java.util.ArrayList()
-    for task in each_of(scan.iterator()):
+    for task in java_elements(scan.iterator()):
         tasks.add(task)
     scan.close()
     cache = static_method(spark, "org.apache.iceberg.spark.SparkTableCache", "get")()
@@ -227,13 +228,15 @@ def files_up_to(spark: SparkSession, table: IcebergTable, column: str, value: in
     cache.add(name, table.java)
     staged.stageTasks(table.java, name, tasks)
     try:
-        yield Files(spark.table(f"{_WRITTEN}.`{name}`"), [task.file() for task in each_of(tasks.iterator())])
+        yield Files(
+            spark.table(f"{_WRITTEN}.`{name}`"), [task.file() for task in java_elements(tasks.iterator())]
+        )
     finally:
         staged.removeTasks(table.java, name)
         cache.remove(name)
 
 
-def replace(
+def replace_files(
     point: str,
     model: StreamModel,
     table: IcebergTable,
@@ -242,8 +245,8 @@ def replace(
     properties: Mapping[str, str],
     settings: Mapping[str, str],
 ) -> None:
-    """Replaces files by equivalent rows, as a compaction does. Streams that read the table skip the snapshot. `rows`:
-    the rows that replace theirs, with the table's columns."""
+    """Replaces files by files with equivalent rows, as a compaction does. Streams that read the table skip the snapshot.
+    `rows`: the equivalent rows, with the table's columns."""
     with around(point, model.name):
         written = _write_files(rows, table.java)
         reached(f"{point}:written", model.name)
@@ -254,7 +257,7 @@ def replace(
             update.deleteFile(file)
         for file in written:
             update.addFile(file)
-        _commit(model, table, update, written, properties, by_anyone=False, transaction=transaction)
+        _commit_update(model, table, update, written, properties, by_anyone=False, transaction=transaction)
 
 
 @dataclass(frozen=True)
@@ -287,24 +290,24 @@ def migrate(
         added = None if change.added is None else change.added(columns_in_spark(table.spark, then))
         files = _write_files(added, then)
         if emptied := change.columns.emptied_tables:
-            update = transaction.newOverwrite().overwriteByRowFilter(_rows_of(table.spark, emptied))
+            update = transaction.newOverwrite().overwriteByRowFilter(_partition_filter(table.spark, emptied))
         else:
             # Appends even without rows, because reading a snapshot uses its schema, and state is read by snapshot.
             update = transaction.newAppend()
         for file in files:
             (update.addFile if emptied else update.appendFile)(file)
         reached(f"{point}:written", model.name)
-        _commit(model, table, update, files, properties, by_anyone=by_anyone, transaction=transaction)
+        _commit_update(model, table, update, files, properties, by_anyone=by_anyone, transaction=transaction)
 
 
-def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
+def rebase(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> bool:
     """Rebases on commits that other writers made since this run's last commit to a table.
 
     Args:
-        by_anyone: whether to refuse any other writer that has changed rows.
+        by_anyone: whether to refuse other writers that have changed rows.
 
     Returns:
-        Whether there were such commits.
+        Whether other writers have committed.
 
     Raises:
         StreamError: another run of the model has written the table, or a refused writer has changed rows.
@@ -316,10 +319,10 @@ def check(model: StreamModel, table: IcebergTable, by_anyone: bool = False) -> b
     return table.known != known
 
 
-def check_own(model: StreamModel, table: IcebergTable, name: str) -> None:
+def rebase_on_own_commit(model: StreamModel, table: IcebergTable, name: str) -> None:
     """Rebases on a commit that Spark has just made for this run. Raises if another run has committed just before."""
     before = CommitCondition(table.known)
-    if not (table.build_on(name) and before.holds(table.ancestors_of_known())):
+    if not (table.advance_to_commit(name) and before.holds(table.ancestors_of_known())):
         raise StreamError(
             f"Model {model.name}: another run of it wrote {table.name} at the same moment, so rows of the two may be mixed "
             f"in it. Let one run at a time write the model. To rebuild it: {model.rebuild}."
@@ -340,13 +343,13 @@ class CommitCondition:
         self.refused = False
 
     def holds(self, snapshots: Iterator[Any]) -> bool:
-        """Returns whether no other writer has committed after the known snapshot, by the snapshots, the newest first."""
+        """Returns whether no other writer has committed after the known snapshot. `snapshots`: the newest first."""
         moved = False
         for snapshot in snapshots:
             if int(snapshot.snapshotId()) == self._known:
                 return not moved
             if self._name is not None and snapshot.summary().get(COMMIT) == self._name:
-                # A retry, because the catalog hadn't confirmed this commit. Refusing it would make Iceberg delete its files.
+                # Iceberg retries a commit that the catalog didn't confirm. Refusing it would make Iceberg delete its files.
                 raise RuntimeError("this commit is made already")
             if is_of_stream(snapshot) or (self._by_anyone and str(snapshot.operation()) != REPLACE):
                 moved = True
@@ -356,7 +359,7 @@ class CommitCondition:
 
     def validate(self, ancestors: Any) -> bool:
         """Checks the condition. Iceberg calls it with the table's snapshots right before the commit."""
-        self.refused = not self.holds(each_of(ancestors.iterator()))
+        self.refused = not self.holds(java_elements(ancestors.iterator()))
         return not self.refused
 
     def errorMessage(self) -> str:
@@ -369,7 +372,7 @@ class CommitCondition:
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
 
 
-def _commit(
+def _commit_update(
     model: StreamModel,
     table: IcebergTable,
     update: Any,
@@ -392,27 +395,27 @@ def _commit(
         if transaction is not None:
             transaction.commitTransaction()
     except Exception as problem:
-        if condition.refused or (transaction is not None and _has_moved(table, by_anyone, name)):
-            _delete(table, files)
+        if condition.refused or (transaction is not None and _was_overtaken(table, by_anyone, name)):
+            _delete_files(table, files)
             raise StreamError(_other_run_message(model, table.name)) from problem
-        # The commit may have succeeded although the catalog failed. If that can't be found out, the first error says more.
+        # The commit may have succeeded although the catalog failed. If even this is unknown, the first error says more.
         with suppress(Exception):
-            if table.build_on(name):
+            if table.advance_to_commit(name):
                 return
         raise
     else:
-        # Others may have committed after it: the known snapshot is this one, not the newest.
-        if not table.build_on(name):
+        # Others may have committed since: `known` becomes the snapshot of this commit, not the newest.
+        if not table.advance_to_commit(name):
             raise StreamError(_other_run_message(model, table.name))
 
 
-def _delete(table: IcebergTable, files: Sequence[Any]) -> None:
+def _delete_files(table: IcebergTable, files: Sequence[Any]) -> None:
     """Deletes files that are in no snapshot."""
     for file in files:
         table.java.io().deleteFile(file.location())
 
 
-def _has_moved(table: IcebergTable, by_anyone: bool, name: str) -> bool:
+def _was_overtaken(table: IcebergTable, by_anyone: bool, name: str) -> bool:
     """Returns whether another run has committed, and the commit `name` of this run is not in the table. Iceberg doesn't
     retry a transaction with schema changes, so it doesn't validate the condition again."""
     try:
@@ -440,13 +443,14 @@ def _write_files(rows: DataFrame | None, table: Any) -> list[Any]:
     tables.add(name, table)
     try:
         query_metrics.append(rows, f"{_WRITTEN}.`{name}`")
-        return list(each_of(coordinator.fetchNewFiles(table, name).iterator()))
+        return list(java_elements(coordinator.fetchNewFiles(table, name).iterator()))
     finally:
         tables.remove(name)
         coordinator.clearRewrite(table, name)
 
 
-def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
+def _partition_filter(spark: SparkSession, parts: Sequence[str] | None) -> Any:
+    """Returns Iceberg's expression for the rows of partitions of the column ``part``, or of all rows."""
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     if parts is None:
         return expressions.alwaysTrue()
@@ -458,7 +462,6 @@ def _rows_of(spark: SparkSession, parts: Sequence[str] | None) -> Any:
 
 def _other_run_message(model: StreamModel, table: str) -> str:
     return (
-        f"Model {model.name}: {table} was written by another run meanwhile (or somebody changed its rows), so this one "
-        "ended without writing what it had. Let one run at a time write the model; the next run reads what this one had "
-        "left."
+        f"Model {model.name}: {table} was written by another run meanwhile (or somebody changed its rows), so this run "
+        "ended without writing its rows. Let one run at a time write the model; the next run continues from there."
     )

@@ -43,7 +43,10 @@ EVERY = 50
 _MANY = 5
 """Multiple of the maximum number of snapshots above which a warning names the reader that retains them."""
 
-OWN_AGE, OWN_NUMBER = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+OWN_AGE, OWN_NUMBER = (
+    "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep",
+)
 """Table properties of Iceberg by which a user retains more snapshots."""
 
 MAX_SNAPSHOT_AGE = 5 * 24 * 60 * 60 * 1000
@@ -56,7 +59,7 @@ PROPERTIES = {
 """Table properties that limit the number of old metadata files. Each commit adds one."""
 
 
-def kept_snapshots(
+def count_kept_snapshots(
     lineage: Sequence[Snapshot],
     retention: Retention,
     now: int,
@@ -93,13 +96,13 @@ def kept_snapshots(
 def maintenance_of_read_table(
     kind: str, model: StreamModel, table: IcebergTable, build_on: Callable[[], object]
 ) -> Maintenance:
-    """Returns the maintenance of a model's table or changelog, which others read, with the retention of its config."""
-    table.set_defaults(PROPERTIES)
+    """Returns the maintenance of a model's table or changelog, with the retention of the model's config."""
+    table.set_missing_properties(PROPERTIES)
     return Maintenance(kind, model, table, model.retention, build_on)
 
 
 class Maintenance:
-    """Expires snapshots and compacts files of one of a model's tables.
+    """Expires snapshots and compacts files of one table of a model.
 
     Args:
         kind: the kind of table, for fail points.
@@ -119,16 +122,16 @@ class Maintenance:
     ) -> None:
         self._kind, self._model, self._table = kind, model, table
         self._retention, self._build_on, self._is_read = retention, build_on, is_read
-        # Numbers at the last check. A run may be short, so it doesn't start with a check of the existing files.
+        # The numbers of files and snapshots at the last check. A run may be short, so it doesn't start with a check.
         self._files, self._snapshots = 0, retention.max_snapshots
         self._worn_until = 0
-        self._is_old = is_read and self._oldest_is_old()
+        self._is_old = is_read and self._has_old_snapshot()
 
-    def look_again(self) -> None:
+    def check_snapshots_next(self) -> None:
         """Makes the next `after_commit` check for snapshots to expire, because files were replaced."""
         self._is_old = True
 
-    def after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
+    def maintain_after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:
         """Compacts and expires if due. Returns the number of commits.
 
         Failures are logged, and the next check tries again: the rows are already in the table. Raises only if another run of
@@ -138,29 +141,29 @@ class Maintenance:
             before: further maintenance to do first. Returns the number of its commits.
         """
         try:
-            return before() + self._compact(spark) + self._expire()
+            return before() + self._compact_if_due(spark) + self._expire_if_due()
         except (FailPointError, StreamError):
             raise
         except Exception as problem:
             self._table.refresh()
-            self._count_files()
+            self._note_file_count()
             self._snapshots = self._table.snapshot_count
             logger.warning(
-                f"Model {self._model.name}: its table {self._table.name} can't be kept small ({cause(problem)}) No row "
-                f"is lost; the next try comes after {EVERY} more commits."
+                f"Model {self._model.name}: files of its table {self._table.name} can't be compacted or old snapshots can't "
+                f"expire ({cause(problem)}) No row is lost; the next try comes after {EVERY} more commits."
             )
             return 0
 
-    def _compact(self, spark: SparkSession) -> int:
+    def _compact_if_due(self, spark: SparkSession) -> int:
         if self._build_on is None:
             return 0
-        files = self._count()
+        files = self._file_count()
         is_worn = files >= self._worn_until and self._is_worn()
         # Planning a compaction reads all metadata, so the number of new files has to be a share of all files.
         if files < self._files + max(EVERY, self._files // 4) and not is_worn:
             return 0
-        target, size = self._retention.target_file_size, self._table.count("total-files-size")
-        if self._files == 0 and not is_worn and size >= self._table.count(FILES) * target // 2:
+        target, size = self._retention.target_file_size, self._table.summary_count("total-files-size")
+        if self._files == 0 and not is_worn and size >= self._table.summary_count(FILES) * target // 2:
             # The existing files are large enough on average: only later ones count.
             self._files = files
             return 0
@@ -168,24 +171,24 @@ class Maintenance:
         with around(f"{self._kind}.compact", self._model.name):
             self._table.compact(spark, {COMPACTED: "true"}, target, EVERY // 2, is_worn)
         self._build_on()
-        self._count_files()
+        self._note_file_count()
         return int(self._table.known != before)
 
-    def _count_files(self) -> None:
-        self._files = self._count()
+    def _note_file_count(self) -> None:
+        self._files = self._file_count()
         # If a compaction didn't remove the deleted rows, it isn't tried again with each commit.
         self._worn_until = self._files + EVERY if self._is_worn() else 0
 
-    def _count(self) -> int:
+    def _file_count(self) -> int:
         """Returns the number of the table's data files and delete files."""
-        return self._table.count(FILES) + self._table.count(DELETE_FILES)
+        return self._table.summary_count(FILES) + self._table.summary_count(DELETE_FILES)
 
     def _is_worn(self) -> bool:
         """Returns whether more than a third of the rows in the table's files are deleted."""
-        gone = self._table.count(DELETED)
-        return gone > 0 and 3 * gone > self._table.count(RECORDS)
+        gone = self._table.summary_count(DELETED)
+        return gone > 0 and 3 * gone > self._table.summary_count(RECORDS)
 
-    def _expire(self) -> int:
+    def _expire_if_due(self) -> int:
         if self._table.snapshot_count < self._snapshots + EVERY and not self._is_old:
             return 0
         if self._table.property("gc.enabled") == "false":
@@ -197,7 +200,7 @@ class Maintenance:
         if self._is_read:
             required = required_snapshots(self._model.storage, self._table.name)
         age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
-        kept = kept_snapshots(
+        kept = count_kept_snapshots(
             lineage=lineage,
             retention=self._retention,
             now=int(time.time() * 1000),
@@ -208,7 +211,7 @@ class Maintenance:
         if kept > _MANY * self._retention.max_snapshots:
             self._log_retaining_streams(lineage[kept - 1], kept, required)
         # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
-        replaced = self._table.times_of_others(lineage) if lineage else []
+        replaced = self._table.times_of_detached_snapshots(lineage) if lineage else []
         young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
         stays = [made for made in replaced if made >= young]
         if kept + len(stays) > self._retention.max_snapshots:
@@ -217,42 +220,45 @@ class Maintenance:
         # Expiring takes a commit, so it waits until there are enough.
         if lineage and (len(lineage) - kept >= min(EVERY, kept) or is_old):
             with around(f"{self._kind}.expire", self._model.name):
-                self._table.expire(min([each.made for each in lineage[:kept]] + stays))
+                self._table.expire_snapshots(min([each.made for each in lineage[:kept]] + stays))
             self._table.refresh()
         expired = self._table.snapshot_count < len(lineage) + len(replaced)
         self._snapshots = self._table.snapshot_count
         return int(expired)
 
-    def _oldest_is_old(self) -> bool:
+    def _has_old_snapshot(self) -> bool:
         """Returns whether the oldest snapshot has twice the maximum age."""
         oldest = self._table.oldest_time()
         return oldest is not None and time.time() * 1000 - oldest > self._retention.max_snapshot_age // 500
 
     def _log_retaining_streams(self, oldest: Snapshot, kept: int, required: RequiredSnapshots) -> None:
         holder = required.whole or required.after.get(oldest.id)
-        if holder is not None and "/" in holder:
-            _, name = holder.split("/")
-            logger.warning(
-                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the savepoint {holder} "
-                f"would read them again. `dbt-stream state savepoint … --delete {name}` releases them."
+        if holder is None:
+            return
+        if "/" in holder:
+            why = (
+                f"a restore of the savepoint {holder} would read these snapshots again. `dbt-stream state savepoint … --delete "
+                f"{holder.split('/')[1]}` releases them."
             )
-        elif holder is not None and is_deployment_version(holder):
-            logger.warning(
-                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for {holder}, a version "
-                "of a model next to it, has not read them. `dbt-stream deploy await` reads them, `dbt-stream deploy "
-                "cleanup` of that model releases them."
+        elif is_deployment_version(holder):
+            why = (
+                f"{holder}, another version of a model, has not read these snapshots. `dbt-stream deploy "
+                "await` reads them, `dbt-stream deploy cleanup` of that model releases them."
             )
-        elif holder is not None:
-            logger.warning(
-                f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, for the stream that writes "
-                f"{holder} has not read them yet. Run that model, or drop it with `dbt-stream reset`. If it is no longer in "
-                "the project, drop its table, and remove the rest with `dbt-stream clean --dropped --yes`."
+        else:
+            why = (
+                f"the stream that writes {holder} has not read these snapshots yet. Run that model, or drop it with `dbt-stream "
+                "reset`. If it is no longer in the project, drop its table, and remove the rest with `dbt-stream clean "
+                "--dropped --yes`."
             )
+        logger.warning(
+            f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, because {why}"
+        )
 
 
-def expire_old(storage: Storage, table: IcebergTable) -> bool:
-    """Expires the snapshots of a batch model's table that are older than its properties allow, and deletes the files that
-    only they have. Every run of a `table` model leaves a copy of all earlier rows.
+def expire_old_snapshots(storage: Storage, table: IcebergTable) -> bool:
+    """Expires old snapshots of a batch model's table by the table's properties, and deletes the files that only these
+    snapshots have. Every run of a `table` model leaves a copy of all earlier rows.
 
     Retained are the newest ``history.expire.min-snapshots-to-keep`` snapshots (default: one), those of branches and tags,
     those that a stream of the storage root has not read, and the newest append with all after it, where a new stream can
@@ -274,5 +280,5 @@ def expire_old(storage: Storage, table: IcebergTable) -> bool:
     before = min(before, *needed) if needed else before
     if oldest >= before:
         return False
-    table.expire(before, int(table.property(OWN_NUMBER) or 1))
+    table.expire_snapshots(before, int(table.property(OWN_NUMBER) or 1))
     return True

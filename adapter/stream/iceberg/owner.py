@@ -1,8 +1,8 @@
 """Records which table the files of a model belong to, in ``tables/<key>.json`` under the storage root.
 
 Checkpoints, savepoints and deployments are found by a table's name. Two targets may share a storage root, and have tables of
-the same name in two catalogs. The owner file has the catalog and the UUID of the table. It is written before the first other
-file of a model, and deleted after the last.
+the same name in two catalogs. So the owner file has the catalog and the UUID of the table. It is written before all other
+files of a model, and deleted after them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Owner:
     """The table that files belong to."""
 
     table: str
-    """Its full name."""
+    """Full name of the table."""
     catalog: Mapping[str, str]
-    """The name, the class and the options of its catalog."""
+    """The name, the class and the options of the table's catalog."""
     uuid: str | None
     """Iceberg's UUID of the table. A table that was dropped and created again has another one."""
 
@@ -55,7 +55,7 @@ class Conf(Protocol):
         """Returns a setting, or the default if it isn't set."""
 
 
-def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
+def catalog_identity(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
     """Returns the settings that identify the catalog of a table. `storage`: the target's storage. Paths below its root
     are made relative, so that the root may be moved."""
     named = parts(table)
@@ -80,21 +80,21 @@ def catalog_of(conf: Conf, storage: Storage, table: str) -> dict[str, str]:
 
 
 def _hadoop_setting(conf: Conf, prefix: str, option: str) -> str | None:
-    """Returns a Hadoop setting of a catalog: its own, else the session's."""
+    """Returns a Hadoop setting of a catalog, or else of the session."""
     for name in (f"{prefix}.hadoop.{option}", f"spark.hadoop.{option}", option):
         if (value := conf.get(name, None)) is not None:
             return value
     return None
 
 
-def keys(storage: Storage) -> list[str]:
+def model_keys(storage: Storage) -> list[str]:
     """Returns the keys of all models that have an owner file."""
     return [name.removesuffix(".json") for name in storage.list(storage.tables) if name.endswith(".json")]
 
 
-def read(storage: Storage, key: str) -> Owner | None:
+def read_owner(storage: Storage, key: str) -> Owner | None:
     """Returns the table that the files of a model belong to, or None if it has no owner file. Raises if it can't be read."""
-    place = _path_of(storage, key)
+    place = _owner_path(storage, key)
     return read_metadata(
         storage,
         place,
@@ -106,32 +106,33 @@ def read(storage: Storage, key: str) -> Owner | None:
 
 
 def claim(spark: SparkSession, model: StreamModel, uuid: str | None = None) -> None:
-    """Records that the files of a model belong to its table. `uuid`: that of the table; by default, of the existing one."""
+    """Records that the files of a model belong to its table. `uuid`: UUID of the table; by default, of the existing
+    table."""
     if uuid is None:
         table = find_table(spark, model.target)
         uuid = None if table is None else table.uuid
-    now = Owner(model.target, catalog_of(spark.conf, model.storage, model.target), uuid)
-    if read(model.storage, model.key) != now:
-        write_metadata(model.storage, _path_of(model.storage, model.key), now)
+    now = Owner(model.target, catalog_identity(spark.conf, model.storage, model.target), uuid)
+    if read_owner(model.storage, model.key) != now:
+        write_metadata(model.storage, _owner_path(model.storage, model.key), now)
 
 
-def forget(model: StreamModel) -> None:
+def forget_owner(model: StreamModel) -> None:
     """Deletes the owner file of a model, after all of its other files."""
-    model.storage.delete(_path_of(model.storage, model.key))
+    model.storage.delete(_owner_path(model.storage, model.key))
 
 
-def check(spark: SparkSession, model: StreamModel) -> None:
+def check_owner(spark: SparkSession, model: StreamModel) -> None:
     """Raises unless the files of a model belong to its table in this session's catalog."""
-    noted = read(model.storage, model.key)
+    noted = read_owner(model.storage, model.key)
     if noted is None:
-        for path in folders(model):
+        for path in model_folders(model):
             raise StreamError(
-                f"Model {model.name}: there is a folder {path}, and no note ({_path_of(model.storage, model.key)}) "
+                f"Model {model.name}: there is a folder {path}, and no note ({_owner_path(model.storage, model.key)}) "
                 "says that it is this model's: an earlier version of this package or somebody else made it. Nothing "
                 "was changed. Move it away or delete it, and run the command again."
             )
         return
-    here = catalog_of(spark.conf, model.storage, model.target)
+    here = catalog_identity(spark.conf, model.storage, model.target)
     table = None if noted.catalog == here else find_table(spark, model.target)
     # The table itself shows its owner, even if its catalog's name or settings differ.
     if noted.catalog == here or (table is not None and noted.uuid == table.uuid):
@@ -139,17 +140,17 @@ def check(spark: SparkSession, model: StreamModel) -> None:
     raise StreamError(_other_catalog_message(model, noted, here))
 
 
-def folders(model: StreamModel) -> list[str]:
-    """Returns the folders that this package made for a model and that exist: its checkpoint, and its savepoints unless only
-    foreign files are left there."""
+def model_folders(model: StreamModel) -> list[str]:
+    """Returns the existing folders of a model: its checkpoint, and its savepoints unless that folder has only foreign
+    files."""
     found = [model.checkpoint] if model.storage.exists(model.checkpoint) else []
     return [*found, model.savepoints] if own_files(model.storage, model.savepoints) else found
 
 
-def problem(model: StreamModel) -> str | None:
+def other_catalog_problem(model: StreamModel) -> str | None:
     """Returns a sentence if a model's files belong to a table of another catalog than the target's settings name, else
     None. This needs no Spark, so it also returns a sentence if only the settings of the same catalog have changed."""
-    if model.catalog is None or (noted := read(model.storage, model.key)) is None:
+    if model.catalog is None or (noted := read_owner(model.storage, model.key)) is None:
         return None
     here = model.catalog
     if all(here.get(key, value) == value for key, value in noted.catalog.items()):
@@ -159,23 +160,23 @@ def problem(model: StreamModel) -> str | None:
 
 def _other_catalog_message(model: StreamModel, noted: Owner, here: Mapping[str, str]) -> str:
     return (
-        f"Model {model.name}: what is kept under {model.storage.root} of {model.target} (checkpoint, savepoints) belongs to "
-        f"the table {noted.table} of another catalog ({catalog_text(noted.catalog)}); this target's is "
+        f"Model {model.name}: the checkpoint and savepoints of {model.target} under {model.storage.root} belong to the "
+        f"table {noted.table} of another catalog ({catalog_text(noted.catalog)}); this target's catalog is "
         f"{catalog_text(here)}. Nothing was changed. Give each target its own 'storage_root' in the profile, or another "
         "'schema'."
     )
 
 
-def is_left_of_another(spark: SparkSession, model: StreamModel) -> bool:
+def is_left_by_dropped_table(spark: SparkSession, model: StreamModel) -> bool:
     """Returns whether the files of a model belong to a dropped table of the same catalog, and the current table of that name
     is new and empty."""
-    noted, table = read(model.storage, model.key), find_table(spark, model.target)
+    noted, table = read_owner(model.storage, model.key), find_table(spark, model.target)
     return (
         noted is not None
         and table is not None
         and table.known is None
         and noted.uuid not in (None, table.uuid)
-        and noted.catalog == catalog_of(spark.conf, model.storage, model.target)
+        and noted.catalog == catalog_identity(spark.conf, model.storage, model.target)
     )
 
 
@@ -184,5 +185,5 @@ def catalog_text(catalog: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in catalog.items())
 
 
-def _path_of(storage: Storage, key: str) -> str:
+def _owner_path(storage: Storage, key: str) -> str:
     return f"{storage.tables}/{key}.json"

@@ -1,4 +1,4 @@
-"""Identifies the tables that this package created, by two properties: a table's role, and the model's table that it is for.
+"""Identifies the tables that this package created, by two properties: the table's role, and the name of its model's table.
 
 A name proves nothing: any table's name may end in ``__state``. A table without these properties is foreign. It is never
 dropped, replaced or written, whatever its name.
@@ -13,7 +13,7 @@ from ..common.errors import StreamError
 from ..common.identifiers import last_part, parts
 from ..common.model import StreamModel
 from ..storage.savepoints import BRANCH, CHANGELOG, STATE, TABLE
-from .table import UUID, IcebergTable, each_of, find_table, path_below
+from .table import UUID, IcebergTable, find_table, java_elements, path_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,52 +28,52 @@ _OWN = re.compile(
 )
 
 
-def properties(role: str, target: str) -> dict[str, str]:
+def ownership_properties(role: str, target: str) -> dict[str, str]:
     """Returns the properties of a table that is created for a model."""
     return {ROLE: role, OF: target}
 
 
-def name_of(model: StreamModel, role: str) -> str:
-    """Returns the name of a model's table in a role."""
+def role_table_name(model: StreamModel, role: str) -> str:
+    """Returns the name of the table that a model has in a role."""
     return {STATE: model.state, CHANGELOG: model.changes, TABLE: model.target}[role]
 
 
-def is_made_as(table: IcebergTable, role: str, target: str) -> bool:
+def was_made_for(table: IcebergTable, role: str, target: str) -> bool:
     """Returns whether a table was created for a model in a role."""
-    return table.property(ROLE) == role and is_same(table.property(OF) or "", target)
+    return table.property(ROLE) == role and is_same_table(table.property(OF) or "", target)
 
 
-def is_same(of: str, target: str) -> bool:
-    """Returns whether two names are of the same table. Catalogs are ignored: another session may name the catalog otherwise.
+def is_same_table(of: str, target: str) -> bool:
+    """Returns whether two names are of the same table. Ignores catalogs, whose names may differ between sessions.
 
-    >>> is_same("lakehouse.shop.orders", "prod.shop.Orders"), is_same("lakehouse.shop.orders", "lakehouse.dev.orders")
-    (True, False)
+    >>> is_same_table("lakehouse.shop.orders", "prod.shop.Orders")
+    True
     """
     return [part.lower() for part in parts(of)[-2:]] == [part.lower() for part in parts(target)[-2:]]
 
 
 def owned_table(spark: SparkSession, model: StreamModel, role: str) -> IcebergTable | None:
     """Returns a model's table in a role, or None if it doesn't exist or is foreign."""
-    table = find_table(spark, name_of(model, role))
-    return table if table is not None and is_made_as(table, role, model.target) else None
+    table = find_table(spark, role_table_name(model, role))
+    return table if table is not None and was_made_for(table, role, model.target) else None
 
 
-def check_names(spark: SparkSession, model: StreamModel, keeps_state: bool) -> None:
+def check_no_foreign_tables(spark: SparkSession, model: StreamModel, keeps_state: bool) -> None:
     """Raises if a foreign table has the name of a model's state or changelog."""
     roles = [*([STATE] if keeps_state else []), *([CHANGELOG] if model.changelog else [])]
     for role in roles:
-        name = name_of(model, role)
+        name = role_table_name(model, role)
         if spark.catalog.tableExists(name) and owned_table(spark, model, role) is None:
             raise foreign_error(spark, model, role)
 
 
 def foreign_error(spark: SparkSession, model: StreamModel, role: str) -> StreamError:
     """Returns the error for a foreign table with the name of one of a model's tables."""
-    name = name_of(model, role)
+    name = role_table_name(model, role)
     return StreamError(
-        f"Model {model.name}: {_WHAT[role]} goes into {name}, and a table of that name is there that this package "
-        f"didn't make for it ({_describe(find_table(spark, name))}). It is left alone. Rename that table, or give the model "
-        "another 'alias'."
+        f"Model {model.name}: {_WHAT[role]} goes into {name}, but there is a table of that name that this package didn't "
+        f"make for the model ({_ownership_text(find_table(spark, name))}). It is left alone. Rename that table, or give "
+        "the model another 'alias'."
     )
 
 
@@ -82,28 +82,28 @@ def check_droppable(spark: SparkSession, model: StreamModel) -> None:
     if spark.catalog.tableExists(model.target) and owned_table(spark, model, TABLE) is None:
         raise StreamError(
             f"Model {model.name}: {model.target} isn't a table that this package made for it "
-            f"({_describe(find_table(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
+            f"({_ownership_text(find_table(spark, model.target))}), so it isn't dropped, and nothing was changed. Drop or "
             "rename it yourself, and run the command again."
         )
     for role in (TABLE, CHANGELOG, STATE):
         if (table := owned_table(spark, model, role)) is not None:
-            check_drop(spark, table, may_delete_files(table))
+            check_drop_is_safe(spark, table, may_delete_files(table))
 
 
-def drop(spark: SparkSession, model: StreamModel, role: str) -> None:
-    """Drops a model's table in a role unless it is foreign; with its files, if those may be deleted."""
+def drop_owned_table(spark: SparkSession, model: StreamModel, role: str) -> None:
+    """Drops a model's table in a role unless it is foreign. Deletes its files if `may_delete_files`."""
     table = owned_table(spark, model, role)
     if table is not None:
         may_delete = may_delete_files(table)
-        check_drop(spark, table, may_delete)
+        check_drop_is_safe(spark, table, may_delete)
         purge = " purge" if may_delete else ""
-        spark.sql(f"drop table if exists {name_of(model, role)}{purge}")
+        spark.sql(f"drop table if exists {role_table_name(model, role)}{purge}")
 
 
-def hand_over(table: IcebergTable, role: str, target: str) -> None:
-    """Makes a table belong to a model's table of another name."""
-    if not is_made_as(table, role, target) or table.property(OF) != target:
-        table.set_properties(dict(properties(role, target)))
+def assign_table(table: IcebergTable, role: str, target: str) -> None:
+    """Sets a table's properties so that it belongs to another model's table, such as one with the new name."""
+    if not was_made_for(table, role, target) or table.property(OF) != target:
+        table.set_properties(dict(ownership_properties(role, target)))
         table.refresh()
 
 
@@ -120,7 +120,7 @@ def check_replaceable(spark: SparkSession, node: str, name: str) -> None:
         )
 
 
-def _describe(table: IcebergTable | None) -> str:
+def _ownership_text(table: IcebergTable | None) -> str:
     if table is None:
         return "it is a view or isn't an Iceberg table"
     role, of = table.property(ROLE), table.property(OF)
@@ -130,26 +130,28 @@ def _describe(table: IcebergTable | None) -> str:
 
 
 def may_delete_files(table: IcebergTable) -> bool:
-    """Returns whether dropping a table may delete its files. All files have to be in its folder, no branch or tag of a user
-    may retain a snapshot, and ``gc.enabled`` must not be false."""
-    refs = (str(name) for name in each_of(table.java.refs().keySet().iterator()))
+    """Returns whether dropping a table may delete its files: all files are in its folder, no branch or tag of a user retains
+    a snapshot, and ``gc.enabled`` isn't false."""
+    refs = (str(name) for name in java_elements(table.java.refs().keySet().iterator()))
     is_kept = any(name != "main" and not name.startswith(BRANCH) for name in refs)
-    return not is_kept and table.property("gc.enabled") != "false" and table.has_only_its_own()
+    return not is_kept and table.property("gc.enabled") != "false" and table.has_all_files_in_folder()
 
 
-def is_folder(spark: SparkSession, table: str) -> bool:
-    """Returns whether the catalog of a table is a folder, in which a table is a folder, too."""
+def is_in_hadoop_catalog(spark: SparkSession, table: str) -> bool:
+    """Returns whether the catalog of a table is of type hadoop: a folder with a folder for each table."""
     prefix = f"spark.sql.catalog.{parts(table)[0]}"
     kind, cls = (str(spark.conf.get(f"{prefix}.{option}", None) or "") for option in ("type", "catalog-impl"))
     return kind.lower() == "hadoop" or cls.endswith("HadoopCatalog")
 
 
-def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> None:
-    """Raises if a DROP of a table would delete files that have to stay: in a catalog that is a folder (type: hadoop),
-    it deletes a table's whole folder. `may_delete`: whether the files of the table itself may be deleted."""
-    if not is_folder(spark, table.name):
+def check_drop_is_safe(spark: SparkSession, table: IcebergTable, may_delete: bool) -> None:
+    """Raises if a DROP of a table would delete files that have to stay. In a catalog of type hadoop DROP deletes the table's
+    whole folder. `may_delete`: whether the files of the table itself may be deleted."""
+    if not is_in_hadoop_catalog(spark, table.name):
         return
-    others = (file for file in table.listed(table.folder) if not is_own(file, table.folder))
+    others = (
+        file for file in table.files_below(table.folder) if not has_name_of_hadoop_catalog(file, table.folder)
+    )
     if not may_delete:
         why = (
             "its files have to stay: this package didn't make it, or a branch, a tag or a property keeps them"
@@ -159,20 +161,21 @@ def check_drop(spark: SparkSession, table: IcebergTable, may_delete: bool) -> No
     else:
         return
     raise StreamError(
-        f"{table.name} isn't dropped, since {why}; and its catalog {parts(table.name)[0]} is a folder (type: hadoop), whose "
-        "DROP deletes all that is in a table's folder. Move what is to stay out of it or drop the table yourself, and run "
-        "the command again."
+        f"{table.name} isn't dropped, since {why}; and in its catalog {parts(table.name)[0]} (type: hadoop) DROP "
+        "deletes all that is in a table's folder. Move what is to stay to another folder or drop the table yourself, and "
+        "run the command again."
     )
 
 
-def is_own(file: str, folder: str) -> bool:
+def has_name_of_hadoop_catalog(file: str, folder: str) -> bool:
     """Returns whether a file of a table's folder has a name that Iceberg gives in a catalog of type hadoop.
 
     >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
     >>> named = [data, "metadata/v1.metadata.json", "metadata/.version-hint.text.crc", "metadata/v2.gz.metadata.json"]
-    >>> [is_own(f"file:/in/t/{name}", "file:///in/t") for name in named]
+    >>> check = has_name_of_hadoop_catalog
+    >>> [check(f"file:/in/t/{name}", "file:///in/t") for name in named]
     [True, True, True, True]
-    >>> [is_own(f"/in/t/{name}", "/in/t") for name in ("mine.csv", "data/mine.csv", "metadata/v1.txt", f"sub/{data}")]
+    >>> [check(f"/in/t/{name}", "/in/t") for name in ("mine.csv", "data/mine.csv", "metadata/v1.txt", f"sub/{data}")]
     [False, False, False, False]
     """
     return _OWN.fullmatch(path_below(folder, file) or "") is not None

@@ -1,11 +1,11 @@
 """Position deletes of Iceberg's format 2, which delete rows by file and position.
 
-Without them each micro-batch would rewrite all of an upsert table, even if few rows change. Spark's MERGE can write them,
-too, but it finds the rows again, which shuffles the table, and commits without a condition (`commit`). Here the comparison
-of the table's rows with the new ones already has their positions.
+Without position deletes each micro-batch would rewrite all of an upsert table, even if few rows change. Spark's MERGE can
+write them, too, but it searches the rows again, which shuffles the table, and it commits without a condition (`commit`).
+Here the comparison of the table's rows with the new ones already has the positions.
 
-Spark writes the delete files as rows into a table of two columns that is in no catalog. What makes a file a position-delete
-file is the ids of its columns, which Iceberg reserves.
+Spark writes the delete files as rows into a table of two columns that is in no catalog. The reserved ids of these columns
+make a file a position-delete file.
 
 https://iceberg.apache.org/spec/#position-delete-files
 """
@@ -18,7 +18,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from ..common.session import java_class
-from .table import IcebergTable, each_of
+from .table import IcebergTable, java_elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,16 +69,18 @@ def has_names_of_iceberg(columns: Iterable[str]) -> bool:
     return not _OWN.isdisjoint(name.lower() for name in columns)
 
 
-def table_of_deletes(spark: SparkSession, table: Any) -> Any:
+def position_delete_table(spark: SparkSession, table: Any) -> Any:
     """Returns an in-memory Iceberg table, in no catalog, for writing position-delete files of another table. `table`:
     Iceberg's table to delete rows of."""
-    metadata = java_class(spark, f"{_CORE}.TableMetadataParser").fromJson(json.dumps(_metadata(table)))
+    metadata = java_class(spark, f"{_CORE}.TableMetadataParser").fromJson(
+        json.dumps(_delete_table_metadata(table))
+    )
     operations = java_class(spark, f"{_CORE}.StaticTableOperations")
     made = operations(metadata, table.io(), table.locationProvider())
     return java_class(spark, f"{_CORE}.BaseTable")(made, f"{table.name()}.deletes")
 
 
-def _metadata(table: Any) -> dict[str, object]:
+def _delete_table_metadata(table: Any) -> dict[str, object]:
     """Returns the metadata of a table of position deletes, in Iceberg's JSON format."""
     has = table.properties()
     properties = {
@@ -86,7 +88,7 @@ def _metadata(table: Any) -> dict[str, object]:
         "write.metadata.metrics.default": "full",
         "write.distribution-mode": "none",
     }
-    for name in map(str, each_of(has.keySet().iterator())):
+    for name in map(str, java_elements(has.keySet().iterator())):
         if name.startswith(_COPIED) or name.endswith(_COMPRESSION):
             properties[name] = str(has.get(name))
     if (kind := has.get(_DELETE_FORMAT)) is not None:
@@ -114,7 +116,7 @@ def _metadata(table: Any) -> dict[str, object]:
 
 
 def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
-    """Converts a file of a `table_of_deletes` to a delete file of the table itself, an object of Iceberg's."""
+    """Converts a file that was written into a `position_delete_table` to Iceberg's object of a delete file of the table."""
     metrics = java_class(spark, f"{_CORE}.Metrics")(
         file.recordCount(),
         file.columnSizes(),
@@ -124,7 +126,7 @@ def to_delete_file(spark: SparkSession, table: Any, file: Any) -> Any:
         file.lowerBounds(),
         file.upperBounds(),
     )
-    # The deletes belong to unpartitioned files. By now the table's current spec may have partitions.
+    # The deletes belong to unpartitioned files, even if the table's current spec has partitions by now.
     (spec,) = (each for each in _specs(table) if each.isUnpartitioned())
     made = java_class(spark, f"{_CORE}.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
     made = made.withPath(file.location()).withFormat(file.format())

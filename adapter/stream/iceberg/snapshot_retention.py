@@ -20,8 +20,8 @@ class RequiredSnapshots:
     """The snapshots that a table has to retain for the streams that read it."""
 
     after: Mapping[int, str] = field(default_factory=dict)
-    """The snapshot, of any table, at which a stream continues → the stream's name, or ``orders/before-deploy`` for a
-    savepoint. That snapshot and all later ones of its table are needed."""
+    """Snapshot (of any table) at which a stream continues → the stream's name, or ``orders/before-deploy`` for a
+    savepoint. This snapshot and all later ones of its table are needed."""
     whole: str | None = None
     """Name of a stream that has not read the table yet, so that all snapshots are needed; None if there is none."""
 
@@ -39,7 +39,7 @@ def required_snapshots(storage: Storage, table: str) -> RequiredSnapshots:
             ]
             next_ones = next_snapshots(storage, path)
         except (ValueError, KeyError, TypeError):
-            # An unreadable checkpoint may be that of a stream that has read nothing yet.
+            # The stream of an unreadable checkpoint may have read nothing yet.
             whole = name
             continue
         after |= {snapshot: name for snapshot in next_ones.values() if snapshot is not None}

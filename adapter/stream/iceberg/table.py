@@ -84,19 +84,19 @@ class IcebergTable:
         self._counted: tuple[int | None, Any] = (None, None)
         """A snapshot and its summary, cached for `count`."""
         self.known = self.snapshot_id
-        """The newest snapshot that this run has seen or made. Reads use it, and the next commit is based on it, though
-        there may be newer ones by now."""
+        """The newest snapshot that this run has seen or made. Reads use it and the next commit is based on it, even if
+        there are newer snapshots by now."""
 
     def refresh(self) -> None:
-        """Loads the newest metadata. `known` stays as it is."""
+        """Loads the newest metadata, without changing `known`."""
         self.java.refresh()
 
-    def follow(self) -> None:
+    def advance_to_newest(self) -> None:
         """Loads the newest metadata and sets `known` to the newest snapshot."""
         self.refresh()
         self.known = self.snapshot_id
 
-    def build_on(self, commit: str) -> bool:
+    def advance_to_commit(self, commit: str) -> bool:
         """Sets `known` to the snapshot of a commit, found by its id `COMMIT`. Returns whether there is one."""
         self.refresh()
         for snapshot in self.snapshots():
@@ -128,7 +128,7 @@ class IcebergTable:
         return None if self.known is None else self.java.snapshot(self.known)
 
     def has_ancestor(self, snapshot: int) -> bool:
-        """Returns whether a snapshot is an ancestor of the current one, or is it."""
+        """Returns whether a snapshot is the current one or one of its ancestors."""
         return any(int(each.snapshotId()) == snapshot for each in self.snapshots())
 
     def operations_between(self, start: int, end: int) -> list[str] | None:
@@ -137,7 +137,7 @@ class IcebergTable:
         if start == end:
             return []
         found = []
-        for each in self._back_from(self.java.snapshot(end)):
+        for each in self._ancestors_from(self.java.snapshot(end)):
             found.append(str(each.operation()))
             if each.parentId() == start:
                 return found
@@ -147,9 +147,12 @@ class IcebergTable:
         return self.java.snapshot(snapshot) is not None
 
     def was_rolled_back_from(self, snapshot: int) -> bool:
-        """Returns whether a snapshot shares an ancestor with the current one, as after a rollback to before it."""
+        """Returns whether a snapshot and the current one have a common ancestor, as after a rollback to before that
+        snapshot."""
         now = {int(each.snapshotId()) for each in self.snapshots()}
-        return any(int(each.snapshotId()) in now for each in self._back_from(self.java.snapshot(snapshot)))
+        return any(
+            int(each.snapshotId()) in now for each in self._ancestors_from(self.java.snapshot(snapshot))
+        )
 
     def past_operations(self) -> Iterator[str]:
         """Yields the operations (`APPEND`, `REPLACE` …) of the current snapshot and its ancestors, the newest first. The
@@ -161,7 +164,7 @@ class IcebergTable:
 
     def snapshots(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the current snapshot and its ancestors that exist, the newest first."""
-        return self._back_from(self.java.currentSnapshot())
+        return self._ancestors_from(self.java.currentSnapshot())
 
     def _oldest_snapshot(self) -> Any:
         """Returns Iceberg's object of the current snapshot's oldest ancestor that exists, or None."""
@@ -169,19 +172,19 @@ class IcebergTable:
 
     def ancestors_of_known(self) -> Iterator[Any]:
         """Yields Iceberg's objects of the known snapshot's ancestors, the newest first."""
-        past = self._back_from(self._known_snapshot())
+        past = self._ancestors_from(self._known_snapshot())
         next(past, None)
         return past
 
-    def _back_from(self, snapshot: Any) -> Iterator[Any]:
+    def _ancestors_from(self, snapshot: Any) -> Iterator[Any]:
         while snapshot is not None:
             yield snapshot
             parent = snapshot.parentId()
             snapshot = None if parent is None else self.java.snapshot(parent)
 
-    def _steps(self) -> Iterator[Any]:
-        """Yields the snapshots of micro-batches, from the known one back."""
-        return filter(is_of_stream, self._back_from(self._known_snapshot()))
+    def _stream_commits(self) -> Iterator[Any]:
+        """Yields Iceberg's objects of the snapshots that streams committed, from the known snapshot back."""
+        return filter(is_of_stream, self._ancestors_from(self._known_snapshot()))
 
     @property
     def folder(self) -> str:
@@ -199,7 +202,7 @@ class IcebergTable:
 
     @property
     def has_lost_rows(self) -> bool:
-        """Whether snapshots that added rows have expired, so that the existing snapshots don't add up to all rows."""
+        """Whether snapshots that added rows have expired, so that the existing snapshots don't have all rows."""
         oldest = self._oldest_snapshot()
         if oldest is None or oldest.parentId() is None:
             return False
@@ -211,9 +214,13 @@ class IcebergTable:
     def is_blank(self) -> bool:
         """Whether the only snapshot ever committed has no files."""
         snapshot = self.java.currentSnapshot()
-        return snapshot is not None and snapshot.parentId() is None and not self.count("added-data-files")
+        return (
+            snapshot is not None
+            and snapshot.parentId() is None
+            and not self.summary_count("added-data-files")
+        )
 
-    def count(self, what: str) -> int:
+    def summary_count(self, what: str) -> int:
         """Returns a count in the known snapshot's summary, or 0 if nothing was ever written."""
         known, summary = self._counted
         if known is None or known != self.known:
@@ -240,7 +247,7 @@ class IcebergTable:
 
     def property_names(self) -> list[str]:
         """Returns the names of the table's properties."""
-        return [str(name) for name in each_of(self.java.properties().keySet().iterator())]
+        return [str(name) for name in java_elements(self.java.properties().keySet().iterator())]
 
     def newest_summary(self) -> Mapping[str, str]:
         """Returns the summary of the known snapshot; empty if nothing was ever written."""
@@ -254,7 +261,7 @@ class IcebergTable:
 
     def summaries(self) -> Iterator[Mapping[str, str]]:
         """Yields the summaries of the stream's commits, the newest first."""
-        return map(self._summary, self._steps())
+        return map(self._summary, self._stream_commits())
 
     def _summary(self, snapshot: Any) -> Mapping[str, str]:
         # As one JSON text: reading a Java map entry by entry takes as long as a small commit.
@@ -265,7 +272,7 @@ class IcebergTable:
         """Returns the summaries of the snapshots after `snapshot` up to the known one, the newest first. If `snapshot` is
         None it returns all of them. Returns None if `snapshot` is no ancestor of the known one, or has expired."""
         found: list[Mapping[str, str]] = []
-        for each in self._back_from(self._known_snapshot()):
+        for each in self._ancestors_from(self._known_snapshot()):
             if int(each.snapshotId()) == snapshot:
                 return found
             found.append(self._summary(each))
@@ -273,7 +280,7 @@ class IcebergTable:
                 return found
         return found if snapshot is None and self.known is None else None
 
-    def sizes(self) -> dict[str, tuple[int, int, int]]:
+    def partition_sizes(self) -> dict[str, tuple[int, int, int]]:
         """Returns the numbers of rows, bytes and files by partition, of a table partitioned by one column. Runs no job."""
         if self.known is None:
             return {}
@@ -285,24 +292,24 @@ class IcebergTable:
         anything = jvm(self.spark).java.lang.Class.forName("java.lang.Object")
         found = {}
         tasks = partitions.newScan().useSnapshot(self.known).planFiles()
-        for task in each_of(tasks.iterator()):
-            for row in each_of(task.asDataTask().rows().iterator()):
+        for task in java_elements(tasks.iterator()):
+            for row in java_elements(task.asDataTask().rows().iterator()):
                 values = [row.get(place[name], anything) for name in _SIZES]
                 found[str(values[0].get(0, anything))] = (int(values[1]), int(values[2]), int(values[3]))
         tasks.close()
         return found
 
-    def last_step(self) -> tuple[int, int | None]:
+    def last_stream_commit(self) -> tuple[int, int | None]:
         """Returns the snapshot of the stream's last commit, which must exist, and its parent."""
-        snapshot = next(self._steps())
+        snapshot = next(self._stream_commits())
         before = snapshot.parentId()
         return int(snapshot.snapshotId()), None if before is None else int(before)
 
-    def changed_by_others(self) -> int | None:
-        """Returns the newest snapshot in which another writer changed rows that the changelog lacks, or None. That is a
-        snapshot after the stream's last commit, or between that commit and the snapshot in its `FOLLOWED`."""
+    def newest_change_by_others(self) -> int | None:
+        """Returns the newest snapshot in which another writer changed rows that the changelog lacks, or None. It comes after
+        the stream's last commit, or between that commit and the snapshot in the commit's `FOLLOWED`."""
         until = None
-        for snapshot in self._back_from(self._known_snapshot()):
+        for snapshot in self._ancestors_from(self._known_snapshot()):
             if int(snapshot.snapshotId()) == until:
                 break
             if not is_of_stream(snapshot):
@@ -317,7 +324,7 @@ class IcebergTable:
 
     def followed_snapshot(self) -> int | None:
         """Returns the snapshot up to which the changelog is complete, from the stream's last commit, or None."""
-        for snapshot in self._steps():
+        for snapshot in self._stream_commits():
             return int(snapshot.summary().get(FOLLOWED) or snapshot.snapshotId())
         return None
 
@@ -328,13 +335,13 @@ class IcebergTable:
 
     def lineage(self) -> list[Snapshot]:
         """Returns the current snapshot and its ancestors, the newest first."""
-        return list(map(_snapshot, self.snapshots()))
+        return list(map(_to_snapshot, self.snapshots()))
 
     def lineage_of(self, snapshot: int) -> list[Snapshot]:
         """Returns a snapshot and its ancestors, the newest first."""
-        return list(map(_snapshot, self._back_from(self.java.snapshot(snapshot))))
+        return list(map(_to_snapshot, self._ancestors_from(self.java.snapshot(snapshot))))
 
-    def columns_of(self, snapshot: int, schema: int | None = None) -> str:
+    def snapshot_select_list(self, snapshot: int, schema: int | None = None) -> str:
         """Returns a select list that converts the columns of a snapshot to another schema of the table.
 
         Args:
@@ -345,18 +352,15 @@ class IcebergTable:
         types = java_class(self.spark, _TYPES)
         wanted = self.java.schema() if schema is None else self.java.schemas().get(schema)
         listed = []
-        for field in each_of(wanted.columns().iterator()):
+        for field in java_elements(wanted.columns().iterator()):
             name, was = quoted(field.name()), then.findColumnName(field.fieldId())
             column = f"cast(null as {types.convert(field.type()).sql()})" if was is None else quoted(was)
             listed.append(f"{column} as {name}")
         return ", ".join(listed)
 
-    def columns_but(self, known: Collection[int]) -> dict[str, str]:
-        """Returns the types, by name, of columns and nested fields that older rows lack.
-
-        These are the ones whose ids aren't in `known` and that have no default value. If several have one name and
-        different types, the type is empty.
-        """
+    def columns_added_since(self, known: Collection[int]) -> dict[str, str]:
+        """Returns the types, by name, of columns and nested fields that were added without a default value. If several
+        have one name and different types, the type is empty. `known`: the ids of the older columns and fields."""
         from pyspark.sql.types import _parse_datatype_json_string
 
         types = java_class(self.spark, _TYPES)
@@ -370,31 +374,32 @@ class IcebergTable:
                 found[str(field.name())] = ""
         return found
 
-    def at(self, snapshot: int, more: str = "") -> str:
-        """Returns SQL of a relation with the rows of a snapshot and the table's current columns. `more`: a select list
-        of Iceberg's metadata columns to add."""
+    def snapshot_sql(self, snapshot: int, more: str = "") -> str:
+        """Returns SQL of a relation with the rows of a snapshot and the table's current columns. `more`: the select list of
+        metadata columns to add."""
         then = f"{self.name} version as of {snapshot}"
         is_same = int(self.java.snapshot(snapshot).schemaId()) == int(self.java.schema().schemaId())
         if is_same and not more:
             return then
-        listed = "*" if is_same else self.columns_of(snapshot)
+        listed = "*" if is_same else self.snapshot_select_list(snapshot)
         return f"(select {listed}{more and f', {more}'} from {then})"
 
     def change_columns(self, change: Migration, before: str | None = None) -> None:
-        """Changes columns in one metadata commit. New ones are NULL in all rows. `before`: the column before which new
-        ones are inserted. Default: at the end."""
+        """Changes columns in one metadata commit. New columns are NULL in all rows. `before`: the column before which new
+        columns are inserted. Default: at the end."""
         # Iceberg doesn't retry a schema update that is based on old metadata.
         self.refresh()
         change_columns(self.spark, self.java.updateSchema(), change, before)
         self.refresh()
 
-    def appended(self, first: int | None, last: int) -> int:
-        """Returns the number of rows appended from one snapshot (the first, if it is None) to another, both included."""
+    def appended_rows(self, first: int | None, last: int) -> int:
+        """Returns the number of rows that the snapshots from `first` (None: the oldest) to `last` appended, both
+        included."""
         newest = self.java.snapshot(last)
         if first is None:
             return 0 if newest is None else int(newest.summary().get("total-records") or 0)
         found = 0
-        for snapshot in self._back_from(newest):
+        for snapshot in self._ancestors_from(newest):
             if snapshot.operation() == APPEND:
                 found += int(snapshot.summary().get("added-records") or 0)
             if int(snapshot.snapshotId()) == first:
@@ -402,8 +407,9 @@ class IcebergTable:
         return found
 
     def newest_append(self) -> int | None:
-        """Returns the newest append with data files among the current snapshot and its ancestors, or None."""
-        lineage = map(_snapshot, self.snapshots())
+        """Returns the newest snapshot that appended data files, of the current one and its ancestors; None if there is
+        none."""
+        lineage = map(_to_snapshot, self.snapshots())
         return next((each.id for each in lineage if each.operation == APPEND and each.adds_files), None)
 
     def compact(
@@ -422,7 +428,7 @@ class IcebergTable:
             is_worn: whether to rewrite all files with deleted rows, not only those with many.
         """
         actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
-        if self.count(DELETE_FILES) and not is_worn:
+        if self.summary_count(DELETE_FILES) and not is_worn:
             # First rewrites the delete files, so that each belongs to one data file and its deleted rows can be counted.
             together = actions.rewritePositionDeletes(self.java).option("rewrite-all", "true")
             for key, value in properties.items():
@@ -449,15 +455,16 @@ class IcebergTable:
             action.execute()
 
     def orphans(self, spark: SparkSession, before: int, remove: bool) -> list[str]:
-        """Returns the orphan files in the table's folder, which are in no snapshot, such as those of a killed process.
+        """Returns the orphan files in the table's folder, and deletes them if `remove`. An orphan file is in no snapshot:
+        a killed process may have left it.
 
         Files elsewhere, or with names that Iceberg doesn't give, are left out: somebody else put them there.
 
         Args:
-            before: milliseconds since 1970. Later files are left out, as a commit in progress may need them.
+            before: milliseconds since 1970. Files written later are left out, as a commit in progress may need them.
 
         Raises:
-            SharedFolder: another table has files in the folder, too.
+            SharedFolder: another table has metadata in the folder, too.
         """
         self.refresh()
         self._check_folder(spark)
@@ -473,7 +480,9 @@ class IcebergTable:
         # Deletes nothing: the files are only collected.
         action = action.deleteWith(_collecting_consumer(java, java.java.util.ArrayList()))
         files = action.execute().orphanFileLocations().iterator()
-        found = sorted(file for file in map(str, each_of(files)) if _is_icebergs(file, self.folder))
+        found = sorted(
+            file for file in map(str, java_elements(files)) if _has_iceberg_name(file, self.folder)
+        )
         if remove:
             self._delete_files(found)
         return found
@@ -484,10 +493,10 @@ class IcebergTable:
         java = self.java.operations().current()
         known = {
             str(java.metadataFileLocation()),
-            *(str(each.file()) for each in each_of(java.previousFiles().iterator())),
+            *(str(each.file()) for each in java_elements(java.previousFiles().iterator())),
         }
         parser = java_class(spark, "org.apache.iceberg.TableMetadataParser")
-        for path in self.listed(f"{self.folder}/metadata"):
+        for path in self.files_below(f"{self.folder}/metadata"):
             if not path.endswith(".metadata.json") or path in known:
                 continue
             try:
@@ -516,12 +525,12 @@ class IcebergTable:
             return False
         return True
 
-    def listed(self, folder: str) -> Iterator[str]:
-        """Yields the files below a folder. Nothing if the table's FileIO can't list files, or the folder doesn't exist."""
+    def files_below(self, folder: str) -> Iterator[str]:
+        """Yields the files below a folder: none if the folder doesn't exist, or the table's FileIO can't list files."""
         if not self._io_supports("PrefixOperations"):
             return
         try:
-            for file in each_of(self.java.io().listPrefix(f"{folder}/").iterator()):
+            for file in java_elements(self.java.io().listPrefix(f"{folder}/").iterator()):
                 yield str(file.location())
         except Exception as problem:
             # A missing folder is reported by `listPrefix` or by the first access of the iterator.
@@ -529,27 +538,30 @@ class IcebergTable:
                 raise
 
     def oldest_time(self) -> int | None:
-        """Returns when the oldest snapshot was made, in milliseconds since 1970, or None if there is none."""
+        """Returns the creation time of the oldest snapshot, in milliseconds since 1970, or None if there is none."""
         snapshots = self.java.snapshots().iterator()
         return int(snapshots.next().timestampMillis()) if snapshots.hasNext() else None
 
-    def times_of_others(self, lineage: Iterable[Snapshot]) -> list[int]:
-        """Returns when each snapshot that is in no lineage, branch or tag was made, in milliseconds since 1970."""
+    def times_of_detached_snapshots(self, lineage: Iterable[Snapshot]) -> list[int]:
+        """Returns the creation times, in milliseconds since 1970, of the snapshots outside a lineage and all branches and
+        tags."""
         held = {each.id for each in lineage}
         for ref in self.java.refs().values():
-            held |= {int(each.snapshotId()) for each in self._back_from(self.java.snapshot(ref.snapshotId()))}
-        every = each_of(self.java.snapshots().iterator())
+            held |= {
+                int(each.snapshotId()) for each in self._ancestors_from(self.java.snapshot(ref.snapshotId()))
+            }
+        every = java_elements(self.java.snapshots().iterator())
         return [int(each.timestampMillis()) for each in every if int(each.snapshotId()) not in held]
 
     def time_of(self, snapshot: int) -> int:
-        """Returns when a snapshot was made, in milliseconds since 1970."""
+        """Returns the creation time of a snapshot, in milliseconds since 1970."""
         return int(self.java.snapshot(snapshot).timestampMillis())
 
-    def expire(self, before: int, at_least: int = 1) -> None:
+    def expire_snapshots(self, before: int, at_least: int = 1) -> None:
         """Expires the snapshots made before a time (milliseconds since 1970), and deletes the files that only they have.
 
-        The newest `at_least` snapshots and those of tags and branches are retained. Files outside of the table's folder are
-        not deleted: they were added to the table and belong to somebody else.
+        The newest `at_least` snapshots and those of tags and branches are retained. Files outside of the table's folder
+        belong to somebody else and are not deleted.
         """
         java = jvm(self.spark)
         files = java.java.util.ArrayList()
@@ -558,7 +570,7 @@ class IcebergTable:
         self._delete_files(
             [
                 file
-                for file in map(str, each_of(files.iterator()))
+                for file in map(str, java_elements(files.iterator()))
                 if path_below(self.folder, file) is not None
             ]
         )
@@ -573,15 +585,15 @@ class IcebergTable:
         for file in files:
             io.deleteFile(file)
 
-    def has_only_its_own(self) -> bool:
-        """Returns whether all files of the table are in its folder. Others were added and belong to somebody else."""
+    def has_all_files_in_folder(self) -> bool:
+        """Returns whether all files of the table are in its folder. Files elsewhere belong to somebody else."""
         folder = literal(f"{plain_path(self.folder)}/")
         path = "regexp_replace(file_path, '^file:/+', '/')"
         others = f"select 1 from {self.name}.all_files where not startswith({path}, {folder}) limit 1"
         return self.spark.sql(others).isEmpty()
 
-    def set_defaults(self, properties: Mapping[str, str]) -> None:
-        """Sets those properties that the table doesn't have."""
+    def set_missing_properties(self, properties: Mapping[str, str]) -> None:
+        """Sets the properties that the table doesn't have yet."""
         has = self.java.properties()
         missing = {name: value for name, value in properties.items() if not has.containsKey(name)}
         if missing:
@@ -605,7 +617,7 @@ def set_properties(table: Any, properties: Mapping[str, str | None]) -> None:
 
 def change_columns(spark: SparkSession, update: Any, change: Migration, before: str | None = None) -> None:
     """Commits changes of columns with Iceberg's schema update. A column that is dropped and added loses its values.
-    `before`: the column before which new ones are inserted. Default: at the end."""
+    `before`: the column before which new columns are inserted. Default: at the end."""
     for name in change.drop:
         update.deleteColumn(name)
     for was, now in change.rename.items():
@@ -618,7 +630,7 @@ def change_columns(spark: SparkSession, update: Any, change: Migration, before: 
             update.moveBefore(column.name(), before)
     for path, fields in change.widen.items():
         for name, kind, after in fields:
-            update.addColumn(path, name, _type(spark, kind))
+            update.addColumn(path, name, _iceberg_type(spark, kind))
             if after is None:
                 update.moveFirst(f"{path}.{name}")
             else:
@@ -627,7 +639,7 @@ def change_columns(spark: SparkSession, update: Any, change: Migration, before: 
         for name in names:
             update.deleteColumn(f"{path}.{name}")
     for path, kind in change.promote.items():
-        update.updateColumn(path, _type(spark, kind))
+        update.updateColumn(path, _iceberg_type(spark, kind))
     update.commit()
 
 
@@ -637,7 +649,7 @@ def _iceberg_schema(spark: SparkSession, kinds: Mapping[str, str]) -> Any:
     return java_class(spark, _TYPES).convert(java_class(spark, _STRUCT).fromDDL(columns))
 
 
-def _type(spark: SparkSession, kind: str) -> Any:
+def _iceberg_type(spark: SparkSession, kind: str) -> Any:
     """Returns Iceberg's type of a Spark type."""
     return _iceberg_schema(spark, {"made": kind}).columns().get(0).type()
 
@@ -663,7 +675,7 @@ def is_of_stream(snapshot: Any) -> bool:
     return bool(snapshot.summary().containsKey(f"{PREFIX}batch-id"))
 
 
-def each_of(iterator: Any) -> Iterator[Any]:
+def java_elements(iterator: Any) -> Iterator[Any]:
     """Yields the elements of a Java iterator. A loop over a Java collection itself would end without an error at an
     element that py4j can't fetch.
 
@@ -674,7 +686,7 @@ def each_of(iterator: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def _snapshot(snapshot: Any) -> Snapshot:
+def _to_snapshot(snapshot: Any) -> Snapshot:
     return Snapshot(
         int(snapshot.snapshotId()),
         int(snapshot.timestampMillis()),
@@ -688,8 +700,8 @@ def starting_snapshot(lineage: Iterable[Snapshot]) -> tuple[int, Snapshot] | Non
     """Finds the snapshot at which a stream can start after a full read of the table: the newest append with files.
 
     Returns:
-        The 1-based index of the snapshot, and the snapshot. None if there is none, or if other snapshots than appends and
-        compactions came after it.
+        The 1-based index of the snapshot, and the snapshot. None if there is none, or if a later snapshot is neither an
+        append nor a compaction.
 
     >>> def snapshot(operation: str, adds_files: bool = True) -> Snapshot:
     ...     return Snapshot(1, 0, operation, True, adds_files)
@@ -718,11 +730,11 @@ def path_below(folder: str, file: str) -> str | None:
     return path.removeprefix(begins) if path.startswith(begins) else None
 
 
-def _is_icebergs(file: str, folder: str) -> bool:
+def _has_iceberg_name(file: str, folder: str) -> bool:
     """Returns whether a file of a table's folder has a name that Iceberg gives.
 
     >>> data = "data/day=1/00000-4-0f8fad5b-d9cb-469f-a165-70867728950e-0-00001.parquet"
-    >>> [_is_icebergs(f"file:/in/t/{name}", "file:///in/t") for name in (data, data[5:], f"sub/{data}", "data/mine.csv")]
+    >>> [_has_iceberg_name(f"/in/t/{name}", "/in/t") for name in (data, data[5:], f"sub/{data}", "data/mine.csv")]
     [True, False, False, False]
     """
     return _ICEBERGS.fullmatch(path_below(folder, file) or "") is not None
@@ -746,7 +758,7 @@ def added_rows(summary: Mapping[str, str], part: str) -> int:
     return int(found[1]) if found else 0
 
 
-def load(spark: SparkSession, name: str) -> IcebergTable | None:
+def load_table(spark: SparkSession, name: str) -> IcebergTable | None:
     """Returns the table of that name, or None if it doesn't exist."""
     return IcebergTable(spark, name) if spark.catalog.tableExists(name) else None
 
@@ -756,6 +768,6 @@ def find_table(spark: SparkSession, name: str) -> IcebergTable | None:
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     try:
-        return load(spark, name)
+        return load_table(spark, name)
     except (AnalysisException, IllegalArgumentException):
         return None

@@ -14,7 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..common.model import StreamModel
 from ..iceberg.maintenance import PROPERTIES
-from ..iceberg.ownership import is_made_as, properties
+from ..iceberg.ownership import ownership_properties, was_made_for
 from ..iceberg.table import IcebergTable, find_table
 from ..progress.position import PREFIX
 from ..run import runner
@@ -54,7 +54,7 @@ class Before:
 
 def is_ours(table: IcebergTable, target: str) -> bool:
     """Returns whether this package made a table for the model of its name, streaming or batch."""
-    return is_made_as(table, BATCH, target) or is_made_as(table, TABLE, target)
+    return was_made_for(table, BATCH, target) or was_made_for(table, TABLE, target)
 
 
 def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> Before:
@@ -63,7 +63,7 @@ def existing_table(spark: SparkSession, model: StreamModel, replaces: bool) -> B
     table = find_table(spark, model.target)
     if table is None:
         return Before(model)
-    is_stream = is_made_as(table, TABLE, model.target)
+    is_stream = was_made_for(table, TABLE, model.target)
     if is_stream and replaces:
         with model_lock(spark, model):
             pass
@@ -84,6 +84,6 @@ def mark_made_table(spark: SparkSession, was: Before) -> IcebergTable | None:
     if table is not None and (replaces_stream or table.uuid != was.uuid):
         of_stream = {name: None for name in table.property_names() if name.startswith(PREFIX)}
         limits = {name: value for name, value in PROPERTIES.items() if table.property(name) is None}
-        table.set_properties({**of_stream, **limits, **properties(BATCH, model.target)})
+        table.set_properties({**of_stream, **limits, **ownership_properties(BATCH, model.target)})
         table.refresh()
-    return table if table is not None and is_made_as(table, BATCH, model.target) else None
+    return table if table is not None and was_made_for(table, BATCH, model.target) else None

@@ -25,7 +25,7 @@ from ..iceberg import owner
 from ..iceberg.branches import table_snapshot
 from ..iceberg.commit import append
 from ..iceberg.ownership import owned_table
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.table import IcebergTable, load_table
 from ..progress.position import Position, read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
 from ..progress.watermark import to_text
@@ -83,7 +83,7 @@ class _Original:
         table, was = self.tables[kind]
         if was.snapshot is None:
             return spark.sql(f"select * from {table.name} where false")
-        columns = table.columns_of(was.snapshot, was.schema)
+        columns = table.snapshot_select_list(was.snapshot, was.schema)
         return spark.sql(f"select {columns} from {table.name} version as of {was.snapshot}")
 
 
@@ -128,7 +128,7 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
             f"Model {model.name}: it can't be a clone of itself. Name another model, or another target."
         )
     check_not_interrupted(model)
-    table, state = load(spark, model.target), owned_table(spark, model, STATE)
+    table, state = load_table(spark, model.target), owned_table(spark, model, STATE)
     has = [
         what
         for what, there in (
@@ -209,7 +209,7 @@ def _check(
         snapshot = begins.get(place)
         if not each.is_table or snapshot is None:
             continue
-        table = load(spark, each.location)
+        table = load_table(spark, each.location)
         if table is None or not table.has_ancestor(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {each.location} that it streams from doesn't come from the snapshot "

@@ -17,7 +17,7 @@ from ..common.identifiers import joined_name, last_part, parts, with_suffix
 from ..common.model import STATE as STATE_SUFFIX
 from ..common.model import StreamModel, is_state_or_changelog_name
 from ..iceberg import owner
-from ..iceberg.ownership import OF, ROLE, is_same, owned_table
+from ..iceberg.ownership import OF, ROLE, is_same_table, owned_table
 from ..iceberg.table import SharedFolder, find_table
 from ..run.lock import model_lock
 from ..run.saving import model_tables, savepoint_leftovers
@@ -118,9 +118,9 @@ def dropped_models(
         return
     targets: set[str] = set()
     folders = {*storage.list(storage.checkpoints), *storage.list(storage.savepoints)}
-    for key in sorted(folders | {*owner.keys(storage)}):
+    for key in sorted(folders | {*owner.model_keys(storage)}):
         try:
-            noted = owner.read(storage, key)
+            noted = owner.read_owner(storage, key)
         except StreamError as problem:
             yield problem.msg
             continue
@@ -129,7 +129,7 @@ def dropped_models(
                 f"{key}: no note in {storage.tables} says which table its files under {storage.root} belong to; they were "
                 "left alone."
             )
-        elif noted.catalog != owner.catalog_of(spark.conf, storage, noted.table):
+        elif noted.catalog != owner.catalog_identity(spark.conf, storage, noted.table):
             yield (
                 f"{noted.table}: it is in another catalog ({owner.catalog_text(noted.catalog)}) than this target's; what "
                 "is kept of it was left alone. Run the command with that target."
@@ -144,7 +144,7 @@ def dropped_models(
             continue
         for name in names:
             of = _owning_model(spark, joined_name([*parts(schema), name]))
-            if of is not None and is_same(of, target := joined_name([*parts(schema), last_part(of)])):
+            if of is not None and is_same_table(of, target := joined_name([*parts(schema), last_part(of)])):
                 targets.add(target)
     for target in sorted(targets - swapping):
         why_unknown = _why_unknown(spark, target)
@@ -158,7 +158,7 @@ def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> Dropped
     model = StreamModel(last_part(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
     found = (owned_table(spark, model, role) for role in (STATE, CHANGELOG))
     tables = (table.name for table in found if table is not None)
-    return DroppedModel(model, (*tables, *owner.folders(model)))
+    return DroppedModel(model, (*tables, *owner.model_folders(model)))
 
 
 def _why_unknown(spark: SparkSession, table: str) -> str | None:

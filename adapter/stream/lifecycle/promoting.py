@@ -23,15 +23,15 @@ from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg import owner
 from ..iceberg.ownership import (
+    assign_table,
     check_droppable,
-    drop,
+    drop_owned_table,
     foreign_error,
-    hand_over,
-    is_folder,
-    is_made_as,
-    name_of,
+    is_in_hadoop_catalog,
+    role_table_name,
+    was_made_for,
 )
-from ..iceberg.table import IcebergTable, find_table, load
+from ..iceberg.table import IcebergTable, find_table, load_table
 from ..run.lock import model_lock
 from ..run.runner import reset
 from ..run.saving import current_tables, model_tables
@@ -91,12 +91,12 @@ def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> De
         check_settled(model)
         if found is None:
             session = working_session(spark)
-            if is_folder(session, model.target):
+            if is_in_hadoop_catalog(session, model.target):
                 raise StreamError(
                     f"Model {model.name}: its catalog {parts(model.target)[0]} is a folder (type: hadoop), in which no "
                     f"table can be renamed, so no new version can take over its name. Rebuild it: {model.rebuild}."
                 )
-            table = load(session, model.target)
+            table = load_table(session, model.target)
             if table is None:
                 raise StreamError(
                     f"Model {model.name}: it has no table yet that a new version could take over from. `dbt run --select "
@@ -127,7 +127,7 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
         old, new = (model, version(model, found.new))
         if found.phase == PROMOTED:
             old, new = version(model, found.previous), model
-        begun, lags, unknown = load(session, new.target) is not None, None, None
+        begun, lags, unknown = load_table(session, new.target) is not None, None, None
         try:
             lags = tuple(consumer_lag(session, old, new))
         except StreamError as problem:
@@ -185,7 +185,7 @@ def _ready_to_promote(
             f"deploy cleanup {model.name}` drops the old one, {found.previous}."
         )
     new = version(model, found.new)
-    if load(session, new.target) is None:
+    if load_table(session, new.target) is None:
         raise StreamError(
             f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
             "builds it."
@@ -203,7 +203,7 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
             f"cleanup {model.name}` drops it."
         )
     old = version(model, found.previous)
-    if load(session, old.target) is None:
+    if load_table(session, old.target) is None:
         raise StreamError(
             f"Model {model.name}: {old.target}, its table before the deployment, was dropped, so there is nothing to go "
             f"back to. `dbt-stream deploy cleanup {model.name}` forgets the deployment."
@@ -238,7 +238,7 @@ def _drop(spark: SparkSession, beside: StreamModel) -> None:
     check_droppable(spark, beside)
     reset(spark, beside)
     with around("deploy.drop", beside.name):
-        drop(spark, beside, TABLE)
+        drop_owned_table(spark, beside, TABLE)
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def _locked_deployment(
         if lock:
             stack.enter_context(model_lock(spark, model))
         else:
-            owner.check(spark, model)
+            owner.check_owner(spark, model)
         found = deployments.read(model.storage, model.target)
         if lock and found is not None:
             for beside in (found.new, found.previous):
@@ -289,7 +289,7 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
         snapshot = begins.get(place)
         if snapshot is None:
             continue
-        table = load(spark, source)
+        table = load_table(spark, source)
         if table is None or not table.has_ancestor(snapshot):
             raise StreamError(
                 f"Model {model.name}: the table {source} that {old.target} streamed from was rebuilt since, or its "
@@ -304,7 +304,7 @@ def _swap(
     gives = {kind: _uuid(table) for kind, table in model_tables(spark, model).items()}
     gets = {kind: _uuid(table) for kind, table in model_tables(spark, takes).items()}
     for kind in (STATE, CHANGELOG):
-        name = name_of(model, kind)
+        name = role_table_name(model, kind)
         if gives[kind] is None and gets[kind] is not None and spark.catalog.tableExists(name):
             raise foreign_error(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, gets))
@@ -349,7 +349,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
     _delete(incoming)
     storage.delete(incoming.health)
-    owner.forget(incoming)
+    owner.forget_owner(incoming)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):
             _rename(spark, kind, swap.gives[kind], model, outgoing)
@@ -372,7 +372,7 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     """Renames a table unless it already has the new name, and sets its owner. A foreign table stays foreign."""
     if uuid is None:
         return
-    name, new = name_of(was, kind), name_of(to, kind)
+    name, new = role_table_name(was, kind), role_table_name(to, kind)
     if _uuid(find_table(spark, name)) == uuid:
         # RENAME TO takes the name without a catalog.
         in_catalog = parts(new)[1:] if len(parts(new)) > 2 else parts(new)
@@ -380,8 +380,8 @@ def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, 
     table = find_table(spark, new)
     if table is None or _uuid(table) != uuid:
         return
-    if is_made_as(table, kind, was.target) or (kind == TABLE and is_ours(table, was.target)):
-        hand_over(table, kind, to.target)
+    if was_made_for(table, kind, was.target) or (kind == TABLE and is_ours(table, was.target)):
+        assign_table(table, kind, to.target)
 
 
 def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:

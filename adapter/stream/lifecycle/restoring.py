@@ -19,8 +19,8 @@ from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm, working_session
 from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, restore_table, table_snapshot
-from ..iceberg.ownership import check_names, name_of
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.ownership import check_no_foreign_tables, role_table_name
+from ..iceberg.table import IcebergTable, load_table
 from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, report, write_progress
 from ..run.evolve import effect_on_state
@@ -102,7 +102,7 @@ def _restore(
             f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {problem}, so the rows that came since "
             "can't be read again. Nothing was changed."
         )
-    check_names(spark, model, program.keeps_state)
+    check_no_foreign_tables(spark, model, program.keeps_state)
     kept_as, not_kept = begun["kept_as"] if begun is not None else None, None
     if keep and begun is None:
         try:
@@ -150,7 +150,7 @@ def _snapshots_to_restore(
             if table is not None:
                 found[kind] = replace(table_snapshot(table), snapshot=None)
         elif was is not None:
-            what = f"its {kind} {name_of(model, kind)} was dropped since (there is none now, or another one)"
+            what = f"its {kind} {role_table_name(model, kind)} was dropped since (there is none now, or another one)"
             raise _cannot_restore(model, saved, what)
         elif table is not None:
             raise _cannot_restore(model, saved, f"it had no {kind} then, and {table.name} is there now")
@@ -223,7 +223,7 @@ def _source_problems(
 
 
 def _table_problems(spark: SparkSession, source: StreamSource, begins: int | None) -> Iterator[str]:
-    table = load(spark, source.location)
+    table = load_table(spark, source.location)
     if table is None:
         yield f"the table {source.location} that it streams from doesn't exist"
     elif begins is None:

@@ -21,7 +21,7 @@ from ..common.errors import StreamError, readable_errors
 from ..common.model import StreamModel
 from ..common.session import working_session
 from ..common.table_rows import converted_value
-from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
+from ..iceberg.table import APPEND, REPLACE, IcebergTable, load_table
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import closing_watermark
 from ..microbatch.micro_batch import RunContext
@@ -104,7 +104,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
         _check_edited(spark, model, program)
         until, not_due = _compared_until(session, model, program, position, request)
         snapshot = snapshot_sources(session, model, program, batch)
-        rows = f"select * from {table.name if table.known is None else table.at(table.known)}"
+        rows = f"select * from {table.name if table.known is None else table.snapshot_sql(table.known)}"
         ours, theirs, left_out = _same_columns(
             model, session.sql(rows), session.sql(request.text(snapshot.views))
         )
@@ -137,7 +137,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
 
 
 def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
-    now = load(session, table.name)
+    now = load_table(session, table.name)
     return now is None or now.known != table.known
 
 
@@ -146,7 +146,7 @@ def _settled_progress(
 ) -> tuple[IcebergTable, Position, int]:
     """Returns the table, its last epoch and its last micro-batch. Raises unless the table has all input that was read."""
     first = f"Run it first: `dbt run --select {model.name}`."
-    checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load(session, model.target)
+    checkpoint, table = read_checkpoint(model.storage, model.checkpoint), load_table(session, model.target)
     if checkpoint is None or checkpoint.done is None or table is None:
         raise StreamError(f"Model {model.name} has read nothing yet. {first}")
     target = read_position(table.last_summary())

@@ -228,7 +228,7 @@ class BatchSplitter:
         if len(ends) != len(model.sources):
             return 0
         if number == 0 and (bootstrap := bootstrapped_from(model)) is not None:
-            return IcebergTable(self._spark, bootstrap.table).appended(None, bootstrap.snapshot)
+            return IcebergTable(self._spark, bootstrap.table).appended_rows(None, bootstrap.snapshot)
         total = 0
         for place, (source, end) in enumerate(zip(model.sources, ends, strict=True)):
             start = starts[place] if place < len(starts) else None
@@ -251,7 +251,7 @@ class BatchSplitter:
             self._tables[name] = IcebergTable(self._spark, name)
         table = self._tables[name]
         table.refresh()
-        return table.appended(last_snapshot(start or ""), last)
+        return table.appended_rows(last_snapshot(start or ""), last)
 
     # Attempts at the micro-batch.
 

@@ -37,7 +37,7 @@ def model_lock(spark: SparkSession, model: StreamModel) -> Iterator[None]:
     """Holds the model's lock for the length of the block. Raises `StreamError` if another run holds it (the message
     names the process), or the model's files belong to another table."""
     if not model.storage.is_local:
-        owner.check(spark, model)
+        owner.check_owner(spark, model)
         yield
         return
     path = Path(model.lock)
@@ -53,7 +53,7 @@ def model_lock(spark: SparkSession, model: StreamModel) -> Iterator[None]:
             _wait_for_lock(model, file.getChannel())
             file.setLength(0)
             file.write(json.dumps({"pid": os.getpid()}).encode())
-            owner.check(spark, model)
+            owner.check_owner(spark, model)
             yield
         finally:
             file.close()

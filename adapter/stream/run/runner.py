@@ -24,7 +24,7 @@ from ..common.session import working_session
 from ..common.stop_requests import stop_requests
 from ..evolution.output_schema import alterations, widenings
 from ..iceberg import owner
-from ..iceberg.ownership import check_names, drop
+from ..iceberg.ownership import check_no_foreign_tables, drop_owned_table
 from ..iceberg.table import IcebergTable
 from ..microbatch.lookups import Lookups
 from ..microbatch.loop import Batches
@@ -157,9 +157,9 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
     with readable_errors(model), model_lock(spark, model):
         check_settled(model)
         with around("state.drop", model.name):
-            drop(spark, model, STATE)
+            drop_owned_table(spark, model, STATE)
         with around("changelog.drop", model.name):
-            drop(spark, model, CHANGELOG)
+            drop_owned_table(spark, model, CHANGELOG)
         with around("checkpoint.delete", model.name):
             model.storage.delete(model.checkpoint)
         with around("progress.delete", model.name):
@@ -167,7 +167,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
             model.storage.delete(model.attempt)
             model.storage.delete(model.health)
         delete_all(spark, model)
-        owner.forget(model)
+        owner.forget_owner(model)
 
 
 class RunningStream:
@@ -528,7 +528,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     """Checks checkpoint and tables, migrates the state to an edited query, and finishes an interrupted epoch. Returns the
     micro-batches that follow."""
     check_not_interrupted(model)
-    check_names(session, model, program.keeps_state)
+    check_no_foreign_tables(session, model, program.keeps_state)
     state = StateTable(session, model)
     program = with_signature(session, model, program, state.signature() if program.keeps_state else None)
     sink = sink_of(session, model, program.upsert)

@@ -22,7 +22,7 @@ from ..common.model import StreamModel
 from ..common.session import working_session
 from ..iceberg.branches import branches_with_prefix, remove_branch, retain_snapshot, table_snapshot
 from ..iceberg.ownership import owned_table
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.table import IcebergTable, load_table
 from ..progress.position import Position
 from ..progress.watermark import to_text
 from ..sink.append import AppendSink
@@ -158,7 +158,7 @@ def model_tables(spark: SparkSession, model: StreamModel) -> dict[str, IcebergTa
     """Returns the tables of a model by `STATE`, `CHANGELOG` and `TABLE`. None means that the table doesn't
     exist, or that another's table has the name of the state or the changelog."""
     return {kind: owned_table(spark, model, kind) for kind in (STATE, CHANGELOG)} | {
-        TABLE: load(spark, model.target)
+        TABLE: load_table(spark, model.target)
     }
 
 

@@ -17,7 +17,7 @@ from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, check_same, check_storable
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
-from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load
+from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load_table
 from ..progress.position import Position, read_position
 from ..sources.rows import BatchCache, scan_cached
 from ..sources.source_schemas import SchemaChanged
@@ -41,7 +41,7 @@ class Sink(ABC):
 
     def __init__(self, spark: SparkSession, model: StreamModel, key: Sequence[str] | None = None) -> None:
         self.model = model
-        self._table = load(spark, model.target)
+        self._table = load_table(spark, model.target)
         self._columns: Columns | None = None
         self._followed: int | None = None
         """The table's snapshot up to which the changelog is complete, while it lacks changes of other writers; else None."""
@@ -65,7 +65,7 @@ class Sink(ABC):
         if self._table is None:
             return 0
         # After another writer's compaction, deletes of removed rows may remain.
-        return max(0, self._table.count(RECORDS) - self._table.count(DELETED))
+        return max(0, self._table.summary_count(RECORDS) - self._table.summary_count(DELETED))
 
     @property
     def written(self) -> bool:
@@ -118,7 +118,7 @@ class Sink(ABC):
     def _reconcile(self, spark: SparkSession, changes: Changes) -> None:
         # A run may have ended after changing the table's columns.
         changes.follow_columns(spark)
-        others = self.table.changed_by_others()
+        others = self.table.newest_change_by_others()
         decided, position = changes.position(), self.position()
         if decided is not None and self._lacks_batch_of(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
@@ -134,8 +134,8 @@ class Sink(ABC):
 
     def catch_up(self, spark: SparkSession) -> None:
         """Appends to the changelog other writers' changes of the table since the last micro-batch."""
-        if commit.check(self.model, self.table) and self.changes is not None:
-            self.changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+        if commit.rebase(self.model, self.table) and self.changes is not None:
+            self.changes.follow(spark, self.table, self.position(), self.table.newest_change_by_others())
 
     def maintain(self, spark: SparkSession) -> int:
         """Maintains table and changelog. Returns the number of commits."""
@@ -143,7 +143,7 @@ class Sink(ABC):
             self._maintenance = maintenance_of_read_table(
                 "table", self.model, self.table, lambda: self.catch_up(spark)
             )
-        commits = self._maintenance.after_commit(spark)
+        commits = self._maintenance.maintain_after_commit(spark)
         return commits + (self.changes.maintain(spark, self.rows) if self.changes is not None else 0)
 
     def _lacks_batch_of(self, decided: Position, position: Position | None) -> bool:
@@ -245,7 +245,7 @@ class AppendSink(Sink):
             made = "select * from appended_rows"
             self.changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
         self._append(sql(spark, one_file(made) if few else made), position)
-        return self.table.count("added-records")
+        return self.table.summary_count("added-records")
 
     def _take_over(self, spark: SparkSession, position: Position) -> None:
         self._append(spark.sql(f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from {DECIDED}"), position)

@@ -92,9 +92,9 @@ class Changes:
     def last(self, spark: SparkSession) -> DataFrame:
         """Returns the changes of its last micro-batch."""
         assert self._table is not None
-        snapshot, before = self._table.last_step()
+        snapshot, before = self._table.last_stream_commit()
         if before is None:
-            return spark.sql(f"select * from {self._table.at(snapshot)}")
+            return spark.sql(f"select * from {self._table.snapshot_sql(snapshot)}")
         read = spark.read.option("start-snapshot-id", str(before)).option("end-snapshot-id", str(snapshot))
         return read.table(self._model.changes)
 
@@ -125,7 +125,7 @@ class Changes:
             return
         listed = ", ".join(quoted(field.name) for field in spark.table(self._model.target).schema.fields)
         assert table.known is not None
-        counted = [(table.at(table.known), "1")]
+        counted = [(table.snapshot_sql(table.known), "1")]
         if self._table is not None:
             counted.append((self._model.changes, f"if({ADDS}, -1, 1)"))
         query = each_change(f"(\n{summed_changes(listed, counted, '<> 0')}\n)", listed)
@@ -160,10 +160,10 @@ class Changes:
         if self._maintenance is None or self._old is None:
             self._old = OldChanges(self._model, table)
             self._maintenance = maintenance_of_read_table(
-                "changelog", self._model, table, lambda: commit.check(self._model, table)
+                "changelog", self._model, table, lambda: commit.rebase(self._model, table)
             )
         old = self._old
-        return self._maintenance.after_commit(spark, lambda: old.compact(spark, rows))
+        return self._maintenance.maintain_after_commit(spark, lambda: old.compact(spark, rows))
 
     def _create(self, spark: SparkSession) -> IcebergTable:
         columns = {

@@ -51,24 +51,24 @@ class OldChanges:
         if retention is None or table.known is None:
             return 0
         self._note_time(retention)
-        rows = table.count(RECORDS)
+        rows = table.summary_count(RECORDS)
         if rows < self._rows or not _is_worthwhile(rows, live, rows):
             return 0
         self._rows = rows + max(maintenance.EVERY, rows // 4)
         until = self._last_batch_before(int(time.time() * 1000) - retention // 1000)
         if until is None or until <= int(table.property(COMPACTED_UNTIL) or -1):
             return 0
-        commit.check(
+        commit.rebase(
             self._model, table
         )  # somebody may have deleted rows; rewritten files would have them again
-        if table.count(DELETE_FILES):
+        if table.summary_count(DELETE_FILES):
             return 0
-        with commit.files_up_to(spark, table, BATCH_ID, until) as files:
+        with commit.files_with_values_up_to(spark, table, BATCH_ID, until) as files:
             old = files.rows.where(f"{BATCH_ID} <= {until}").count()
             if not _is_worthwhile(old, live, rows):
                 return 0
             times = [each for each in self._times if each[0] > until]
-            commit.replace(
+            commit.replace_files(
                 "changelog.retention",
                 self._model,
                 table,

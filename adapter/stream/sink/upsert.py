@@ -99,7 +99,7 @@ class UpsertSink(Sink):
 
     def _check_keys(self, spark: SparkSession) -> None:
         """Raises unless each key has one row, if another writer changed the table: an update would affect several."""
-        if self._upsert.key is None or self.table.changed_by_others() is None:
+        if self._upsert.key is None or self.table.newest_change_by_others() is None:
             return
         by = ", ".join(map(quoted, self._keys))
         rows = self._rows_at_known_snapshot(self.columns_of_table(spark))
@@ -291,11 +291,11 @@ class UpsertSink(Sink):
         """
         snapshot = self.table.known
         if not with_places or not self._deletes_by_position:
-            return columns.empty_relation() if snapshot is None else self.table.at(snapshot)
+            return columns.empty_relation() if snapshot is None else self.table.snapshot_sql(snapshot)
         if snapshot is None:
             nowhere = f"cast(null as string) as {_OLD_FILE}, cast(null as bigint) as {_OLD_POSITION}"
             return f"(select *, {nowhere} from {columns.empty_relation()})"
-        return self.table.at(snapshot, f"{FILE} as {_OLD_FILE}, {PLACE} as {_OLD_POSITION}")
+        return self.table.snapshot_sql(snapshot, f"{FILE} as {_OLD_FILE}, {PLACE} as {_OLD_POSITION}")
 
     def _with_counts(self, new: str) -> str:
         """Adds the number of rows with the same key to the result."""
@@ -425,7 +425,7 @@ class UpsertSink(Sink):
         """Returns whether the table has so many deleted rows, with `gone` new ones, that rewriting it costs no more than
         reading past them. For a large table only the new ones count."""
         rows = self.rows
-        before = self.table.count(DELETED) if rows <= _LARGE else 0
+        before = self.table.summary_count(DELETED) if rows <= _LARGE else 0
         return _WORN * (before + gone) > rows
 
     def _write_by_position(self, found: _TableChanges, rows: DataFrame | None, position: Position) -> None:
@@ -440,13 +440,13 @@ class UpsertSink(Sink):
                 sorted_ = f"select * from (\n{hinted}\n) sort by {PATH}, {POSITION}"
                 notes = self._notes(position)
                 try:
-                    commit.change(
+                    commit.insert_and_delete(
                         "table.change", self.model, self.table, rows, sql(spark, sorted_), files, notes
                     )
                     return
-                except commit.Moved as moved:
+                except commit.DataFilesGone as moved:
                     # A compaction has moved the rows to other files.
-                    commit.check(self.model, self.table, by_anyone=True)
+                    commit.rebase(self.model, self.table, by_anyone=True)
                     columns = self.columns_of_table(spark)
                     if last or not are_possible(self.table, columns.names):
                         raise StreamError(
@@ -483,14 +483,14 @@ class UpsertSink(Sink):
         # A row that another writer has deleted already isn't inserted.
         merge = merge.whenNotMatched(F.expr(f"{CHANGE_TYPE} <> '{DELETE}'")).insert(values)
         # Spark commits a MERGE itself, so other writers' commits are checked before and after.
-        commit.check(self.model, self.table, by_anyone=True)
+        commit.rebase(self.model, self.table, by_anyone=True)
         name = str(uuid.uuid4())
         notes = {FOLLOWED: str(self.table.known), **self._notes(position), COMMIT: name}
         with around("table.merge", self.model.name), _with_snapshot_properties(spark, notes):
             merge.merge()
-        commit.check_own(self.model, self.table, name)
+        commit.rebase_on_own_commit(self.model, self.table, name)
         if self.changes is not None and self._followed is None:
-            self.changes.follow(spark, self.table, self.position(), self.table.changed_by_others())
+            self.changes.follow(spark, self.table, self.position(), self.table.newest_change_by_others())
 
 
 def sink_of(spark: SparkSession, model: StreamModel, upsert: Upsert | None) -> Sink:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...query.program import StreamInput
 from ..common.model import StreamModel, StreamSource
-from ..iceberg.table import load
+from ..iceberg.table import load_table
 from ..storage.checkpoint import last_snapshot, read_offsets
 from ..storage.source_order import in_first_order
 from . import static_tables
@@ -30,10 +30,10 @@ def later_columns(
     of_files = noted_columns(model.storage, model.checkpoint)
     every = list(static_tables.later_columns(spark, model, tables))
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=False)):
-        table = load(spark, source.location) if source.is_table else None
+        table = load_table(spark, source.location) if source.is_table else None
         later: Mapping[str, str] = {}
         if table is not None and place in noted and last_snapshot(offset) is not None:
-            later = table.columns_but({number for number, _ in noted[place].values()})
+            later = table.columns_added_since({number for number, _ in noted[place].values()})
         elif place in of_files and finds_columns(source):
             later = _columns_of_files(spark, order.model, source, of_files[place])
         every += later.items()

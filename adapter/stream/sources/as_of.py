@@ -13,7 +13,7 @@ from ...util.text import agreeing, counted
 from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import StreamModel, StreamSource, plain_path
-from ..iceberg.table import APPEND, REPLACE, IcebergTable, load
+from ..iceberg.table import APPEND, REPLACE, IcebergTable, load_table
 from ..progress.position import FOLLOWS, read_position
 from ..storage.checkpoint import file_entries, last_snapshot, read_offsets, read_whole
 from ..storage.source_order import in_first_order, noted_sources
@@ -86,7 +86,7 @@ def _run_first_advice(model: StreamModel) -> str:
 
 def source_table(session: SparkSession, model: StreamModel, name: str) -> IcebergTable:
     """Returns a source's table. Raises `StreamError` if it is gone."""
-    table = load(session, name)
+    table = load_table(session, name)
     if table is None:
         raise StreamError(f"Model {model.name}: its source {name} is gone.")
     return table
@@ -117,7 +117,7 @@ def _relation_at(
             f"{counted(unread, 'row')} came to {source.relation} since the model's last run; a batch run leaves them out "
             "too."
         )
-    return f"select * from {table.at(at)}"
+    return f"select * from {table.snapshot_sql(at)}"
 
 
 def _fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, offset: str) -> int | None:
@@ -132,7 +132,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
     or a snapshot wasn't fully read, or the table no longer has the snapshot."""
     snapshot = last_snapshot(offset)
     if snapshot is None:
-        if table.count("total-records"):
+        if table.summary_count("total-records"):
             raise StreamError(
                 f"Model {model.name} has read nothing of {source.relation} yet, which has rows."
             )
@@ -189,7 +189,7 @@ def _upstream_rows(session: SparkSession, model: StreamModel, source: StreamSour
     changes, rows = (read_position(each.last_summary()) for each in (feed, upstream))
     # The changelog is written before the table.
     ahead = changes is not None and (rows is None or changes.step > rows.step)
-    others = upstream.changed_by_others()
+    others = upstream.newest_change_by_others()
     if ahead or (others is not None and feed.last_summary().get(FOLLOWS) != str(others)):
         raise StreamError(
             f"Model {model.name}: the table and the changelog of {source.relation} disagree: its last run was interrupted, "
@@ -202,7 +202,7 @@ def _upstream_rows(session: SparkSession, model: StreamModel, source: StreamSour
         )
     if upstream.known is None:
         return f"select * from {upstream.name}"
-    return f"select * from {upstream.at(upstream.known)}"
+    return f"select * from {upstream.snapshot_sql(upstream.known)}"
 
 
 def _check_files(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...query.program import StreamInput
 from ..common.errors import StreamError
 from ..common.model import StreamModel
-from ..iceberg.table import IcebergTable, find_table, load
+from ..iceberg.table import IcebergTable, find_table, load_table
 from ..storage.checkpoint import read_checkpoint
 from .initial_offset import bootstrapped_from, note_bootstrap
 from .readers import read_streams, rows_with_schema
@@ -31,7 +31,7 @@ def check_bootstrap(
             f"{len(model.sources)}. Leave bootstrap out."
         )
     try:
-        table = load(spark, model.bootstrap)
+        table = load_table(spark, model.bootstrap)
     except (AnalysisException, IllegalArgumentException) as problem:
         raise StreamError(
             f"Model {model.name}: the table {model.bootstrap} to bootstrap it from isn't an Iceberg table. Copy its rows "

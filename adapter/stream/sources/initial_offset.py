@@ -23,7 +23,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ..common.failpoints import around
 from ..common.model import StreamModel, StreamSource
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.table import IcebergTable, load_table
 from ..storage.checkpoint import (
     last_snapshot,
     planned_batch,
@@ -237,14 +237,14 @@ def _delete_checksum(storage: Storage, path: str) -> None:
 
 def blank_tables(spark: SparkSession, model: StreamModel) -> list[IcebergTable]:
     """Returns the tables from which a query that starts now reads no rows, because of `reading_options`."""
-    tables = (load(spark, source.location) for source in model.sources if source.is_table)
+    tables = (load_table(spark, source.location) for source in model.sources if source.is_table)
     return [table for table in tables if table is not None and table.is_blank]
 
 
 def reading_options(spark: SparkSession, model: StreamModel, source: StreamSource) -> Mapping[str, str]:
     """Returns the options to read a table as a stream. Iceberg fails on a table with a single commit of no rows. So the
     query starts far in the future, and is restarted once the table has rows."""
-    table = load(spark, source.location)
+    table = load_table(spark, source.location)
     if source in model.sources:
         whole = read_whole(model.storage, model.checkpoint)
         if whole.get(model.sources.index(source)) is not None:

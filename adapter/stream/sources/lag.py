@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...util.text import counted
 from ..common.errors import StreamError
 from ..common.model import StreamModel, StreamSource, feed_of
-from ..iceberg.table import load
+from ..iceberg.table import load_table
 from ..storage.checkpoint import (
     files_until,
     last_snapshot,
@@ -95,7 +95,7 @@ def _lags_of_source(
         )
         yield Lag(source, len(old - new), "files")
     elif (snapshot := last_snapshot(had.offset)) is not None:
-        table = load(spark, source)
+        table = load_table(spark, source)
         if (
             table is not None
             and not table.has_snapshot(snapshot)
@@ -128,7 +128,7 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
     deployed = deployment_of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
         return False
-    before = [load(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
+    before = [load_table(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
     return any(table is not None and table.has_snapshot(snapshot) for table in before)
 
 
@@ -136,13 +136,13 @@ def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset
     """Returns the number of rows up to a snapshot that are unread at an offset."""
     has = last_snapshot(offset)
     if has is None or not table.has_snapshot(has):
-        return table.appended(None, had)
+        return table.appended_rows(None, had)
     try:
         fully_read(model, StreamSource(source, source), table, offset)
         partly = 0
     except StreamError:
         # A run ended within a snapshot: an unknown part of its rows is read.
-        partly = table.appended(has, has)
+        partly = table.appended_rows(has, has)
     if any(each.id == had for each in table.lineage_of(has)):
         return partly
-    return partly + table.appended(has, had) - table.appended(has, has)
+    return partly + table.appended_rows(has, had) - table.appended_rows(has, has)

@@ -72,7 +72,7 @@ def with_rows_of_tables(
         if each.relation in tables:
             spark, (name, at, _) = batch.sparkSession, tables[each.relation]
             table = IcebergTable(spark, name)
-            rows = spark.sql(f"select {table.columns_of(at)} from {table.name} version as of {at}")
+            rows = spark.sql(f"select {table.snapshot_select_list(at)} from {table.name} version as of {at}")
             read[each.view] = select_read_columns(each, rows)
     if len(inputs) == 1:
         if not read:

@@ -144,7 +144,7 @@ def _count(read: _Read) -> int:
     if read.messages is not None:
         first, end = read.messages
         return sum(last - first[topic][each] for topic in end for each, last in end[topic].items())
-    return 0 if read.table is None or read.snapshot is None else read.table.appended(None, read.snapshot)
+    return 0 if read.table is None or read.snapshot is None else read.table.appended_rows(None, read.snapshot)
 
 
 def _rows_of_table(
@@ -204,7 +204,7 @@ def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFra
     source = read.source
     if read.table is not None:
         none = f"{read.table.name} where false"
-        rows = f"select * from {none if read.snapshot is None else read.table.at(read.snapshot)}"
+        rows = f"select * from {none if read.snapshot is None else read.table.snapshot_sql(read.snapshot)}"
         return spark.sql(rows), None
     if read.messages is not None:
         partitions = {topic: sorted(map(int, each)) for topic, each in read.messages.end.items()}

@@ -14,7 +14,7 @@ from ...util.quoting import quote as quoted
 from ..common.errors import StreamError
 from ..common.model import StreamModel
 from ..common.session import java_class, register_view, sql
-from ..iceberg.table import each_of
+from ..iceberg.table import java_elements
 from ..progress import query_metrics
 from .readers import is_time, time_of
 from .records import without_unreadable
@@ -75,7 +75,7 @@ class BatchCache:
         # A Scala object; `Observation` would wait for a separate query.
         collector = java_class(rows.sparkSession, "org.apache.spark.sql.execution.CollectMetricsExec$")
         found = getattr(collector, "MODULE$").collect(plan)
-        for name in each_of(found.keysIterator()):
+        for name in java_elements(found.keysIterator()):
             self._observed[name] = found.apply(name)
         return int(cache.rowCountStats().value())
 

@@ -21,7 +21,7 @@ from ...util.text import listed
 from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel, StreamSource
-from ..iceberg.table import IcebergTable, load
+from ..iceberg.table import IcebergTable, load_table
 from ..storage.checkpoint import last_snapshot, read_by_place
 from ..storage.source_order import snapshots_read
 from .upstream import can_begin, check_continues, lost_history_error, replaced_message
@@ -102,7 +102,7 @@ class ReadTables:
         self.fields: dict[int, Fields] = {}
         """Place of a source → fields that are read."""
         for place, source in enumerate(model.sources):
-            table = load(spark, source.location) if source.is_table else None
+            table = load_table(spark, source.location) if source.is_table else None
             if table is not None:
                 self._began[place], self._now[place] = table, IcebergTable(spark, source.location)
                 self.fields[place] = fields_of(table.schema_json(), self._columns[place])
@@ -144,7 +144,7 @@ def check_fields(spark: SparkSession, model: StreamModel, inputs: Sequence[Strea
         return  # it reads no tables
     for place, (name, snapshot) in enumerate(snapshots_read(model.storage, model.checkpoint)):
         source = next((each for each in model.sources if parts(each.location) == parts(name)), None)
-        table = None if source is None or place not in noted else load(spark, source.location)
+        table = None if source is None or place not in noted else load_table(spark, source.location)
         if source is None or table is None:
             continue
         if snapshot is not None and not table.has_ancestor(snapshot):

@@ -18,7 +18,7 @@ from ..common.errors import StreamError, rows_changed
 from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg import owner
-from ..iceberg.table import APPEND, EXPIRED, REPLACE, IcebergTable, load
+from ..iceberg.table import APPEND, EXPIRED, REPLACE, IcebergTable, load_table
 from ..storage.checkpoint import (
     last_snapshot,
     next_snapshots,
@@ -53,7 +53,7 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
     tables = {
         place: table
         for place, source in enumerate(model.sources)
-        if source.is_table and (table := load(spark, source.location)) is not None
+        if source.is_table and (table := load_table(spark, source.location)) is not None
     }
     if checkpoint.done is not None and checkpoint.planned > max(checkpoint.done, ingested):
         # The run that planned it may have seen the tables in another state.
@@ -137,7 +137,7 @@ def check_versions(spark: SparkSession, model: StreamModel) -> None:
     changed, and so the plan of this model's query."""
     for name, snapshot in snapshots_read(model.storage, model.checkpoint):
         if snapshot is not None and (deployed := deployment_of_table(model.storage, name)) is not None:
-            table = load(spark, name)
+            table = load_table(spark, name)
             if table is None or not table.has_snapshot(snapshot):
                 raise StreamError(swapped_message(model, name, deployed))
 
@@ -165,7 +165,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
 def table_from_beginning(spark: SparkSession, source: StreamSource) -> IcebergTable | None:
     """Returns the table of a source that a new stream reads from its first snapshot on; None for another source."""
     is_whole = source.is_table and source.option(FROM_TIMESTAMP) is None
-    return load(spark, source.location) if is_whole else None
+    return load_table(spark, source.location) if is_whole else None
 
 
 def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
@@ -218,7 +218,7 @@ def _streams(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
         except (OSError, ValueError, KeyError, TypeError):
             unread = " (its checkpoint can't be read)"
         try:
-            noted = owner.read(storage, key)
+            noted = owner.read_owner(storage, key)
         except StreamError:
             noted = None
         found.add(f"{key if noted is None else noted.table}{unread}")
@@ -227,7 +227,7 @@ def _streams(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
 
 def lost_beginning_message(spark: SparkSession, model: StreamModel, source: StreamSource) -> str:
     """Returns the message on a table that can't be read from its beginning, with what to do."""
-    table = load(spark, source.location)
+    table = load_table(spark, source.location)
     if table is not None and table.newest_append() is not None:
         remedy = f"Rebuild this model, and it begins with all rows that the table holds: {model.rebuild}."
     else:

@@ -33,7 +33,7 @@ from ..evolution.output_schema import Widening, holds_interval, is_lossy, wideni
 from ..iceberg import commit
 from ..iceberg.branches import roll_back
 from ..iceberg.maintenance import PROPERTIES, Maintenance
-from ..iceberg.ownership import drop, owned_table
+from ..iceberg.ownership import drop_owned_table, owned_table
 from ..iceberg.table import IcebergTable, added_rows
 from ..progress.position import (
     COMPACTED,
@@ -349,7 +349,7 @@ class StateTable:
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         with around("state.compact", self._model.name):
             self.table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
-        commit.check(self._model, self.table)
+        commit.rebase(self._model, self.table)
 
     def last_expiry(self, spark: SparkSession, closing: Mapping[str, tuple[str, str | None]]) -> int | None:
         """Returns the last instant at which a window closes, in microseconds since 1970; None if no window is open.
@@ -374,9 +374,9 @@ class StateTable:
         if self._table is None:
             return
         self._table.known = None
-        commit.check(self._model, self._table, by_anyone=True)
+        commit.rebase(self._model, self._table, by_anyone=True)
         with around("state.drop", self._model.name):
-            drop(spark, self._model, STATE)
+            drop_owned_table(spark, self._model, STATE)
         self._table = self._columns = self._known_mapping = None
 
     def is_small(self, part: str) -> bool:
@@ -420,7 +420,7 @@ class StateTable:
 
     def sizes(self) -> dict[str, Size]:
         """Returns the size of each state table, from Iceberg's metadata."""
-        sizes = {} if self._table is None else self._table.sizes()
+        sizes = {} if self._table is None else self._table.partition_sizes()
         return {part: Size(*size) for part, size in sizes.items()}
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
@@ -448,11 +448,11 @@ class StateTable:
         if self._is_compacted:
             # The rows from before the compaction are still on disk.
             self._is_compacted = False
-            self._maintenance.look_again()
-        return self._maintenance.after_commit(spark)
+            self._maintenance.check_snapshots_next()
+        return self._maintenance.maintain_after_commit(spark)
 
     def _count(self, what: str) -> int:
-        return 0 if self._table is None else self._table.count(what)
+        return 0 if self._table is None else self._table.summary_count(what)
 
     def _note_commit(self, parts: Iterable[str], position: Position) -> None:
         for part in parts:

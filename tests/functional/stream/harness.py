@@ -13,7 +13,7 @@ from typing import Any
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.iceberg.ownership import properties
+from dbt.adapters.spark_streaming.stream.iceberg.ownership import ownership_properties
 from dbt.adapters.spark_streaming.stream.progress.result import StreamResult
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.sink import upsert
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 def made_for(target: str) -> str:
     """The clause by which a model's table is known as ours, as its materialization writes it."""
-    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties(TABLE, target).items())
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in ownership_properties(TABLE, target).items())
     return f"tblproperties ({listed})"
 
 

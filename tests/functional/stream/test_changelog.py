@@ -347,7 +347,7 @@ def test_what_has_its_name_and_isnt_a_changelog_is_left_alone(spark: Any, storag
         stream.model = replace(stream.model, changelog=True)
         said = {
             "view": "there is a view of that name. Rename one of the two",
-            "table": "a table of that name is there that this package didn't make for it",
+            "table": "there is a table of that name that this package didn't make for the model",
         }[kind]
         with pytest.raises(StreamError, match=said):
             stream.run()

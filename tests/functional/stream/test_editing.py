@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg.table import load
+from dbt.adapters.spark_streaming.stream.iceberg.table import load_table
 from dbt.adapters.spark_streaming.stream.lifecycle.editing import Edited, edit
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import undo
 from tests.planned import plan_of
@@ -41,7 +41,7 @@ def changed(stream: Stream, text: str, dry: bool = False) -> Edited:
 
 
 def refused(stream: Stream, text: str) -> str:
-    table = load(stream.spark, stream.model.state)
+    table = load_table(stream.spark, stream.model.state)
     with pytest.raises(StreamError) as raised:
         changed(stream, text)
     if table is not None:

@@ -49,6 +49,6 @@ def test_a_run_that_ended_is_let_go(spark: Any, storage_root: Path, monkeypatch:
         raise StreamError("broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Batches, "take", breaks)
+        patch.setattr(Batches, "ingest", breaks)
         queries.append(run(s))
     assert [is_let_go(spark, query) for query in queries] == [True, True]

@@ -227,14 +227,14 @@ def test_a_request_that_fails_between_two_others(
 ) -> None:
     model = stream(spark, storage_root, shop, BY_REGION, TOTALS, chunk_size=1)
     model.add((0, "a", 1), (1, "b", 3), (2, "c", 2), (HOUR, "d", 1))
-    ask, calls = lookups.Table.ask, itertools.count()
+    ask, calls = lookups.JdbcTable.query_keys, itertools.count()
 
     def unsteady(table: Any, connection: Any, *arguments: Any) -> Any:
         if next(calls) == 1:
             connection.close()
         return ask(table, connection, *arguments)
 
-    monkeypatch.setattr(lookups.Table, "ask", unsteady)
+    monkeypatch.setattr(lookups.JdbcTable, "query_keys", unsteady)
     monkeypatch.setattr(lookups, "wait", lambda _: None)
     result = model.run()
     assert (result.lookup_requests, result.lookup_keys) == (4, 3)

@@ -152,7 +152,7 @@ def test_a_compaction_in_a_thread_that_has_no_session(spark: Any, root: Path) ->
     session = working_session(spark)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: table.compact(session, {}, 1 << 20, at_least=2)).result()
-    table.follow()
+    table.advance_to_newest()
     assert table.count("total-data-files") == 1
     assert spark.table(name).count() == 2
 

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.state_signature import VERSION
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.iceberg.table import load
+from dbt.adapters.spark_streaming.stream.iceberg.table import load_table
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.state.inspect import inspect
@@ -59,7 +59,7 @@ class Model(Edited):
 
     def apart(self) -> dict[str, dict[str, str]]:
         """What its parts call otherwise than the table does."""
-        table = load(self.spark, self.model.state)
+        table = load_table(self.spark, self.model.state)
         assert table is not None
         found: dict[str, dict[str, str]] = json.loads(table.property("stream.columns") or "{}")
         assert table.property("stream.version") == str(VERSION)

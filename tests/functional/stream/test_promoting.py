@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
-from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load
+from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load_table
 from dbt.adapters.spark_streaming.stream.lifecycle import orphans
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     SwapResult,
@@ -430,8 +430,8 @@ def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: P
     reset(spark, model)
     spark.sql(f"create or replace table {model.target} (v bigint, c bigint) using iceberg")
     run_stream(spark, model, deploy.program)
-    previous = load(spark, version(model, found.previous).state)
-    assert previous is not None and previous.folder == getattr(load(spark, model.state), "folder", None)
+    previous = load_table(spark, version(model, found.previous).state)
+    assert previous is not None and previous.folder == getattr(load_table(spark, model.state), "folder", None)
     orphans.orphans_of_model(spark, model, (time.time_ns() // 1_000_000) + 1, remove=True)
     roll_back(spark, model)
     deploy.old.add((2000, "a", 1))

@@ -181,12 +181,12 @@ def test_a_commit_that_nobody_told_of_is_found(
     spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made(spark, storage_root, "groups of groups")
-    real = commit._commit
+    real = commit._commit_update
 
     def untold(model: Any, table: Any, update: Any, *more: Any, **others: Any) -> None:
         real(model, table, Untold(update), *more, **others)
 
-    monkeypatch.setattr(commit, "_commit", untold)
+    monkeypatch.setattr(commit, "_commit_update", untold)
     for rows in (FIRST, SECOND_BATCH):
         stream.add(*rows)
         stream.run()

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
-from dbt.adapters.spark_streaming.stream.iceberg.maintenance import Maintenance, kept_snapshots
+from dbt.adapters.spark_streaming.stream.iceberg.maintenance import Maintenance, count_kept_snapshots
 from dbt.adapters.spark_streaming.stream.iceberg.snapshot_retention import RequiredSnapshots
 from dbt.adapters.spark_streaming.stream.iceberg.table import Snapshot
 
@@ -34,7 +34,7 @@ def lineage(ages: list[int], operations: str = "", steps: str = "") -> list[Snap
 
 
 def kept(found: list[Snapshot], *held: int) -> int:
-    return kept_snapshots(found, RETENTION, NOW, RequiredSnapshots(dict.fromkeys(held, "a stream")))
+    return count_kept_snapshots(found, RETENTION, NOW, RequiredSnapshots(dict.fromkeys(held, "a stream")))
 
 
 def test_young_ones_stay_up_to_a_number() -> None:
@@ -58,14 +58,20 @@ def test_what_a_stream_can_begin_with_stays() -> None:
 
 
 def test_what_the_table_says_itself_stays() -> None:
-    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), age=70_000) == 3
-    assert kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), at_least=2) == 2
-    assert kept_snapshots(lineage([50, 60]), RETENTION, NOW, RequiredSnapshots(), at_least=9) == 2
+    assert (
+        count_kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), age=70_000) == 3
+    )
+    assert (
+        count_kept_snapshots(lineage([50, 60, 70, 80]), RETENTION, NOW, RequiredSnapshots(), at_least=2) == 2
+    )
+    assert count_kept_snapshots(lineage([50, 60]), RETENTION, NOW, RequiredSnapshots(), at_least=9) == 2
 
 
 def test_what_a_stream_has_not_read_stays() -> None:
     assert kept(lineage([0, 1, 50, 60, 70, 80, 90, 100]), 6, 4, 99) == 7
-    assert kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, RequiredSnapshots(whole="a stream")) == 3
+    assert (
+        count_kept_snapshots(lineage([50, 60, 70]), RETENTION, NOW, RequiredSnapshots(whole="a stream")) == 3
+    )
 
 
 class Table:
@@ -81,7 +87,7 @@ class Table:
     def snapshot_count(self) -> int:
         return len(self._found) + len(self.replaced)
 
-    def times_of_others(self, lineage: list[Snapshot]) -> list[int]:
+    def times_of_detached_snapshots(self, lineage: list[Snapshot]) -> list[int]:
         return self.replaced
 
     def refresh(self) -> None:
@@ -96,7 +102,7 @@ class Table:
     def property(self, name: str) -> str | None:
         return None
 
-    def expire(self, before: int) -> None:
+    def expire_snapshots(self, before: int) -> None:
         self._found = [each for each in self._found if each.made >= before]
         self.replaced = [made for made in self.replaced if made >= before]
 
@@ -108,10 +114,10 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
     table = Table(lineage(list(range(100, 300))))
     kept_small = Maintenance("table", model, table, RETENTION)
-    assert kept_small.after_commit(None) == 1
+    assert kept_small.maintain_after_commit(None) == 1
     assert told == [
-        "Model m: its table db.t keeps 81 snapshots, for the stream that writes dev.slow has not read them yet. Run that "
-        "model, or drop it with `dbt-stream reset`. If it is no longer in the project, drop its table, and remove the rest "
+        "Model m: its table db.t keeps 81 snapshots, because the stream that writes dev.slow has not read these snapshots yet. "
+        "Run that model, or drop it with `dbt-stream reset`. If it is no longer in the project, drop its table, and remove the rest "
         "with `dbt-stream clean --dropped --yes`."
     ]
     assert table.snapshot_count == 81
@@ -122,9 +128,9 @@ def test_a_version_that_was_replaced_is_cleaned_up(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(maintenance.logger, "warning", told.append)
     checkpoint(tmp_path, "dev.slow__previous_0a1b2c3d", {1: 80}, [1], began=0)
     model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
-    Maintenance("table", model, Table(lineage(list(range(100, 300)))), RETENTION).after_commit(None)
+    Maintenance("table", model, Table(lineage(list(range(100, 300)))), RETENTION).maintain_after_commit(None)
     (said,) = told
-    assert "for dev.slow__previous_0a1b2c3d, a version of a model next to it" in said
+    assert "because dev.slow__previous_0a1b2c3d, another version of a model, has not" in said
     assert "`dbt-stream deploy cleanup` of that model releases them" in said
 
 
@@ -150,13 +156,13 @@ def test_a_run_that_begins_looks_at_old_snapshots(tmp_path: Path, monkeypatch: p
     model = StreamModel("m", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
     for ages, left in (([0, 5, 11, 12], 4), ([0, 5, 11, 25], 2), ([0, 5, 8, 25], 4)):
         table = Table(lineage(ages))
-        Maintenance("table", model, table, RETENTION).after_commit(None)
+        Maintenance("table", model, table, RETENTION).maintain_after_commit(None)
         assert table.snapshot_count == left, ages
     table = Table(lineage([0, 5, 11, 25]))
     state = Maintenance("state", model, table, RETENTION, is_read=False)
-    assert (state.after_commit(None), table.snapshot_count) == (0, 4)
-    state.look_again()
-    assert (state.after_commit(None), table.snapshot_count) == (1, 2)
+    assert (state.maintain_after_commit(None), table.snapshot_count) == (0, 4)
+    state.check_snapshots_next()
+    assert (state.maintain_after_commit(None), table.snapshot_count) == (1, 2)
 
 
 def test_copies_that_full_refreshes_leave_go_when_they_are_old(
@@ -167,7 +173,7 @@ def test_copies_that_full_refreshes_leave_go_when_they_are_old(
 
     def left(ages: list[int], replaced: list[int]) -> tuple[int, list[int]]:
         table = Table(lineage(ages), [NOW - age * 1000 for age in replaced])
-        Maintenance("table", model, table, RETENTION).after_commit(None)
+        Maintenance("table", model, table, RETENTION).maintain_after_commit(None)
         return len(table.lineage()), [(NOW - made) // 1000 for made in table.replaced]
 
     assert left([0, 1], [25, 12, 8, 5]) == (2, [8, 5]), "young ones can be read by their snapshot"
@@ -191,10 +197,10 @@ def test_a_table_made_in_the_place_of_another(tmp_path: Path) -> None:
         def oldest_time(self) -> float:
             return 0.0
 
-        def count(self, name: str) -> int:
+        def summary_count(self, name: str) -> int:
             return 0
 
     model = StreamModel("counts", "s.counts", "s.counts__state", Storage(str(tmp_path), lambda: None), ())
     found = Maintenance("table", model, Replaced(), RETENTION, is_read=False)
-    found.look_again()
-    assert found._expire() == 0
+    found.check_snapshots_next()
+    assert found._expire_if_due() == 0

@@ -51,7 +51,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 
 def of_target(model: StreamModel, root: Path, **options: str) -> StreamModel:
-    catalog = owner.catalog_of(settings(root, **options), model.storage, model.target)
+    catalog = owner.catalog_identity(settings(root, **options), model.storage, model.target)
     return replace(model, catalog=catalog)
 
 
@@ -66,16 +66,18 @@ OTHERS = [
 def test_another_catalog_is_told_without_spark(
     model: StreamModel, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    assert owner.problem(model) is None
+    assert owner.other_catalog_problem(model) is None
     other = of_target(model, tmp_path, **options)
-    said = owner.problem(other)
+    said = owner.other_catalog_problem(other)
     assert said is not None
-    assert "belongs to the table lakehouse.shop.views of another catalog (name lakehouse" in said
-    assert owner.problem(replace(model, catalog=None)) is None, "a server's settings aren't known"
+    assert "belong to the table lakehouse.shop.views of another catalog (name lakehouse" in said
+    assert owner.other_catalog_problem(replace(model, catalog=None)) is None, (
+        "a server's settings aren't known"
+    )
     # What the profile doesn't say, somebody else may have set.
-    assert owner.problem(replace(model, catalog={"name": "lakehouse"})) is None
-    owner.forget(model)
-    assert owner.problem(other) is None
+    assert owner.other_catalog_problem(replace(model, catalog={"name": "lakehouse"})) is None
+    owner.forget_owner(model)
+    assert owner.other_catalog_problem(other) is None
 
 
 def test_health_is_the_first_targets(
@@ -99,7 +101,7 @@ def test_a_note_that_cant_be_read_is_one_models_problem(
     model.storage.write_text(f"{model.storage.tables}/{model.key}.json", "")
     model.storage.delete(model.progress)
     with pytest.raises(StreamError, match="can't be read, so nothing is known of the table"):
-        owner.problem(model)
+        owner.other_catalog_problem(model)
     assert not health.is_elsewhere(model), "the process that runs all models starts"
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
     assert running_elsewhere(model) is not None
@@ -131,18 +133,19 @@ def test_what_says_where_a_catalog_is_beside_its_uri(
     model: StreamModel, catalog: dict[str, str], setting: str
 ) -> None:
     one, other = (
-        owner.catalog_of(catalog | {setting: value}, model.storage, model.target) for value in ("eu", "us")
+        owner.catalog_identity(catalog | {setting: value}, model.storage, model.target)
+        for value in ("eu", "us")
     )
     assert one != other
-    assert one == owner.catalog_of(catalog | {setting: "eu"}, model.storage, model.target)
+    assert one == owner.catalog_identity(catalog | {setting: "eu"}, model.storage, model.target)
 
 
 def test_glues_region_is_the_environments(model: StreamModel, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for region in ("eu-central-1", "us-east-1"):
         monkeypatch.setenv("AWS_REGION", region)
-        found.append(owner.catalog_of(GLUE, model.storage, model.target)["client.region"])
-        assert "client.region" not in owner.catalog_of(HIVE, model.storage, model.target)
+        found.append(owner.catalog_identity(GLUE, model.storage, model.target)["client.region"])
+        assert "client.region" not in owner.catalog_identity(HIVE, model.storage, model.target)
     assert found == ["eu-central-1", "us-east-1"]
 
 
@@ -154,10 +157,10 @@ def test_a_relative_database_is_another_in_another_folder(
         (tmp_path / folder).mkdir()
         monkeypatch.chdir(tmp_path / folder)
         for uri in ("jdbc:sqlite:catalog.db", "jdbc:sqlite:./catalog.db"):
-            found.add(owner.catalog_of({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"])
+            found.add(owner.catalog_identity({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"])
     assert found == {f"jdbc:sqlite:<storage_root>/{folder}/catalog.db" for folder in ("a", "b")}
     for uri in ("jdbc:sqlite::memory:", "jdbc:sqlite:/x/catalog.db", "jdbc:postgresql://db/shop"):
-        assert owner.catalog_of({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"] == uri
+        assert owner.catalog_identity({f"{PREFIX}.uri": uri}, model.storage, model.target)["uri"] == uri
 
 
 class Project:
@@ -194,7 +197,7 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
     project.model = of_target(model, tmp_path, **OTHERS[0])
     (entry,) = status.collect(project, Selection())
     assert (entry["state"], entry["progress"]) == ("stopped", None)
-    assert "belongs to the table lakehouse.shop.views of another catalog" in entry["note"]
+    assert "belong to the table lakehouse.shop.views of another catalog" in entry["note"]
     for command in (
         lambda: stop.stop_model(project, "views", 1),
         lambda: stop.reset_model(project, "views"),
@@ -208,11 +211,11 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
 
 def test_foreign_files_in_the_folder_of_savepoints_make_it_nobodys(model: StreamModel) -> None:
     """They are left there when the model is reset, and its next run begins."""
-    owner.forget(model)
+    owner.forget_owner(model)
     no_spark: Any = None
     model.storage.write_text(f"{model.savepoints}/good/.DS_Store", "")
-    owner.check(no_spark, model)
+    owner.check_owner(no_spark, model)
     model.storage.write_text(f"{model.savepoints}/good/savepoint.json", "{}")
     with pytest.raises(StreamError, match="Model views: there is a folder"):
-        owner.check(no_spark, model)
-    assert owner.folders(model) == [model.savepoints]
+        owner.check_owner(no_spark, model)
+    assert owner.model_folders(model) == [model.savepoints]

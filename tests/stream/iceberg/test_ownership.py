@@ -29,7 +29,7 @@ class Names:
 def table(refs: Names) -> IcebergTable:
     keys = SimpleNamespace(iterator=lambda: refs)
     java = SimpleNamespace(refs=lambda: SimpleNamespace(keySet=lambda: keys))
-    found: Any = SimpleNamespace(java=java, property=lambda _: None, has_only_its_own=lambda: True)
+    found: Any = SimpleNamespace(java=java, property=lambda _: None, has_all_files_in_folder=lambda: True)
     return cast(IcebergTable, found)
 
 

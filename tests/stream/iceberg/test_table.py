@@ -88,7 +88,7 @@ def test_metadata_of_a_newer_iceberg_is_of_another_table(
     table = IcebergTable.__new__(IcebergTable)
     table.name, table.java = "db.t", Java({} if content is None else {path: content})
     monkeypatch.setattr(IcebergTable, "folder", "/t")
-    monkeypatch.setattr(IcebergTable, "listed", lambda *given: iter([path]))
+    monkeypatch.setattr(IcebergTable, "files_below", lambda *given: iter([path]))
     monkeypatch.setattr(table_module, "java_class", lambda *given: Parser())
     no_spark: Any = None
     if is_of_another:

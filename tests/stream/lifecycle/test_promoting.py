@@ -26,7 +26,7 @@ def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
     staged = deployments.begin(model, "u")
     promoted = replace(staged, phase=PROMOTED, promoted=1)
     deployments.write(model.storage, staged)
-    monkeypatch.setattr(promoting.owner, "check", lambda spark, model: None)
+    monkeypatch.setattr(promoting.owner, "check_owner", lambda spark, model: None)
     monkeypatch.setattr(promoting, "_drop", lambda spark, beside: deployments.write(model.storage, promoted))
     promoting.clean_up(NO_SPARK, model)
     assert deployments.read(model.storage, model.target) == promoted

@@ -27,7 +27,7 @@ def test_a_foreign_table_with_the_name_of_the_changelog_is_found_before_anything
     program: Any = SimpleNamespace(keeps_state=False, upsert=None)
     saved: Any = SimpleNamespace(name="good")
     monkeypatch.setattr(ownership, "find_table", lambda *given: None)
-    monkeypatch.setattr(append, "load", lambda *given: None)
+    monkeypatch.setattr(append, "load_table", lambda *given: None)
     monkeypatch.setattr(
         restoring, "model_tables", lambda *given: dict.fromkeys(("state", "changelog", "table"))
     )
@@ -37,7 +37,7 @@ def test_a_foreign_table_with_the_name_of_the_changelog_is_found_before_anything
     monkeypatch.setattr(restoring, "save_before", lambda *given, **others: saved)
     monkeypatch.setattr(restoring, "copy_checkpoint", lambda *given: None)
     with pytest.raises(
-        StreamError, match="a table of that name is there that this package didn't make for it"
+        StreamError, match="there is a table of that name that this package didn't make for the model"
     ):
         restoring._restore(spark, model, program, saved, keep=True)
     assert not storage.exists(model.restoring)

@@ -26,7 +26,7 @@ class Table:
         self.summary = summary
         self.known = 17
 
-    def count(self, what: str) -> int:
+    def summary_count(self, what: str) -> int:
         return int(self.summary.get(what, 0))
 
     def last_summary(self) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ class Table:
     def property(self, name: str) -> str | None:
         return "[[7, 0]]" if name.endswith("changes-times") else None
 
-    def count(self, what: str) -> int:
+    def summary_count(self, what: str) -> int:
         return self.counts[what]
 
     def last_summary(self) -> dict[str, str]:
@@ -40,15 +40,15 @@ class Table:
 def test_deleted_rows_do_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table: Any = Table()
 
-    def check(model: StreamModel, of: Any) -> bool:
+    def rebase(model: StreamModel, of: Any) -> bool:
         of.counts[DELETE_FILES] = 1
         return True
 
-    def files_up_to(*given: object) -> None:
+    def files_with_values_up_to(*given: object) -> None:
         pytest.fail("rows that are deleted would be written again")
 
-    monkeypatch.setattr(changelog_retention.commit, "check", check)
-    monkeypatch.setattr(changelog_retention.commit, "files_up_to", files_up_to)
+    monkeypatch.setattr(changelog_retention.commit, "rebase", rebase)
+    monkeypatch.setattr(changelog_retention.commit, "files_with_values_up_to", files_with_values_up_to)
     model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
     assert OldChanges(model, table).compact(NO_SPARK, live=10) == 0
     assert table.counts[DELETE_FILES] == 1

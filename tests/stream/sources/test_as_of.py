@@ -19,7 +19,7 @@ def table(rows: int = 5, known: bool = True) -> Any:
     summary = {"added-data-files": "2", "total-data-files": "7"}
     return SimpleNamespace(
         has_ancestor=lambda snapshot: known,
-        count=lambda what: rows,
+        summary_count=lambda what: rows,
         java=SimpleNamespace(snapshot=lambda snapshot: SimpleNamespace(summary=lambda: summary)),
     )
 

@@ -69,7 +69,7 @@ def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.M
             raise StreamError("it can't be read")
         return found[key]
 
-    monkeypatch.setattr(upstream.owner, "read", read)
+    monkeypatch.setattr(upstream.owner, "read_owner", read)
     table: Any = SimpleNamespace(name="lake.db.t", has_ancestor=lambda snapshot: False)
     names = ["lake.db.`my größe`", "unknown", "unreadable"]
     assert [*readers_beyond(storage, table, None)] == [*readers(storage, "lake.`db`.t")] == names

@@ -45,7 +45,7 @@ def test_a_state_that_another_run_has_written_meanwhile_is_not_dropped(
 ) -> None:
     """On remote storage no lock excludes it. Its first rows would be gone."""
     dropped: list[object] = []
-    monkeypatch.setattr(table_module, "drop", lambda *given: dropped.append(given))
+    monkeypatch.setattr(table_module, "drop_owned_table", lambda *given: dropped.append(given))
     state = StateTable.__new__(StateTable)
     state._model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
     table: Any = Table(*written)
