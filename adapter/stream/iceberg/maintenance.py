@@ -237,8 +237,8 @@ class Maintenance:
             return
         if "/" in holder:
             why = (
-                f"a restore of the savepoint {holder} would read these snapshots again. `dbt-stream state savepoint … --delete "
-                f"{holder.split('/')[1]}` releases them."
+                f"a restore of the savepoint {holder} would read these snapshots again. `dbt-stream state savepoint … "
+                f"--delete {holder.split('/')[1]}` releases them."
             )
         elif is_deployment_version(holder):
             why = (
@@ -247,9 +247,9 @@ class Maintenance:
             )
         else:
             why = (
-                f"the stream that writes {holder} has not read these snapshots yet. Run that model, or drop it with `dbt-stream "
-                "reset`. If it is no longer in the project, drop its table, and remove the rest with `dbt-stream clean "
-                "--dropped --yes`."
+                f"the stream that writes {holder} has not read these snapshots yet. Run that model, or drop it with "
+                "`dbt-stream reset`. If it is no longer in the project, drop its table, and remove the rest with "
+                "`dbt-stream clean --dropped --yes`."
             )
         logger.warning(
             f"Model {self._model.name}: its table {self._table.name} keeps {kept} snapshots, because {why}"

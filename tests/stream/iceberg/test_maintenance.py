@@ -116,9 +116,9 @@ def test_who_keeps_many_snapshots_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     kept_small = Maintenance("table", model, table, RETENTION)
     assert kept_small.maintain_after_commit(None) == 1
     assert told == [
-        "Model m: its table db.t keeps 81 snapshots, because the stream that writes dev.slow has not read these snapshots yet. "
-        "Run that model, or drop it with `dbt-stream reset`. If it is no longer in the project, drop its table, and remove the rest "
-        "with `dbt-stream clean --dropped --yes`."
+        "Model m: its table db.t keeps 81 snapshots, because the stream that writes dev.slow has not read these "
+        "snapshots yet. Run that model, or drop it with `dbt-stream reset`. If it is no longer in the project, drop its "
+        "table, and remove the rest with `dbt-stream clean --dropped --yes`."
     ]
     assert table.snapshot_count == 81
 
