@@ -393,7 +393,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             streamed, program = described(gives)
             trigger = streaming.interval(stream_node.config(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
-            if preparation.assign_table(model["unique_id"], prepared):
+            if preparation.hand_over(model["unique_id"], prepared):
                 self.environment.declared.make_mentioned(sql)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
         with health.publishing_health(streamed):

@@ -38,7 +38,7 @@ def preparing() -> Iterator[Mapping[str, Prepared]]:
         _handed_over = None
 
 
-def assign_table(unique_id: str, prepared: Prepared) -> bool:
+def hand_over(unique_id: str, prepared: Prepared) -> bool:
     """Hands a prepared model over inside `preparing`. Returns whether it did; if not, the caller runs the stream."""
     found = _handed_over
     if found is None:

@@ -393,7 +393,7 @@ class IcebergTable:
         self.refresh()
 
     def appended_rows(self, first: int | None, last: int) -> int:
-        """Returns the number of rows that the snapshots from `first` (None: the oldest) to `last` appended, both
+        """Returns the number of rows that the snapshots from `first` (by default, the oldest) to `last` appended, both
         included."""
         newest = self.java.snapshot(last)
         if first is None:
