@@ -106,7 +106,7 @@ class Bench:
         fields = self.spark.sql(batch).schema.fields
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
         self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")
-        return model, generate.program(plan)
+        return model, generate.generate_program(plan)
 
     def streamed(
         self,
@@ -140,7 +140,7 @@ class Bench:
     def stream(self, folder: Path, files_at_once: int) -> int:
         """The stream, from empty state to the last window."""
         name = f"{folder.name}_{files_at_once}"
-        program = generate.program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
+        program = generate.generate_program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
         source = StreamSource(
             "raw.events", str(folder), "parquet", EVENTS, {"maxFilesPerTrigger": str(files_at_once)}
         )

@@ -168,10 +168,10 @@ class Bench:
             tumble = expansion.expand_window(
                 "events", window_arguments.make_window("tumble", "ts", "1 minute")
             )
-            program = generate.program(plan_query.plan(WINDOWS.format(tumble=tumble)))
+            program = generate.generate_program(plan_query.plan(WINDOWS.format(tumble=tumble)))
             self.go(self.model("windows", WINDOWS_COLUMNS, events), program)
         if "ranking" in self.options.query:
-            program = generate.program(plan_query.plan(RANKING, domains=("category", "product")))
+            program = generate.generate_program(plan_query.plan(RANKING, domains=("category", "product")))
             columns = "category string, product bigint, total bigint, place int"
             kept = parse(self.options.changelog_retention, "--changelog-retention:")
             ranking = self.model("ranking", columns, events, changelog=True, changelog_retention=kept)
@@ -182,7 +182,7 @@ class Bench:
                     stream.wait(0.1)
             assert program.upsert is not None
             known = {"ranking": Known(key=tuple(program.upsert.key or ()), changes=True)}
-            reading = generate.program(plan_query.plan(READER, known, domains=("category",)))
+            reading = generate.generate_program(plan_query.plan(READER, known, domains=("category",)))
             source = StreamSource("ranking", feed_of("bench.ranking"))
             reader = self.model("reader", "category string, total bigint", source, trigger="2 seconds")
             with RunningStream(self.spark, reader, reading) as following:

@@ -39,7 +39,7 @@ def make(options: argparse.Namespace) -> None:
 def take_in(options: argparse.Namespace) -> None:
     """One run of the model."""
     bench = Bench(options)
-    program = generate.program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
+    program = generate.generate_program(plan_query.plan(QUERY.format(cumulate=cumulate("raw.events"))))
     source = StreamSource("raw.events", str(bench.root / "views"), "parquet", EVENTS)
     target = "lakehouse.bench.views"
     model = StreamModel("views", target, f"{target}__state", bench.environment.storage, (source,))

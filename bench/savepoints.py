@@ -48,7 +48,7 @@ def main() -> None:
     )
     spark = environment.session()
     spark.sql("create namespace if not exists bench")
-    program = generate.program(plan_query.plan(COUNTS))
+    program = generate.generate_program(plan_query.plan(COUNTS))
     named = ("savepoint", "restore", "undo", "promote", "rollback")
     print(f"{'rows':>12} {' '.join(f'{each:>10}' for each in named)} {'files':>6} {'kept':>10} {'clone':>10}")
     for rows in options.rows:

@@ -175,7 +175,7 @@ class OurPeer(SparkPeer):
         def ask(query: str) -> tuple[Any, ...]:
             return tuple(self.spark.sql(query).head())
 
-        return generate.program(plan_query.plan(text, known, domains=DOMAINS, ask=ask))
+        return generate.generate_program(plan_query.plan(text, known, domains=DOMAINS, ask=ask))
 
     def model(
         self, workload: Workload, text: str, folders: Folders, files: int, trigger: str | None

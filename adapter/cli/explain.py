@@ -22,7 +22,7 @@ from ..query.errors import QueryError
 from ..query.explain.tree import operators_in_order, tree_as_dict
 from ..query.frontend.streams import Known
 from ..query.generation import generate
-from ..query.plan.author_text import relation
+from ..query.plan.author_text import relation_text
 from ..query.plan.explanation import FROM_CHANGES, Explanation, KeptMetric, State
 from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
@@ -200,13 +200,13 @@ def _watermark(model: Explained) -> str:
 
 def _streams(model: Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
-    names = [with_declared_names(relation(stream.relation)) for stream in model.plan.streams]
+    names = [with_declared_names(relation_text(stream.relation)) for stream in model.plan.streams]
     table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
     for heading in ("columns read", "event time", "watermark"):
         table.add_column(heading, header_style="dim", overflow="fold")
     for name, stream in zip(names, model.plan.streams, strict=True):
         columns = "all" if stream.columns is None else "those the query names"
-        if stream.event_time is None and not model.plan.dataflow.windowed:
+        if stream.event_time is None and not model.plan.dataflow.window_specs:
             table.add_row(name, columns, "none", "none")
         else:
             table.add_row(name, columns, shown_time(stream.event_time or "computed"), _watermark(model))
@@ -227,7 +227,7 @@ def _sentences(model: Explained) -> Iterator[str]:
         yield f"{rewrite}: {effect}."
     for lookup in plan.lookups:
         yield (
-            f"External table {with_declared_names(relation(lookup.relation))}: its rows are looked up by the distinct "
+            f"External table {with_declared_names(relation_text(lookup.relation))}: its rows are looked up by the distinct "
             f"values of {', '.join(lookup.key)}; in the SQL they are {lookup.view}."
         )
     if plan.unknown_functions:
@@ -246,7 +246,7 @@ def _results(model: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
     recomputing = [node for node in operators_in_order(model.tree) if node.computing.how != FROM_CHANGES]
     flow = model.plan.dataflow
-    if flow.windowed:
+    if flow.window_specs:
         yield from _firing(model.settings.emission)
         if flow.windows is None:
             yield "Operators above windows change their result in the micro-batch in which the windows fire."
@@ -331,7 +331,7 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
                     f"{item.name}, if {item.full_scan.part} is small or rewritten completely",
                     item.full_scan.sql,
                 )
-    shown = {step.name for step in program.of(Step)}
+    shown = {step.name for step in program.items_of_kind(Step)}
     for step in program.output_steps:
         if step.name not in shown:
             yield f"{step.name}: results", step.sql
@@ -346,6 +346,6 @@ def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
 
 def _formatted_sql(text: str) -> str:
     try:
-        return generate.formatted(text)
+        return generate.format_sql(text)
     except QueryError:
         return text

@@ -200,7 +200,7 @@ def edit(project: DbtProject, name: str, statement: str | None, source: str | No
         raise ProjectError(
             'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'
         )
-    change = state_edit.edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
+    change = state_edit.parse_state_edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
     session, model, program = planned(project, name)
     check_free(model)
     if source is not None:

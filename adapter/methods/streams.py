@@ -287,7 +287,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
                     changed_files.warn_of_gone(session, described, program.inputs)
-            times = generate.times_sql(found)
+            times = generate.event_times_sql(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
                 handle.execute(times)

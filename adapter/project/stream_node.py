@@ -163,7 +163,10 @@ def name_with_catalog(name: str, environment: Environment) -> str:
 
 
 def _lookups(program: Program) -> tuple[LookupSource, ...]:
-    found = {each.relation: lookup_source(each.relation) for each in (*program.lookups, *program.of(Lookup))}
+    found = {
+        each.relation: lookup_source(each.relation)
+        for each in (*program.lookups, *program.items_of_kind(Lookup))
+    }
     return tuple(source for source in found.values() if source is not None)
 
 

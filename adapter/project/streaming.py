@@ -238,12 +238,14 @@ def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STAT
     with errors_with_model_name(node):
         interval(settings, planned)
         planned = _with_unique_key(planned, settings)
-        result = generate.program(planned, settings.emission, settings.upsert, settings.state_ttl, names)
+        result = generate.generate_program(
+            planned, settings.emission, settings.upsert, settings.state_ttl, names
+        )
         result = replace(
             result,
             operators=cache(partial(_operators, node, planned, result, settings)),
             open_windows=tuple(
-                each.window_steps(settings.emission, names).open_windows()
+                each.window_steps(settings.emission, names).open_windows_query()
                 for each in planned.dataflow.window_operators
             ),
             with_names=partial(program, node, planned),
@@ -258,8 +260,8 @@ def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STAT
                 "has emitted; leave it out."
             )
         if planned.dataflow.windows is not None:
-            grows = any(spec.window.grows for spec in planned.dataflow.windowed)
-            upsert_keys.check_named(result.upsert, settings.unique_key, grows)
+            grows = any(spec.window.grows for spec in planned.dataflow.window_specs)
+            upsert_keys.check_unique_key(result.upsert, settings.unique_key, grows)
         return replace(result, upsert=replace(result.upsert, key=settings.unique_key, certain=False))
 
 
@@ -447,7 +449,7 @@ def known_in_batch(
 def _describe_result(plan: Plan) -> str:
     kinds = [
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
-        for s in plan.dataflow.windowed
+        for s in plan.dataflow.window_specs
     ]
     names = [type(each).__name__ for each in plan.dataflow.operators]
     if not kinds and {"WindowResults", "WindowRows"} & {*names}:
@@ -582,4 +584,4 @@ def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Kno
     except QueryError:
         # Batch supports queries that a stream doesn't: the macros print plain SQL.
         return text_in_batch(sql, ask, known)
-    return generate.batch_sql(found) if found.dataflow.windowed else text_in_batch(sql, ask, known)
+    return generate.batch_sql(found) if found.dataflow.window_specs else text_in_batch(sql, ask, known)

@@ -6,7 +6,7 @@ trees, only names and texts, so that `dbt-stream explain` can print it.
 The texts read these views, which `stream/` registers before each step:
 
 ``clock``
-    one row (read with `now`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
+    one row (read with `clock_sql`): ``batch_id`` BIGINT, ``watermark_before`` and ``watermark_after`` TIMESTAMP. Both are
     NULL while there is no watermark; ``watermark_after`` is NULL until the input has been read. Texts have no
     literals for changing values: Spark would compile each new text again. ``step`` BIGINT numbers micro-batches and
     flushes. ``now_before`` and ``now_after`` are the watermarks before `Program.allowed_lateness` is subtracted. For each
@@ -54,13 +54,13 @@ def clock_column(name: str, time_zone: str | None) -> str:
     return f"{name}_{re.sub(r'[^a-z0-9]+', '_', time_zone.lower())}" if time_zone else name
 
 
-def now(column: str) -> str:
+def clock_sql(column: str) -> str:
     """Returns SQL for a column of ``clock``, usable wherever a value is.
 
     It is a subquery because Spark runs a broadcast job for a join. It reads a field of a struct because Spark
     writes a plain value into the code that it generates, and would compile that again for each value.
 
-    >>> now("watermark_after")
+    >>> clock_sql("watermark_after")
     '(select struct(*) from clock).watermark_after'
     """
     return f"(select struct(*) from clock).{column}"
@@ -231,17 +231,17 @@ class Lookup:
 _Reader = TypeVar("_Reader", Step, StatePart, Step | Lookup)
 
 
-def limit_reads(made: Iterable[_Reader], parts: Iterable[StatePart]) -> tuple[_Reader, ...]:
+def limit_reads(items: Iterable[_Reader], parts: Iterable[StatePart]) -> tuple[_Reader, ...]:
     """Returns the steps or state tables with `reads` limited to these state tables."""
     names = tuple(sorted({part.name for part in parts}))
-    return tuple(each if isinstance(each, Lookup) else replace(each, reads=names) for each in made)
+    return tuple(each if isinstance(each, Lookup) else replace(each, reads=names) for each in items)
 
 
 Item: TypeAlias = Lookup | Rows | Step | StatePart
 _Item = TypeVar("_Item", Lookup, Rows, Step, StatePart)
 
 
-_OF_A_HISTORY = 1_000
+_WINDOWS_OF_A_HISTORY = 1_000
 """Number of windows that are assumed to close in a stream's first micro-batch."""
 
 
@@ -256,17 +256,17 @@ class Boundaries:
     behind: int = 0
     """Microseconds from the instant until the window closes."""
 
-    def closing(self, before: int | None, after: int | None) -> int:
+    def count_closing(self, before: int | None, after: int | None) -> int:
         """Returns how many windows at most close when the watermark moves from `before` to `after`, both in
         the boundaries' time zone and reduced by `behind`.
 
-        >>> Boundaries(60, 0).closing(30, 200), Boundaries(60, 0).closing(30, 59)
+        >>> Boundaries(60, 0).count_closing(30, 200), Boundaries(60, 0).count_closing(30, 59)
         (3, 0)
         """
         if after is None:
             return 0
         if before is None:
-            return _OF_A_HISTORY
+            return _WINDOWS_OF_A_HISTORY
         return (after - self.offset) // self.step - (before - self.offset) // self.step
 
 
@@ -453,13 +453,13 @@ class Program:
         """Whether micro-batches write a state table."""
         return bool(self.items)
 
-    def of(self, kind: type[_Item]) -> tuple[_Item, ...]:
+    def items_of_kind(self, kind: type[_Item]) -> tuple[_Item, ...]:
         return tuple(each for each in self.items if isinstance(each, kind))
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
         """Returns all state tables."""
-        return self.of(StatePart)
+        return self.items_of_kind(StatePart)
 
     @property
     def arrival(self) -> tuple[Item, ...]:

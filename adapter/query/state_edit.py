@@ -30,26 +30,26 @@ class StateEdit:
     """Query for rows to insert; columns that it lacks are NULL."""
 
 
-def edit(text: str) -> StateEdit:
+def parse_state_edit(text: str) -> StateEdit:
     """Returns the state that a statement leaves.
 
     Raises:
         QueryError: the statement isn't a supported DELETE, UPDATE, INSERT or SELECT.
 
-    >>> edit("delete from state where k = 'a'").rows
+    >>> parse_state_edit("delete from state where k = 'a'").rows
     "SELECT state.* FROM state WHERE NOT COALESCE((k = 'a'), FALSE)"
-    >>> edit("update state set n = n + 1 where k = 'a'").rows
+    >>> parse_state_edit("update state set n = n + 1 where k = 'a'").rows
     "SELECT state.* EXCEPT (n), CASE WHEN k = 'a' THEN n + 1 ELSE n END AS n FROM state"
-    >>> edit("insert into state (part, k) values ('p', 'a')").more
+    >>> parse_state_edit("insert into state (part, k) values ('p', 'a')").more
     "SELECT * FROM VALUES ('p', 'a') AS new(part, k)"
     """
-    tree = _parsed(text)
+    tree = _parse_statement(text)
     if isinstance(tree, exp.Query):
         return StateEdit(sql(tree))
     if isinstance(tree, exp.Delete):
         if not isinstance(tree.this, exp.Expr):
             raise QueryError(f"--sql has a DELETE without FROM. {_FORMS}")
-        name = _name(tree.this)
+        name = _alias_of_state(tree.this)
         _refuse_clauses(tree, "using returning limit order tables cluster".split())
         where = tree.args.get("where")
         if where is None:
@@ -66,7 +66,7 @@ def edit(text: str) -> StateEdit:
     raise QueryError(f"--sql is a {tree.key.upper()}. {_FORMS}")
 
 
-def _parsed(text: str) -> exp.Expr:
+def _parse_statement(text: str) -> exp.Expr:
     try:
         trees = [tree for tree in sqlglot.parse(text, read=DIALECT) if tree is not None]
     except SqlglotError as error:
@@ -84,7 +84,7 @@ def _parsed(text: str) -> exp.Expr:
 
 
 def _query_of_update(tree: exp.Update) -> str:
-    name = _name(tree.this)
+    name = _alias_of_state(tree.this)
     _refuse_clauses(tree, "from_ from returning limit order".split())
     where = tree.args.get("where")
     sets, listed = [], []
@@ -104,7 +104,7 @@ def _query_of_insert(tree: exp.Insert) -> str:
     columns: tuple[str, ...] = ()
     if isinstance(into, exp.Schema):
         columns, into = tuple(sql(each) for each in into.expressions), into.this
-    _name(into)
+    _alias_of_state(into)
     _refuse_clauses(tree, "where partition returning by_name conflict exists stored settings".split())
     if tree.args.get("overwrite"):
         raise QueryError(f"INSERT OVERWRITE would leave nothing else of the state. {_FORMS}")
@@ -118,7 +118,7 @@ def _query_of_insert(tree: exp.Insert) -> str:
     return f"SELECT * FROM ({sql(rows)}) AS new({', '.join(columns)})" if columns else sql(rows)
 
 
-def _name(table: exp.Expr) -> str:
+def _alias_of_state(table: exp.Expr) -> str:
     """Returns the alias of the state in a statement. Raises unless the table is the state."""
     if not isinstance(table, exp.Table) or table.name.lower() != STATE or table.db:
         raise QueryError(f"--sql changes {sql(table)}; the state is called {STATE} here. {_FORMS}")

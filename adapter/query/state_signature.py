@@ -292,7 +292,7 @@ def to_json(value: Any) -> Any:
     ({'part': 'part_1', 'columns': ['v']}, {})
     """
     if is_dataclass(value) and not isinstance(value, type):
-        values = {each.name: (getattr(value, each.name), _default_of(each)) for each in fields(value)}
+        values = {each.name: (getattr(value, each.name), _default_value(each)) for each in fields(value)}
         return {name: to_json(each) for name, (each, default) in values.items() if each != default}
     if isinstance(value, Mapping):
         return {name: to_json(each) for name, each in value.items()}
@@ -308,33 +308,33 @@ def from_json(kind: type[_Read], value: Any) -> _Read:
     >>> from_json(DistinctState, {"columns": ["v"]})
     DistinctState(part='', columns=('v',))
     """
-    found: _Read = _read(kind, value)
+    found: _Read = _value_from_json(kind, value)
     return found
 
 
-def _default_of(of: Field[Any]) -> Any:
+def _default_value(of: Field[Any]) -> Any:
     return of.default if of.default_factory is MISSING else of.default_factory()
 
 
 @cache
-def _types_of_fields(of: type) -> dict[str, Any]:
+def _field_types(of: type) -> dict[str, Any]:
     return get_type_hints(of)
 
 
-def _read(kind: Any, value: Any) -> Any:
+def _value_from_json(kind: Any, value: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         (kind,) = (each for each in arguments if each is not types.NoneType)
-        return None if value is None else _read(kind, value)
+        return None if value is None else _value_from_json(kind, value)
     if is_dataclass(kind):
-        kinds = _types_of_fields(kind)  # type: ignore[arg-type]
+        kinds = _field_types(kind)  # type: ignore[arg-type]
         if not isinstance(value, Mapping) or not value.keys() <= kinds.keys():
             raise ValueError(f"{value} is no {kind.__name__}")  # type: ignore[union-attr]
-        return kind(**{name: _read(kinds[name], each) for name, each in value.items()})  # type: ignore[operator]
+        return kind(**{name: _value_from_json(kinds[name], each) for name, each in value.items()})  # type: ignore[operator]
     if origin is tuple:
-        return tuple(_read(arguments[0], each) for each in value)
+        return tuple(_value_from_json(arguments[0], each) for each in value)
     if origin is not None:
-        return {name: _read(arguments[1], each) for name, each in value.items()}
+        return {name: _value_from_json(arguments[1], each) for name, each in value.items()}
     if not isinstance(value, kind):
         raise ValueError(f"{value} is no {kind.__name__}")
     return value

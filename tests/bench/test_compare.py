@@ -132,7 +132,7 @@ def test_all_works_can_be_kept_up_to_date() -> None:
     for each in workloads.WORKLOADS.values():
         known = {f"raw.{source}": Known("ts") for source in each.sources}
         text = each.text(workloads.Ours(trickle=True))
-        program = generate.program(plan_query.plan(text, known, domains=workloads.DOMAINS))
+        program = generate.generate_program(plan_query.plan(text, known, domains=workloads.DOMAINS))
         assert (program.upsert is not None) == each.updates, each.name
         columns = [item.alias_or_name for item in plan_query.parse(text).expressions]
         if each.moment and columns != ["*"]:

@@ -70,7 +70,7 @@ class Entry:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> Planned:
-    return Planned(plan, generate.program(plan, ttl=ttl), generate.batch_sql(plan), ttl)
+    return Planned(plan, generate.generate_program(plan, ttl=ttl), generate.batch_sql(plan), ttl)
 
 
 def _of_windows(name: str) -> Planned:

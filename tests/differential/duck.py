@@ -773,7 +773,7 @@ class Streamed:
         """Whether something may come out."""
         program, clock = self.program, self.clock
         return program.boundaries is None or any(
-            each.closing(
+            each.count_closing(
                 *(
                     latest_local_time(None if at is None else at - each.behind, each.time_zone)
                     for at in (clock.before, clock.after)

@@ -53,7 +53,9 @@ class Edited(Evolving):
     delay = timedelta(hours=1)
 
     def _planned(self, text: str) -> Program:
-        return generate.program(_plan(text, self._config, self._laboratory.ask), ttl=self._config["ttl"])
+        return generate.generate_program(
+            _plan(text, self._config, self._laboratory.ask), ttl=self._config["ttl"]
+        )
 
 
 def _plan(text: str, config: Mapping[str, Any], ask: Any) -> Plan:
@@ -138,12 +140,12 @@ def test_what_goes_on_as_the_same_is_the_same(laboratory: duck.Laboratory, name:
     def batch(of: str) -> Rows:
         return _batch(laboratory, _plan(of, config, laboratory.ask))
 
-    known = signed(generate.program(_plan(text, config, laboratory.ask), ttl=config["ttl"]))
+    known = signed(generate.generate_program(_plan(text, config, laboratory.ask), ttl=config["ttl"]))
     for edit, tree in changed(parse(text)):
         other = sql(tree)
         try:
             plan = _plan(other, config, laboratory.ask)
-            program = generate.program(plan, ttl=config["ttl"])
+            program = generate.generate_program(plan, ttl=config["ttl"])
         except (QueryError, sqlglot.ParseError, duckdb.Error, duck.Untranslated):
             continue
         found = evolution(known, signed(program, known))

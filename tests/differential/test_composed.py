@@ -41,7 +41,7 @@ def _numbered(name: str) -> list[Row]:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
-    return generate.batch_sql(plan), generate.program(plan, ttl=ttl)
+    return generate.batch_sql(plan), generate.generate_program(plan, ttl=ttl)
 
 
 _ON_DUCKDB = [*tagged(COMPOSED, DUCKDB)]
@@ -75,7 +75,9 @@ def test_of_running_totals_the_state_has_a_row_for_each_key(laboratory: duck.Lab
             generate.batch_sql(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split()))
         )
     )
-    made = duck.Streamed(model, generate.program(plan), laboratory.base.cursor(), fold=True, delay=60_000_000)
+    made = duck.Streamed(
+        model, generate.generate_program(plan), laboratory.base.cursor(), fold=True, delay=60_000_000
+    )
     for cut in cuts(6):
         made.take(cut)
     made.flush()

@@ -139,7 +139,7 @@ _IN_CI = ["session", "rows of a session", "over", "near", "groups"]
 def test_what_is_dropped_changes_nothing(laboratory: duck.Laboratory, name: str) -> None:
     query = {**QUERIES, **KEPT}[name]
     plan = plan_of(query, KNOWN)
-    batch, program = generate.batch_sql(plan), generate.program(plan)
+    batch, program = generate.batch_sql(plan), generate.generate_program(plan)
     standing = unplanned_text.text_in_batch(query, known=KNOWN)
 
     def rows(text: str) -> Rows:

@@ -114,5 +114,5 @@ def test_ties_are_decided(laboratory: duck.Laboratory, name: str) -> None:
     in_batch = unplanned_text.text_in_batch(QUERIES[name])
     assert "STRUCT(" in in_batch
     for cuts in (1, PIECES):
-        found = laboratory.stream(in_batch, generate.program(plan), cuts, timedelta(hours=1))
+        found = laboratory.stream(in_batch, generate.generate_program(plan), cuts, timedelta(hours=1))
         assert found.kind == EQUAL, f"{found.kind} in {cuts}: {found.detail}"

@@ -67,7 +67,7 @@ def test_any_name(query: str) -> None:
     ]:
         text = QUERIES[query].format(name=name)
         ttl = DAY if query in ("first rows", "leaders") else None
-        program = generate.program(plan_query.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
+        program = generate.generate_program(plan_query.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
         listed = [item.alias_or_name for item in plan_query.parse(text).expressions]
         columns = tuple(Column(each, "bigint") for each in listed)
         streamed = Streamed(
@@ -87,7 +87,7 @@ def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
         laboratory.put(name, own_names.COLUMNS, own_names.pieces(shift))
     text, ttl = own_names.QUERIES[query], 400 * DAY if query in own_names.WITHOUT_WINDOWS else None
     known = Known("ts", columns=tuple(own_names.NAMES))
-    program = generate.program(plan_query.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
+    program = generate.generate_program(plan_query.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
     found = laboratory.base.cursor().execute(translated(text))
     columns = tuple(Column(each[0], "") for each in found.description)
     expected = rows_of(found.fetchall())
@@ -124,7 +124,7 @@ def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
     )  # fmt: skip
     text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand_window('odd', window)} group by {_BY_ODD}"
     plan = plan_of(text, {"odd": Known("my time")})
-    outcome = laboratory.stream(text, generate.program(plan), 2, timedelta(hours=1))
+    outcome = laboratory.stream(text, generate.generate_program(plan), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail
 
 
@@ -153,5 +153,5 @@ def test_streams_with_columns_whose_names_need_quotes(query: str) -> None:
     laboratory.put("keyed", KEYED, [keyed[1:], keyed[:1]])
     text, known = AMONG_OTHERS[query], {"plain": Known("ts"), "keyed": Known("ts")}
     plan = plan_query.plan(text, known, 400 * DAY, ask=laboratory.ask)
-    outcome = laboratory.stream(text, generate.program(plan, ttl=400 * DAY), 2, timedelta(hours=1))
+    outcome = laboratory.stream(text, generate.generate_program(plan, ttl=400 * DAY), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail

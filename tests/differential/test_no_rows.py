@@ -104,7 +104,7 @@ def see(laboratory: duck.Laboratory, pieces: int) -> None:
 def after_each(laboratory: duck.Laboratory, text: str) -> tuple[list[Rows], list[Rows]]:
     """Returns the rows of a stream's table after each micro-batch, and those that batch has then."""
     plan = plan_of(text, KNOWN)
-    program, batch = generate.program(plan), generate.batch_sql(plan)
+    program, batch = generate.generate_program(plan), generate.batch_sql(plan)
     show(laboratory, len(BID_PIECES))
     expected = []
 
@@ -135,6 +135,6 @@ def test_a_stream_without_any_row_is_batch(laboratory: duck.Laboratory, name: st
     expected = duck.rows_of(laboratory.base.execute(duck.translated(batch)).fetchall())
     columns = [each[0] for each in laboratory.base.execute(duck.translated(batch)).description or ()]
     model = Model(Written(batch, tuple(Column(each, "") for each in columns)))
-    made = duck.Streamed(model, generate.program(plan), laboratory.base.cursor(), fold=True)
+    made = duck.Streamed(model, generate.generate_program(plan), laboratory.base.cursor(), fold=True)
     made.flush()
     assert not compare(expected, made.rows())

@@ -50,7 +50,9 @@ def outcome(text: str, rows: str | None = None) -> Outcome:
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in PIECES])
     plan = plan_query.plan(text, KNOWN, TTL, ())
     batch = generate.batch_sql(plan) if rows is None else rows
-    found = made.stream(batch, generate.program(plan, ttl=TTL), len(PIECES), delay=timedelta(minutes=1))
+    found = made.stream(
+        batch, generate.generate_program(plan, ttl=TTL), len(PIECES), delay=timedelta(minutes=1)
+    )
     made.base.close()
     return found
 

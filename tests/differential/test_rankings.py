@@ -79,7 +79,7 @@ QUERIES = [
 def test_a_ranking_over_groups_is_batch_however_it_is_cut(laboratory: duck.Laboratory, text: str) -> None:
     plan = plan_of(text, KNOWN)
     assert any(isinstance(each, TopN) for each in plan.dataflow.operators)
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     for cuts in (2, PIECES):
         outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

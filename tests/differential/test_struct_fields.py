@@ -129,7 +129,9 @@ _IN_CI = [
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], {"events": Known("at")})
-    found = laboratory.steps(generate.batch_sql(plan), generate.program(plan), 3, timedelta(hours=1))[-1]
+    found = laboratory.steps(
+        generate.batch_sql(plan), generate.generate_program(plan), 3, timedelta(hours=1)
+    )[-1]
     for text in (generate.batch_sql(plan), unplanned_text.text_in_batch(QUERIES[name]), QUERIES[name]):
         rows = duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())
         assert rows.total()

@@ -83,7 +83,9 @@ def test_a_stream_has_the_rows_of_batch(
     laboratory: duck.Laboratory, name: str, known: dict[str, Known]
 ) -> None:
     plan = plan_of(QUERIES[name], known)
-    found = laboratory.steps(generate.batch_sql(plan), generate.program(plan), 3, timedelta(hours=1))[-1]
+    found = laboratory.steps(
+        generate.batch_sql(plan), generate.generate_program(plan), 3, timedelta(hours=1)
+    )[-1]
     for text in (
         generate.batch_sql(plan),
         unplanned_text.text_in_batch(QUERIES[name], known=known),

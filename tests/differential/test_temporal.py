@@ -57,5 +57,5 @@ def test_rows_leave_when_the_watermark_has_passed_them(
     )
     # What is in order of time takes no row that is late.
     delay = timedelta(minutes=30) if name == WAITS else DELAY
-    outcome = laboratory.stream(batch, generate.program(plan, ttl=ttl_of(name)), cuts, delay)
+    outcome = laboratory.stream(batch, generate.generate_program(plan, ttl=ttl_of(name)), cuts, delay)
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"

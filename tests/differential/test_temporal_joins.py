@@ -54,7 +54,7 @@ def laboratory() -> duck.Laboratory:
 def test_a_row_gets_the_version_of_its_time(laboratory: duck.Laboratory, name: str, cuts: int) -> None:
     plan = planned(name)
     assert any(isinstance(each, TemporalJoin) for each in plan.dataflow.operators)
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(minutes=30))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
@@ -90,7 +90,9 @@ def test_versions_of_a_table_whose_rows_change(name: str, cuts: int) -> None:
     made.base.execute("create view asks__changes as select * from asks")
     known = {**KNOWN, "asks": Known("ts", ("item",), changes=True)}
     plan = planned(name, known)
-    outcome = made.stream(generate.batch_sql(plan), generate.program(plan), cuts, timedelta(minutes=30))
+    outcome = made.stream(
+        generate.batch_sql(plan), generate.generate_program(plan), cuts, timedelta(minutes=30)
+    )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
@@ -117,7 +119,9 @@ def test_a_late_version_of_a_deleted_row_ends_where_the_row_was_deleted(fold: bo
     )
     made.base.execute("create view asks__changes as select * from asks")
     plan = planned("left", {**KNOWN, "asks": Known("ts", ("item",), changes=True)})
-    outcome = made.stream(generate.batch_sql(plan), generate.program(plan), 4, timedelta(0), fold=fold)
+    outcome = made.stream(
+        generate.batch_sql(plan), generate.generate_program(plan), 4, timedelta(0), fold=fold
+    )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
@@ -143,5 +147,7 @@ def test_a_watermark_that_is_the_end_of_windows() -> None:
             on x.{column} = y.{column} and x.item = y.item"""
         plan = tree_of(query, KNOWN, None, ("item",))
         # The watermark of the first piece is 08:20.
-        outcome = made.stream(generate.batch_sql(plan), generate.program(plan), 6, timedelta(minutes=10))
+        outcome = made.stream(
+            generate.batch_sql(plan), generate.generate_program(plan), 6, timedelta(minutes=10)
+        )
         assert outcome.kind == EQUAL, f"{column}: {outcome.kind}: {outcome.detail}"

@@ -51,7 +51,7 @@ def laboratory() -> duck.Laboratory:
 @pytest.mark.parametrize("text", QUERIES)
 def test_rows_that_are_equal_by_the_order_have_one_order(laboratory: duck.Laboratory, text: str) -> None:
     plan = plan_of(text, KNOWN)
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     for cuts in (1, 2, PIECES):
         outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

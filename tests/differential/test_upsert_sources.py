@@ -39,7 +39,7 @@ def check_last_rows(made: duck.Laboratory, text: str) -> None:
     """Passes a query that has the rows of the last rows, in six cuts and with a time to live of half an hour."""
     plan = plan_query.plan(text, UPSERTS, TTL, ("item", "bidder"))
     batch = re.sub(r"\bbids\b", LAST, generate.batch_sql(plan))
-    outcome = made.stream(batch, generate.program(plan, ttl=TTL), 6, delay=timedelta(minutes=1))
+    outcome = made.stream(batch, generate.generate_program(plan, ttl=TTL), 6, delay=timedelta(minutes=1))
     made.base.close()
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
@@ -155,7 +155,7 @@ def test_of_two_rows_of_one_time_the_greater_is_there(pieces: int, prices: tuple
         ("item", "bidder"),
     )
     batch = "select 'a' as item, 7L as price union all select 'a', 7L"
-    outcome = made.stream(batch, generate.program(plan), 6, delay=timedelta(minutes=1))
+    outcome = made.stream(batch, generate.generate_program(plan), 6, delay=timedelta(minutes=1))
     made.base.close()
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
@@ -167,6 +167,8 @@ def test_a_stream_has_the_rows_of_the_last_rows(name: str, cuts: int) -> None:
     put(made)
     plan = planned(name)
     batch = re.sub(r"\bbids\b", LAST, generate.batch_sql(plan))
-    outcome = made.stream(batch, generate.program(plan, ttl=ttl_of(name)), cuts, delay=timedelta(hours=1))
+    outcome = made.stream(
+        batch, generate.generate_program(plan, ttl=ttl_of(name)), cuts, delay=timedelta(hours=1)
+    )
     made.base.close()
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"

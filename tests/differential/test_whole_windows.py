@@ -54,7 +54,9 @@ QUERIES = {
 @pytest.mark.parametrize("name", mostly_thorough([*QUERIES], [*QUERIES][::2]))
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
-    outcome = laboratory.stream(generate.batch_sql(plan), generate.program(plan), 6, delay=timedelta(hours=1))
+    outcome = laboratory.stream(
+        generate.batch_sql(plan), generate.generate_program(plan), 6, delay=timedelta(hours=1)
+    )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 

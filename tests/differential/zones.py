@@ -104,7 +104,7 @@ def run(case: Zoned) -> str | None:
     """How the rows of a stream differ from those in batch; None: they don't. ``refused``: nothing runs."""
     known = {"bid": Known("ts")}
     try:
-        program = generate.program(
+        program = generate.generate_program(
             plan_query.plan(case.text, known), emission.emission_from_configs(case.configs)
         )
     except QueryError:

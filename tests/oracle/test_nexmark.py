@@ -137,10 +137,10 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
     known = {each: Known("ts") for each in COLUMNS}
     ttl = None
     try:
-        program = generate.program(plan_query.plan(text, known))
+        program = generate.generate_program(plan_query.plan(text, known))
     except plan_query.UnboundedStateError:
         ttl = DAY
-        program = generate.program(plan_query.plan(text, known, ttl), ttl=ttl)
+        program = generate.generate_program(plan_query.plan(text, known, ttl), ttl=ttl)
     listed = [item.alias_or_name for item in plan_query.parse(text).expressions]
     model = Model(Written(text, tuple(Column(each, "bigint") for each in listed)))
     for folds in (False, True):

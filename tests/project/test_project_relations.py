@@ -41,7 +41,7 @@ def graph(*sources: dict[str, Any], **nodes: dict[str, Any]) -> dict[str, Any]:
 def event_time(graph: dict[str, Any], *reads: str) -> str | None:
     known = streaming.known_relations(graph, node=model("m", *reads))
     plan = plan_query.plan(f"select ts, at from {expansion.expand_stream(TABLE)}", known)
-    (stream,) = generate.program(plan).inputs
+    (stream,) = generate.generate_program(plan).inputs
     return stream.event_time
 
 

@@ -143,7 +143,7 @@ class Run:
                 f"group by window_start, window_end, {grouped}"
             )
         spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        self.program = generate.program(
+        self.program = generate.generate_program(
             plan_of(self.text, ask=asks(spark)), emission.emission_from_configs(results)
         )
         spark.sql(f"create namespace if not exists {SCHEMA}")

@@ -125,8 +125,8 @@ def test_boundaries_are_the_ends_of_windows(
     found = WindowTrigger(window).boundaries
     assert found is not None
     (boundaries,) = found
-    assert (boundaries.closing(before, after) > 0) == closes
-    assert boundaries.closing(before, None) == 0
+    assert (boundaries.count_closing(before, after) > 0) == closes
+    assert boundaries.count_closing(before, None) == 0
 
 
 @given(

@@ -27,7 +27,7 @@ def auction_plan(text: str, ttl: int | None = None) -> Plan:
 
 def auction_flow(text: str, ttl: int | None = None, known: dict[str, Known] = AUCTIONS) -> Dataflow:
     found = plan_of(text, known, ttl)
-    assert found.dataflow.windowed == ()
+    assert found.dataflow.window_specs == ()
     return found.dataflow
 
 

@@ -36,6 +36,6 @@ def _kinds(items: Sequence[Item]) -> str:
     ],
 )
 def test_phases(text: str, arrival: str, ingest: str, cascade: str) -> None:
-    program = generate.program(plan_of(text, KNOWN))
+    program = generate.generate_program(plan_of(text, KNOWN))
     assert [*map(_kinds, (program.arrival, program.ingest, program.cascade))] == [arrival, ingest, cascade]
     assert (*program.arrival, *program.ingest, *program.cascade) == program.items

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.state_edit import StateEdit, edit
+from dbt.adapters.spark_streaming.query.state_edit import StateEdit, parse_state_edit
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from dbt.adapters.spark_streaming.query.state_edit import StateEdit, edit
     ],
 )
 def test_what_a_state_is_to_be(statement: str, rows: str, more: str | None) -> None:
-    assert edit(statement) == StateEdit(rows, more)
+    assert parse_state_edit(statement) == StateEdit(rows, more)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_a_state_is_to_be(statement: str, rows: str, more: str | None) -> N
 )
 def test_what_is_not_taken(statement: str, said: str) -> None:
     with pytest.raises(QueryError) as raised:
-        edit(statement)
+        parse_state_edit(statement)
     assert said in str(raised.value)
 
 
@@ -72,4 +72,4 @@ def test_what_is_not_taken(statement: str, said: str) -> None:
 )
 def test_what_would_not_be_carried_over_is_refused(text: str) -> None:
     with pytest.raises(QueryError, match=r"Write DELETE FROM state WHERE"):
-        edit(text)
+        parse_state_edit(text)

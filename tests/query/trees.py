@@ -27,7 +27,7 @@ def per_window(size: str) -> str:
 
 def flow(text: str, ttl: int | None = DAY, domains: tuple[str, ...] = ("k",)) -> Dataflow:
     found = tree_of(text, KNOWN, ttl, domains)
-    assert generate.program(found, ttl=ttl).output_steps is not None
+    assert generate.generate_program(found, ttl=ttl).output_steps is not None
     return found.dataflow
 
 

@@ -67,7 +67,7 @@ RESERVED = (
 _KEY = "key"
 
 
-def hidden_name(name: str) -> str:
+def hidden_slice_name(name: str) -> str:
     """Name of a slice column in queries below the window operator. It is reserved, so that no author's name is equal."""
     return f"__{name}"
 
@@ -96,7 +96,7 @@ def slice_names(window: Window) -> list[str]:
     return [EVENT_TIME, EXPIRES_AT, SLICE_END, *([WINDOW_START] if window.grows else [])]
 
 
-def timestamp(micros: str) -> str:
+def timestamp_sql(micros: str) -> str:
     """SQL for an instant, from its microseconds."""
     return f"timestamp_micros({micros})"
 
@@ -109,8 +109,8 @@ def slice_columns(window: Window) -> dict[str, str]:
         values = [time, *(f"input.{quote(name)}" for name in window.partition_by)]
     else:
         end = window.slice_end(ts)
-        values = [time, timestamp(window.last_end(f"({end})")), timestamp(end)]
-        values += [timestamp(window.start(ts))] if window.grows else []
+        values = [time, timestamp_sql(window.last_end(f"({end})")), timestamp_sql(end)]
+        values += [timestamp_sql(window.start(ts))] if window.grows else []
     return dict(zip(slice_names(window), values, strict=True))
 
 
@@ -118,8 +118,8 @@ def sliced_input(select: exp.Select, window: Window) -> exp.Select:
     """Returns the input rows of a windowing TVF with their slices, and the window columns that a row has before its
     windows close."""
     ts = window.micros(f"input.{window.time}")
-    items = {hidden_name(name): text for name, text in slice_columns(window).items()}
-    known_early = known_before_closing(window)
+    items = {hidden_slice_name(name): text for name, text in slice_columns(window).items()}
+    known_early = columns_known_before_closing(window)
     if WINDOW_START in known_early:
         items[WINDOW_START] = window.instant(window.start(ts))
     if WINDOW_END in known_early:
@@ -143,7 +143,7 @@ def _without_window_columns(rows: exp.Expr) -> exp.Select:
     return made
 
 
-def known_before_closing(window: Window) -> frozenset[str]:
+def columns_known_before_closing(window: Window) -> frozenset[str]:
     """Returns the window columns that follow from a row alone: in a hop, for example, a row is in several windows."""
     if window.is_one_slice:
         return frozenset({WINDOW_START, WINDOW_END, WINDOW_TIME})
@@ -185,11 +185,11 @@ class AggregateBuilder:
         self.items: list[exp.Expr] = []
         for item in self.select.expressions:
             if self.why_rows_are_stored is None:
-                self.items.append(self._over_aggregates(item))
+                self.items.append(self._rewrite_item(item))
         having = self.select.args.get("having")
         self.having = self._rewrite(having.this) if having and self.why_rows_are_stored is None else None
 
-    def _store_rows(self, reason: str) -> None:
+    def _note_why_rows_are_stored(self, reason: str) -> None:
         """Notes why rows have to be stored, if it is the first reason."""
         self.why_rows_are_stored = self.why_rows_are_stored or reason
 
@@ -207,12 +207,12 @@ class AggregateBuilder:
 
     def output(self, relation: str) -> exp.Select:
         """Returns the author's select list and HAVING over the finished windows."""
-        query = self.finished(exp.Table(this=exp.to_identifier(relation)))
+        query = self.output_over(exp.Table(this=exp.to_identifier(relation)))
         break_ties(query)
         break_ties_of_extremes(query)
         return query
 
-    def finished(self, relation: exp.Expr) -> exp.Select:
+    def output_over(self, relation: exp.Expr) -> exp.Select:
         """Returns the author's select list and HAVING over `relation`, as a tree."""
         query = exp.Select(expressions=self.items)
         if self.select.args.get("distinct"):
@@ -220,14 +220,14 @@ class AggregateBuilder:
         query = query.from_(relation)
         return query if self.having is None else query.where(self.having)
 
-    def rows(self, also: Sequence[str] = ()) -> exp.Select:
+    def rows_query(self, also: Sequence[str] = ()) -> exp.Select:
         """Query for the input rows, with the hidden columns `also`."""
         query = copied(self.select)
         if self.window:
             query, also = _with_slices(query, self.window), slice_names(self.window)
         for clause in ("group", "having", "order", "distinct", "hint", "limit"):
             query.set(clause, None)
-        items: list[tuple[exp.Expr, str]] = [(exp.column(hidden_name(name)), name) for name in also]
+        items: list[tuple[exp.Expr, str]] = [(exp.column(hidden_slice_name(name)), name) for name in also]
         items += [(copied(node), name) for node, name in self.row_columns.values()]
         query.set("expressions", [exp.alias_(node, name, quoted=True, copy=False) for node, name in items])
         if not items:
@@ -256,7 +256,7 @@ class AggregateBuilder:
                 tuple(names[i] for i in members if i in names) for members in found.sets
             )
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
-                self._store_rows("a grouping set is listed twice")
+                self._note_why_rows_are_stored("a grouping set is listed twice")
         self._find_session_keys(found.keys, names)
         times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = possible_columns(*found.keys)
@@ -272,27 +272,29 @@ class AggregateBuilder:
         sets = self.grouping_sets or [[key.name for key in self.keys]]
         for name in self.window.partition_by:
             columns = [
-                names[n] for n, key in enumerate(keys) if n in names and _is_of_window(key, self.select, name)
+                names[n]
+                for n, key in enumerate(keys)
+                if n in names and _is_column_of_window_input(key, self.select, name)
             ]
             in_all = [each for each in columns if all(each in members for members in sets)]
             self.session_keys += tuple([*in_all, *columns][:1])
             if self.window.grows and not in_all:
-                self._store_rows(
+                self._note_why_rows_are_stored(
                     f"dynamic_cumulate() partitioned by {name}, which is not a key of every grouping set"
                 )
 
     # -- select list -------------------------------------------------------------------------------
 
-    def _over_aggregates(self, item: exp.Expr) -> exp.Expr:
+    def _rewrite_item(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
-            self._store_rows("'*' in the select list of a GROUP BY")
+            self._note_why_rows_are_stored("'*' in the select list of a GROUP BY")
             return item
         rewritten = self._rewrite(item.unalias())
-        if (name := self._key(item.unalias())) is not None:
+        if (name := self._group_key_name(item.unalias())) is not None:
             self.key_columns[item.alias_or_name.lower()] = name
         return exp.alias_(rewritten, output_name(item) or sql(item), quoted=True)
 
-    def _key(self, node: exp.Expr) -> str | None:
+    def _group_key_name(self, node: exp.Expr) -> str | None:
         """Returns the group key that an expression is, ``grouping_id`` if it identifies the grouping set, or None."""
         if not isinstance(node, exp.Grouping | exp.GroupingId):
             return self.key_of.get(self._canonical(node))
@@ -313,15 +315,15 @@ class AggregateBuilder:
             for item in self.select.expressions if aliases else ():
                 if isinstance(item, exp.Alias) and not node.table and item.alias.lower() == node.name.lower():
                     return exp.paren(self._rewrite(item.this, aliases=False))
-            self._store_rows(f"'{sql(node)}' is neither grouped nor aggregated")
+            self._note_why_rows_are_stored(f"'{sql(node)}' is neither grouped nor aggregated")
             return node
         if isinstance(node, exp.Query):
-            self._store_rows("a subquery in the select list")
+            self._note_why_rows_are_stored("a subquery in the select list")
             return node
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping_bits(node)
         if isinstance(node, (exp.AggFunc, *AROUND)):
-            name = self._metric(node)
+            name = self._add_metric(node)
             return node if name is None else exp.column(name, quoted=True)
         if isinstance(node, exp.Window):
             return self._rewrite_over(node, aliases)
@@ -367,7 +369,7 @@ class AggregateBuilder:
 
     # -- aggregates --------------------------------------------------------------------------------
 
-    def _metric(self, node: exp.Expr) -> str | None:
+    def _add_metric(self, node: exp.Expr) -> str | None:
         """Returns the name of the metric that stores an aggregate; None if it isn't stored as partial aggregates.
 
         Raises:
@@ -381,7 +383,7 @@ class AggregateBuilder:
         types = types_of(call) if name in TYPED else None
         reason = _why_not_mergeable(call, types, distinct, within=bool(wrapped.order))
         if reason is not None:
-            self._store_rows(reason)
+            self._note_why_rows_are_stored(reason)
             return None
         key = self._canonical(node)
         if key in self.metrics:
@@ -398,7 +400,7 @@ class AggregateBuilder:
         # An aggregate whose state can't retract is computed from the counts of values.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
         values = ", ".join(self.text.expression(arg) for arg in args)
-        set_name = self._distinct_set(columns, values) if by_value else None
+        set_name = self._add_distinct_set(columns, values) if by_value else None
         identity, unqualified = self._identities(node, key)
         metric = Metric(
             name="",
@@ -412,7 +414,7 @@ class AggregateBuilder:
             types=types,
             identity=identity,
             unqualified=unqualified,
-            rows=self._rows_of(node),
+            rows=self._text_of_rows_for(node),
         )
         suffixes = [*MetricColumns(metric).suffixes, *(FLAGS if by_value else ())]
         metric = replace(metric, name=self.names.new(key, suffixes=suffixes))
@@ -429,13 +431,13 @@ class AggregateBuilder:
         written = f" written {key}" if is_taken else ""
         return identity + written, unqualified + written
 
-    def _rows_of(self, node: exp.Expr) -> str:
+    def _text_of_rows_for(self, node: exp.Expr) -> str:
         """Text of the input rows with the columns that an aggregate needs."""
         columns = possible_columns(node)
         needed = None if columns is None or self.fixed is None else self.fixed | columns
         return self.text.reads(needed)
 
-    def _distinct_set(self, columns: tuple[str, ...], values: str) -> str:
+    def _add_distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)
         if key not in self.sets:
             name = self.names.new("distinct_" + "_".join(columns), f"DISTINCT {values}", FLAGS)
@@ -457,13 +459,13 @@ class AggregateBuilder:
     def row_column(self, node: exp.Expr, role: str = "argument") -> str:
         """Returns the input column with an expression, added if needed. A key gets another column than an argument, because
         grouping sets make it NULL."""
-        known = known_before_closing(self.window) if self.window else frozenset()
+        known = columns_known_before_closing(self.window) if self.window else frozenset()
         for column in every(node, exp.Column) if self.window else ():
             kind = window_column(column, self.sources)
             if kind and kind not in known:
-                self._store_rows(f"'{sql(node)}' uses {kind} below the aggregate")
+                self._note_why_rows_are_stored(f"'{sql(node)}' uses {kind} below the aggregate")
         if node.find(exp.Query):
-            self._store_rows(f"'{sql(node)}' holds a subquery")
+            self._note_why_rows_are_stored(f"'{sql(node)}' holds a subquery")
         key = (role, self._canonical(node))
         if key not in self.row_columns:
             name = node.name if isinstance(node, exp.Column) else self._canonical(node)
@@ -475,7 +477,7 @@ class AggregateBuilder:
         return canonical(node, self.unqualified)
 
 
-def _is_of_window(node: exp.Expr, select: exp.Select, name: str) -> bool:
+def _is_column_of_window_input(node: exp.Expr, select: exp.Select, name: str) -> bool:
     """Whether an expression of a SELECT over a windowing TVF is the column `name` of that, under whatever name."""
     rows = next(each for each in relations(select) if next(hints.windows_under(each), None))
     if not isinstance(node, exp.Column) or node.table.lower() not in ("", rows.alias_or_name.lower()):
@@ -486,7 +488,7 @@ def _is_of_window(node: exp.Expr, select: exp.Select, name: str) -> bool:
         return node.name.lower() == name.lower()
     named = [item for item in inner.expressions if item.output_name.lower() == node.name.lower()]
     below = named[0].unalias() if named else exp.column(node.this.copy())
-    return _is_of_window(below, inner, name)
+    return _is_column_of_window_input(below, inner, name)
 
 
 def _with_slices(select: exp.Select, window: Window) -> exp.Select:
@@ -507,12 +509,12 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 
 
 def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
-    """Adds the hidden slice columns of the relation with the alias `rows` to a select list."""
-    unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known_before_closing(window)
+    """Adds the hidden slice columns of the relation with the alias `rows_query` to a select list."""
+    unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - columns_known_before_closing(window)
     items = [item for item in select.expressions if item.output_name.lower() not in unknown]
     # A star over this relation includes the hidden columns.
     if not any(is_star_over(item, rows) for item in items):
-        items += [exp.column(hidden_name(name), quoted=True) for name in slice_names(window)]
+        items += [exp.column(hidden_slice_name(name), quoted=True) for name in slice_names(window)]
     select.set("expressions", items)
 
 
@@ -523,7 +525,7 @@ def why_not_before_closing(
     close; None if they can. One of them may use a window column that isn't known before."""
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
         return f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
-    known = known_before_closing(window)
+    known = columns_known_before_closing(window)
     unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:
         name = item.output_name.lower()

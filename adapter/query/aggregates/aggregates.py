@@ -69,11 +69,11 @@ class Aggregate:
         return any("{center}" in text for text in self.lift.values())
 
 
-def _in_one_column(make: str, merge: str, finish: str = "{value}") -> Aggregate:
+def _one_column_aggregate(make: str, merge: str, finish: str = "{value}") -> Aggregate:
     return Aggregate({"value": make + "{filter}"}, {"value": merge + "({value})"}, finish)
 
 
-def _as_count(make: str) -> Aggregate:
+def _counting_aggregate(make: str) -> Aggregate:
     return Aggregate(
         {"value": make + "{filter}"},
         {"value": "sum({value})"},
@@ -82,7 +82,7 @@ def _as_count(make: str) -> Aggregate:
     )
 
 
-def _moments(finish: str) -> Aggregate:
+def _moments_aggregate(finish: str) -> Aggregate:
     deviation = "({mean} - {center})"
     return Aggregate(
         make={
@@ -109,13 +109,13 @@ def _moments(finish: str) -> Aggregate:
     )
 
 
-_COUNT = _as_count("count({args})")
+_COUNT = _counting_aggregate("count({args})")
 _INFINITY, _NAN = "cast('Infinity' as double)", "cast('NaN' as double)"
 _DOUBLE = "cast({0} as double)"
 _FINITE = f"case when abs({_DOUBLE}) < {_INFINITY} then {_DOUBLE} end"
 
 
-def _sum(types: Types | None, finish: str) -> Aggregate:
+def _sum_and_count(types: Types | None, finish: str) -> Aggregate:
     """SUM and the count of its values. `finish` computes the value from ``{sum}`` and ``{n}``."""
     make = {"sum": "sum({0}){filter}", "n": "count({0}){filter}"}
     merge = {"sum": "sum({sum})", "n": "sum({n})"}
@@ -131,7 +131,7 @@ def _sum(types: Types | None, finish: str) -> Aggregate:
     )
 
 
-def _floating_sum(finish: str) -> Aggregate:
+def _sum_with_special_values(finish: str) -> Aggregate:
     """A sum of doubles from which values can be retracted."""
     make = {
         "sum": f"sum({_FINITE}){{filter}}",
@@ -152,24 +152,24 @@ def _floating_sum(finish: str) -> Aggregate:
     )
 
 
-def _total(types: Types | None, retracts: bool) -> Aggregate:
+def _state_of_sum(types: Types | None, retracts: bool) -> Aggregate:
     """State of SUM."""
     if types is not None and types.sum == "double" and retracts:
-        return _floating_sum("{sum}")
+        return _sum_with_special_values("{sum}")
     if retracts or (types is not None and types.sum.startswith("decimal")):
-        return _sum(types, "case when {n} > 0 then {sum} end")
-    return _in_one_column("sum({0})", "sum")
+        return _sum_and_count(types, "case when {n} > 0 then {sum} end")
+    return _one_column_aggregate("sum({0})", "sum")
 
 
-def _mean(types: Types | None, retracts: bool) -> Aggregate:
+def _state_of_avg(types: Types | None, retracts: bool) -> Aggregate:
     """State of AVG. Spark adds integers as DOUBLE, too."""
     if types is None:
         # Closest to Spark without types: an integer divided by 1 is a DOUBLE, a decimal stays a decimal.
         make = {"sum": "sum({0} / 1){filter}", "n": "count({0}){filter}"}
     elif types.result != "double":
-        return _sum(types, f"cast({{sum}} / nullif({{n}}, 0) as {types.result})")
+        return _sum_and_count(types, f"cast({{sum}} / nullif({{n}}, 0) as {types.result})")
     elif retracts:
-        return _floating_sum("{sum} / {n}")
+        return _sum_with_special_values("{sum} / {n}")
     else:
         make = {"sum": f"sum({_DOUBLE}){{filter}}", "n": f"count({_DOUBLE}){{filter}}"}
     merge = {"sum": "sum({sum})", "n": "sum({n})"}
@@ -193,7 +193,7 @@ _MOMENTS = {
 
 def _retractable_moments(function: str) -> Aggregate:
     """Variance and standard deviation under retractions. Values that aren't finite are counted: any makes the result NaN."""
-    moments = _moments(_MOMENTS[function])
+    moments = _moments_aggregate(_MOMENTS[function])
     finite = {suffix: text.replace(_DOUBLE, f"({_FINITE})") for suffix, text in moments.make.items()}
     odd = f"count({_DOUBLE}){{filter}} - count({_FINITE}){{filter}}"
     least = 1 if _MOMENTS[function] in (_SAMP, _STD_SAMP) else 0
@@ -216,28 +216,28 @@ _SKETCHED = (
 
 MERGEABLE: Mapping[str, Aggregate] = {
     "count": _COUNT,
-    "count_if": _as_count("count_if({0})"),
-    "min": _in_one_column("min({0})", "min"),
-    "max": _in_one_column("max({0})", "max"),
+    "count_if": _counting_aggregate("count_if({0})"),
+    "min": _one_column_aggregate("min({0})", "min"),
+    "max": _one_column_aggregate("max({0})", "max"),
     # Any value is right; the smallest doesn't depend on how the input is split into micro-batches.
-    "any_value": _in_one_column("min({0})", "min"),
-    "any": _in_one_column("bool_or({0})", "bool_or"),
-    "bool_and": _in_one_column("bool_and({0})", "bool_and"),
-    "every": _in_one_column("bool_and({0})", "bool_and"),
-    "bool_or": _in_one_column("bool_or({0})", "bool_or"),
-    "some": _in_one_column("bool_or({0})", "bool_or"),
-    "bit_and": _in_one_column("bit_and({0})", "bit_and"),
-    "bit_or": _in_one_column("bit_or({0})", "bit_or"),
-    "bit_xor": _in_one_column("bit_xor({0})", "bit_xor"),
+    "any_value": _one_column_aggregate("min({0})", "min"),
+    "any": _one_column_aggregate("bool_or({0})", "bool_or"),
+    "bool_and": _one_column_aggregate("bool_and({0})", "bool_and"),
+    "every": _one_column_aggregate("bool_and({0})", "bool_and"),
+    "bool_or": _one_column_aggregate("bool_or({0})", "bool_or"),
+    "some": _one_column_aggregate("bool_or({0})", "bool_or"),
+    "bit_and": _one_column_aggregate("bit_and({0})", "bit_and"),
+    "bit_or": _one_column_aggregate("bit_or({0})", "bit_or"),
+    "bit_xor": _one_column_aggregate("bit_xor({0})", "bit_xor"),
     # A struct is ordered by its first field, so ties go to the smaller (larger) value, not to chance.
-    "min_by": _in_one_column(
+    "min_by": _one_column_aggregate(
         "min(case when {1} is not null then struct({1} as k, {0} as v) end)", "min", "{value}.v"
     ),
-    "max_by": _in_one_column(
+    "max_by": _one_column_aggregate(
         "max(case when {1} is not null then struct({1} as k, {0} as v) end)", "max", "{value}.v"
     ),
-    **{name: _moments(finish) for name, finish in _MOMENTS.items()},
-    "approx_count_distinct": _in_one_column(
+    **{name: _moments_aggregate(finish) for name, finish in _MOMENTS.items()},
+    "approx_count_distinct": _one_column_aggregate(
         f"hll_sketch_agg({_SKETCHED}, 12)",
         "hll_union_agg",
         "coalesce(hll_sketch_estimate({value}), 0)",
@@ -284,5 +284,5 @@ def incremental_aggregate(function: str, types: Types | None, retracts: bool) ->
         retracts: whether values are retracted.
     """
     if function in TYPED:
-        return _total(types, retracts) if function == "sum" else _mean(types, retracts)
+        return _state_of_sum(types, retracts) if function == "sum" else _state_of_avg(types, retracts)
     return _RETRACTABLE[function] if retracts else MERGEABLE[function]

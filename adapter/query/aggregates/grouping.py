@@ -35,12 +35,14 @@ def grouping(select: exp.Select) -> Grouping:
     if group is None:
         return Grouping((), None)
     if group.args.get("all"):
-        return Grouping(tuple(item.unalias() for item in select.expressions if not _aggregates(item)), None)
+        return Grouping(
+            tuple(item.unalias() for item in select.expressions if not _has_aggregate(item)), None
+        )
     keys: list[exp.Expr] = []
     seen: dict[str, int] = {}
 
     def position(node: exp.Expr) -> int:
-        node = resolve(node.this if isinstance(node, exp.Paren) else node, select)
+        node = resolve_key(node.this if isinstance(node, exp.Paren) else node, select)
         text = canonical(node)
         if text not in seen:
             seen[text] = len(keys)
@@ -87,7 +89,7 @@ def grouping(select: exp.Select) -> Grouping:
     return Grouping(tuple(keys), tuple(sets))
 
 
-def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
+def resolve_key(node: exp.Expr, select: exp.Select) -> exp.Expr:
     """Returns the expression that an ordinal or an alias in GROUP BY refers to.
 
     A column precedes an alias, as in Spark: an alias of an aggregate, or of an expression over a column of the same
@@ -107,27 +109,27 @@ def resolve(node: exp.Expr, select: exp.Select) -> exp.Expr:
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 made: exp.Expr = item.this
-                if node.meta_get(_IS_COLUMN) or _lists(node.name, select):
+                if node.meta_get(_IS_COLUMN) or _lists_column(node.name, select):
                     return node
                 names = {column.name.lower() for column in every(made, exp.Column)}
-                if not names and not _aggregates(made):
+                if not names and not _has_aggregate(made):
                     return node if _hides_column(item, select) else made
                 is_column = node.name.lower() in names and not isinstance(made, exp.Column)
-                return node if is_column or _aggregates(made) else made
+                return node if is_column or _has_aggregate(made) else made
     return node
 
 
-def check_items(select: exp.Select) -> None:
+def check_items_are_keys(select: exp.Select) -> None:
     """Raises unless each plain column of a grouped SELECT is a key.
 
     >>> from ..sql.dialect import parse
-    >>> check_items(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
+    >>> check_items_are_keys(parse("select a, t.b, c as d, s.x, count(*) as n, n as m from t group by 1, b, c, s"))
     """
     group = select.args.get("group")
     if group is None or group.args.get("all"):
         return
     known = {
-        *_columns_of_windows(select),
+        *_window_columns_without_key(select),
         *(item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)),
     }
     keys = grouping(select).keys
@@ -145,7 +147,7 @@ def check_items(select: exp.Select) -> None:
                     f"query below give it a name, SELECT *, {sql(window)} AS w."
                 )
             if not known & names:
-                raise _no_key(column)
+                raise _no_key_error(column)
 
 
 def why_window_column_is_no_key(select: exp.Select) -> QueryError | None:
@@ -160,18 +162,18 @@ def why_window_column_is_no_key(select: exp.Select) -> QueryError | None:
                 and column.name.lower() not in keys
                 and not is_aggregated
             ):
-                return _no_key(column)
+                return _no_key_error(column)
     return None
 
 
-def _no_key(column: exp.Column) -> QueryError:
+def _no_key_error(column: exp.Column) -> QueryError:
     return QueryError(
         f"'{sql(column)}' is neither a key of GROUP BY nor in an aggregate. Add it to GROUP BY, or say which of "
         f"its values is meant: any_value({sql(column)})."
     )
 
 
-def _columns_of_windows(select: exp.Select) -> tuple[str, ...]:
+def _window_columns_without_key(select: exp.Select) -> tuple[str, ...]:
     """Returns the window columns that a grouped SELECT may have without a key, as they determine each other. In Spark this
     isn't known of the window_time of a session."""
     queries = (node.unnest() for node in relations(select))
@@ -180,7 +182,7 @@ def _columns_of_windows(select: exp.Select) -> tuple[str, ...]:
     return WINDOW_COLUMNS[:2] if is_session else WINDOW_COLUMNS
 
 
-def find_columns(select: exp.Select, ask: QueryRunner) -> None:
+def mark_input_columns(select: exp.Select, ask: QueryRunner) -> None:
     """Marks names in GROUP BY that are input columns, which precede aliases of the same name.
 
     Args:
@@ -202,7 +204,7 @@ def find_columns(select: exp.Select, ask: QueryRunner) -> None:
             node.meta[_IS_COLUMN] = True
 
 
-def _lists(name: str, select: exp.Select) -> bool:
+def _lists_column(name: str, select: exp.Select) -> bool:
     """Whether a query in FROM lists a column with this name."""
     queries = (node.unnest() for node in relations(select))
     return any(
@@ -217,16 +219,16 @@ def _hides_column(item: exp.Alias, select: exp.Select) -> bool:
     Raises:
         QueryError: the input columns aren't known.
     """
-    if _lists(item.alias, select):
+    if _lists_column(item.alias, select):
         return True
     for node in relations(select):
         inner = node.unnest()
         if not isinstance(inner, exp.Select) or inner.is_star or select.args.get("laterals"):
-            raise value_or_column(item.alias, item.this)
+            raise ambiguous_key_error(item.alias, item.this)
     return False
 
 
-def value_or_column(name: str, value: exp.Expr) -> QueryError:
+def ambiguous_key_error(name: str, value: exp.Expr) -> QueryError:
     """Returns the error on a name in GROUP BY that may be a column or a select item."""
     return QueryError(
         f"'{name}' in GROUP BY may be a column or the value {sql(value)}, which the select list gives that name; write the "
@@ -234,5 +236,5 @@ def value_or_column(name: str, value: exp.Expr) -> QueryError:
     )
 
 
-def _aggregates(item: exp.Expr) -> bool:
+def _has_aggregate(item: exp.Expr) -> bool:
     return item.find(exp.AggFunc) is not None

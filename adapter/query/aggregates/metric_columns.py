@@ -61,7 +61,7 @@ class MetricColumns:
             made[suffix] = f"case when {sign} < 0 then -({made[suffix]}) else {made[suffix]} end"
         return {self.column(suffix): text for suffix, text in made.items()}
 
-    def _named(self, text: str, lifted: bool) -> str:
+    def _with_column_names(self, text: str, lifted: bool) -> str:
         suffixes = self.aggregate.lift if lifted and self.aggregate.lift else self.aggregate.make
         names = {
             suffix: quote(self._lifted_name(suffix) if lifted else self.column(suffix)) for suffix in suffixes
@@ -74,14 +74,14 @@ class MetricColumns:
     def lift(self) -> dict[str, str]:
         """Maps each lifted column to an expression over state columns. Empty if state columns merge directly."""
         return {
-            self._lifted_name(suffix): self._named(text, False)
+            self._lifted_name(suffix): self._with_column_names(text, False)
             for suffix, text in self.aggregate.lift.items()
         }
 
     def merge(self) -> dict[str, str]:
         """Maps each lifted column to an aggregate over state rows."""
         return {
-            self._lifted_name(suffix): self._named(text, True)
+            self._lifted_name(suffix): self._with_column_names(text, True)
             for suffix, text in self.aggregate.merge.items()
         }
 
@@ -89,8 +89,11 @@ class MetricColumns:
         """Maps each state column to an expression over merged lifted columns."""
         if not self.aggregate.lower:
             return {name: quote(name) for name in self.columns()}
-        return {self.column(suffix): self._named(text, True) for suffix, text in self.aggregate.lower.items()}
+        return {
+            self.column(suffix): self._with_column_names(text, True)
+            for suffix, text in self.aggregate.lower.items()
+        }
 
     def finish(self) -> str:
         """SQL of the metric's value from its state columns."""
-        return self._named(self.aggregate.finish, False)
+        return self._with_column_names(self.aggregate.finish, False)

@@ -88,11 +88,11 @@ class DistinctSet:
         """Filter column of each flag; None if all values count."""
         return tuple(flag.filter for flag in self.flags)
 
-    def place(self, metric: Metric) -> int:
+    def flag_index(self, metric: Metric) -> int:
         """Returns the index of a metric's flag.
 
         >>> prices = DistinctSet("distinct_price", ("price",), (Flag("one", None), Flag("other", "is_new")))
-        >>> prices.place(Metric("other", "count", ("price",), "is_new", "distinct_price", exp.Count()))
+        >>> prices.flag_index(Metric("other", "count", ("price",), "is_new", "distinct_price", exp.Count()))
         1
         """
         names = [flag.name for flag in self.flags]

@@ -11,7 +11,7 @@ from .metric_columns import CENTER, MetricColumns
 from .model import SEEN, DistinctSet, GroupAggregateSpec, WindowAggregateSpec
 
 
-def known_rows(names: Sequence[str], rows: str, part: str) -> str:
+def rows_with_values_of(names: Sequence[str], rows: str, part: str) -> str:
     """Returns a relation for FROM: the state rows whose values may occur in the given rows.
 
     It joins on a hash, which is quicker to look up than the values; few other rows match. Both sides are hashed in the
@@ -21,7 +21,7 @@ def known_rows(names: Sequence[str], rows: str, part: str) -> str:
     Args:
         names: columns of the values, on both sides.
 
-    >>> print(known_rows(["k"], "select k from batch", "groups"))
+    >>> print(rows_with_values_of(["k"], "select k from batch", "groups"))
     state left semi join (
     select xxhash64(k) as __hashed from (
     select k from (
@@ -79,16 +79,18 @@ class Partials:
             for members in self.spec.distinct_sets:
                 if members.name == metric.metric.distinct_set:
                     flags = flag_columns(self.spec, members, self.flag_suffix)
-                    size, place = len(flags) // len(members.flags), members.place(metric.metric)
+                    size, place = len(flags) // len(members.flags), members.flag_index(metric.metric)
                     columns = [*columns, *flags[place * size : (place + 1) * size]]
             found[metric.metric.identity] = columns
         return found
 
-    def set_parts(self) -> dict[str, tuple[str, list[str]]]:
+    def distinct_set_tables(self) -> dict[str, tuple[str, list[str]]]:
         """Maps each distinct set's identity to its state table and value columns."""
-        return {each.identity: (self._part(each), list(each.columns)) for each in self.spec.distinct_sets}
+        return {
+            each.identity: (self._set_table(each), list(each.columns)) for each in self.spec.distinct_sets
+        }
 
-    def _group_by(self, fixed: Iterable[str]) -> str:
+    def _group_by_clause(self, fixed: Iterable[str]) -> str:
         """Returns the GROUP BY clause over `fixed` columns and the author's keys, in the order of grouping_id()."""
         sets = self.spec.grouping_sets
         if sets is None:
@@ -106,7 +108,7 @@ class Partials:
         ]
         return [*self.group_keys, f"{' + '.join(bits) or '0L'} as {GROUPING_ID}"]
 
-    def _in_order(self, made: Mapping[str, str]) -> list[str]:
+    def _state_items(self, made: Mapping[str, str]) -> list[str]:
         """Returns select items for all state columns of a slice, NULL for those not in `made`."""
         return [f"{made.get(name, 'null')} as {quote(name)}" for name in self._stored_columns()]
 
@@ -124,24 +126,24 @@ class Partials:
     def _selected_set_keys(self) -> list[str]:
         return self._selected_keys() if self._set_keys() == self.keys else self._set_keys()
 
-    def _group_set_by(self, fixed: Iterable[str]) -> str:
+    def _group_by_clause_of_set(self, fixed: Iterable[str]) -> str:
         if self._set_keys() == self.keys:
-            return self._group_by(fixed)
+            return self._group_by_clause(fixed)
         return "group by " + ", ".join([*fixed, *self._set_keys()])
 
     def _stored_set_keys(self, fixed: Sequence[str]) -> tuple[list[str], str]:
         """Returns the keys to select, and the GROUP BY over `fixed` columns and keys, to read a stored distinct set."""
         if self.stores_finest:
-            return self._selected_keys(), self._group_by(fixed)
+            return self._selected_keys(), self._group_by_clause(fixed)
         return self._set_keys(), "group by " + ", ".join([*fixed, *self._set_keys()])
 
-    def _part(self, members: DistinctSet) -> str:
+    def _set_table(self, members: DistinctSet) -> str:
         return f"{self.name_in_state}_{members.name}"
 
-    def _new_view(self, members: DistinctSet) -> str:
-        return f"{self._part(members)}_new"
+    def _new_values_view(self, members: DistinctSet) -> str:
+        return f"{self._set_table(members)}_new"
 
-    def _values(self, members: DistinctSet) -> list[str]:
+    def _value_columns(self, members: DistinctSet) -> list[str]:
         return [quote(name) for name in members.columns]
 
     def _conditions(self, members: DistinctSet) -> list[str | None]:
@@ -154,12 +156,12 @@ class Partials:
         numbers = [f"{quote(enumerated.number)} = {number}" for number in range(len(enumerated.values))]
         return [f"{name} and {number}" if name else number for name in filters for number in numbers]
 
-    def _per_condition(self, members: DistinctSet, suffix: str) -> list[str]:
+    def _columns_per_condition(self, members: DistinctSet, suffix: str) -> list[str]:
         return [quote(name) for name in flag_columns(self.spec, members, suffix)]
 
-    def _flags(self, members: DistinctSet) -> list[str]:
+    def _flag_columns(self, members: DistinctSet) -> list[str]:
         """Flag columns that say whether a value passes each condition."""
-        return self._per_condition(members, SEEN)
+        return self._columns_per_condition(members, SEEN)
 
     def _rows_by_value(
         self, members: DistinctSet, relation: str, own: Sequence[str], *groups: Sequence[str]
@@ -186,39 +188,39 @@ class Partials:
             f"lateral view inline(array({', '.join(structs)})) spread as {', '.join(names)}\n)"
         )
 
-    def _batch_view(self, members: DistinctSet) -> str:
-        return f"{self._part(members)}_batch"
+    def _batch_values_view(self, members: DistinctSet) -> str:
+        return f"{self._set_table(members)}_batch"
 
-    def _values_read_twice(self, members: DistinctSet, values: str) -> list[Step]:
+    def _cached_values_steps(self, members: DistinctSet, values: str) -> list[Step]:
         """Returns the step that caches the new values, which two steps read, if there are grouping sets, which repeat each
         row."""
         if self.spec.grouping_sets is None:
             return []
-        return [Step(self._batch_view(members), values, persist=True, initial="select 1 as nothing")]
+        return [Step(self._batch_values_view(members), values, persist=True, initial="select 1 as nothing")]
 
     def _rows_with_flag(self, members: DistinctSet, relation: str, columns: Sequence[str]) -> str:
         """Returns the rows of a distinct set, with all keys, for which at least one flag holds."""
-        found = self._rows_by_value(members, relation, columns, self._flags(members))
+        found = self._rows_by_value(members, relation, columns, self._flag_columns(members))
         if self.spec.enumerated is None:
             return found
-        return f"{found}\nwhere {' or '.join(self._flags(members)[: len(members.filters)])}"
+        return f"{found}\nwhere {' or '.join(self._flag_columns(members)[: len(members.filters)])}"
 
     def _distinct_inputs(self, members: DistinctSet, within: Sequence[str]) -> str:
         """Returns a query for the distinct values in the input rows per `within`, with the FILTERs that each passes."""
         flags = [
             f"bool_or({condition or 'true'}) as {flag}"
-            for flag, condition in zip(self._flags(members), self._conditions(members), strict=True)
+            for flag, condition in zip(self._flag_columns(members), self._conditions(members), strict=True)
         ]
-        fixed = [*within, *self._values(members)]
+        fixed = [*within, *self._value_columns(members)]
         anyone = " or ".join(quote(c) for c in members.filters if c) if None not in members.filters else ""
         return (
             f"select {', '.join([*fixed, *self._selected_set_keys(), *flags])}\n"
-            f"from {self.rows}\nwhere {self._not_null(members)}{f' and ({anyone})' if anyone else ''}\n"
-            f"{self._group_set_by(fixed)}"
+            f"from {self.rows}\nwhere {self._not_null_condition(members)}{f' and ({anyone})' if anyone else ''}\n"
+            f"{self._group_by_clause_of_set(fixed)}"
         )
 
-    def _not_null(self, members: DistinctSet) -> str:
-        return " and ".join(f"{value} is not null" for value in self._values(members))
+    def _not_null_condition(self, members: DistinctSet) -> str:
+        return " and ".join(f"{value} is not null" for value in self._value_columns(members))
 
     def _all_columns(self) -> list[str]:
         return [name for metric in self.metrics for name in metric.columns()]
@@ -265,7 +267,9 @@ class Partials:
         lowered = [f"{text} as {quote(name)}" for metric in metrics for name, text in metric.lower().items()]
         return f"select {', '.join([*keys, *also, *lowered])}\nfrom (\n{merged}\n)"
 
-    def _with_missing(self, relation: str, keys: Sequence[str], present: Sequence[MetricColumns]) -> str:
+    def _with_missing_columns(
+        self, relation: str, keys: Sequence[str], present: Sequence[MetricColumns]
+    ) -> str:
         columns = [
             quote(name) if metric in present else f"null as {quote(name)}"
             for metric in self.metrics

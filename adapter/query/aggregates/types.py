@@ -25,7 +25,7 @@ from ..sql.functions import QueryRunner, makes_rows
 from ..sql.maps import has_map
 from ..sql.nodes import every, holds, selects_around
 from .aggregates import TYPED, Types
-from .grouping import find_columns
+from .grouping import mark_input_columns
 
 _TYPES = "types"
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
@@ -48,8 +48,8 @@ def find_types(tree: exp.Query, ask: QueryRunner) -> None:
     for select in every(tree, exp.Select):
         if id(select) not in over_streams:
             continue
-        find_columns(select, ask)
-        calls = [*_calls(select)]
+        mark_input_columns(select, ask)
+        calls = [*_typed_calls(select)]
         # A correlated column has no type when the SELECT is analyzed alone.
         correlated = {id(column) for column in correlated_columns(select)} if calls else ()
         calls = [
@@ -89,7 +89,7 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
                 for number, each in enumerate(tie_breaking.tie_breaking_values(select))
             ]
             tie_breaking.note_term_types(select, _row_type(select, terms, ask))
-        split = _is_split(select) and hints.reads_stream(select)
+        split = _is_in_split_topn(select) and hints.reads_stream(select)
         kinds = _RANKS if split else (exp.RowNumber,)
         if not _ranks_rows(select, kinds):
             continue
@@ -121,7 +121,7 @@ def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
         tie_breaking.note_map_order(call, str(kind))
 
 
-def _is_split(select: exp.Select) -> bool:
+def _is_in_split_topn(select: exp.Select) -> bool:
     """Whether a ``split_topn`` hint applies: on this SELECT or on one around it."""
     return any("split_topn" in each.meta for each in (select, *selects_around(select)))
 
@@ -143,7 +143,7 @@ def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:
     return not any(column.name.lower() in others for item in items for column in every(item, exp.Column))
 
 
-def _calls(select: exp.Select) -> Iterator[exp.Expr]:
+def _typed_calls(select: exp.Select) -> Iterator[exp.Expr]:
     for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
         for node in walk_same_query(clause) if clause is not None else ():
             if isinstance(node, exp.AggFunc) and function_name(node) in TYPED and len(arguments(node)) == 1:

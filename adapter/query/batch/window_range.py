@@ -180,7 +180,7 @@ class WindowOverwriter:
         if not self._results.specs:
             span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self.windows))
             streams = tuple(_filter_stream(stream, span) for stream in self.plan.streams)
-            text = generate.windows_in_batch(replace(self.plan, streams=streams), (), output)
+            text = generate.windows_batch_sql(replace(self.plan, streams=streams), (), output)
         else:
             text = self._batch_query(self._input_ranges(self._range_of_each(ends)), output)
         return Overwrite(text, self._column, condition, ends)
@@ -336,7 +336,7 @@ class WindowOverwriter:
         cut = [
             _filter_windows(each, inputs[each.name]) for each in self._results.windows if each.name in inputs
         ]
-        return generate.windows_in_batch(replace(self.plan, streams=tuple(streams)), cut, output)
+        return generate.windows_batch_sql(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
         for spec in self._results.specs:

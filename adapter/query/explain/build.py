@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ...util.quoting import shown_time
-from ..generation.generator import parts_and_rows
+from ..generation.generator import state_tables_of_operators
 from ..generation.results import OUTPUT
-from ..plan.author_text import relation
+from ..plan.author_text import relation_text
 from ..plan.explanation import APPEND, RETRACT, TABLE, UPSERT, Changelog, Context, Explanation, State
 from ..plan.operator import Operator
 from ..plan.operators.changelog_normalize import ChangelogNormalize
@@ -47,7 +47,7 @@ class _Builder:
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
         flow = plan.dataflow
         self.columns = {part.name: _state_columns(part) for part in program.parts}
-        parts, rows_of = parts_and_rows(flow, settings.ttl, settings.names)
+        parts, rows_of = state_tables_of_operators(flow, settings.ttl, settings.names)
         parts |= {
             each.name: [part.name for part in each.window_steps(settings.emission, settings.names).parts()]
             for each in flow.window_operators
@@ -128,7 +128,7 @@ def _leaf(operator: str, description: str, mode: str = TABLE, *notes: str) -> Ex
 def _explain_streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
     found = {}
     for stream in plan.streams:
-        made = _leaf("Source", relation(stream.relation), APPEND)
+        made = _leaf("Source", relation_text(stream.relation), APPEND)
         if stream.feed:
             made = _leaf("Source", f"changelog of {made.description}", RETRACT)
         if stream.event_time is not None:
@@ -142,13 +142,13 @@ def _explain_external_tables(plan: Plan) -> dict[str, Explanation]:
     found = {}
     for table in plan.lookups:
         note = f"Asked in each micro-batch for its distinct {', '.join(table.key)}."
-        made = _leaf("ExternalTable", relation(table.relation), TABLE, note)
+        made = _leaf("ExternalTable", relation_text(table.relation), TABLE, note)
         found[table.view] = replace(made, key=table.key)
     return found
 
 
 def _explain_table(name: str) -> Explanation:
-    return _leaf("Table", relation(name), TABLE, "Read again in each micro-batch.")
+    return _leaf("Table", relation_text(name), TABLE, "Read again in each micro-batch.")
 
 
 def _explain_sink(root: Explanation, program: Program, settings: Settings) -> Explanation:
@@ -160,9 +160,9 @@ def _explain_sink(root: Explanation, program: Program, settings: Settings) -> Ex
         how = "Rows are matched by all of their columns" if upsert.key is None else "Changes are merged"
         notes = [f"{how}, in one commit per micro-batch."]
     if settings.changelog:
-        notes.append(f"Every change is also appended to {relation(settings.table)}__changes.")
+        notes.append(f"Every change is also appended to {relation_text(settings.table)}__changes.")
     return replace(
-        _leaf("Sink", relation(settings.table), APPEND, *notes),
+        _leaf("Sink", relation_text(settings.table), APPEND, *notes),
         changelog=changelog,
         key=None if upsert is None else upsert.key,
         state=tuple(

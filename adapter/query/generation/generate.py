@@ -16,7 +16,7 @@ from ...util.quoting import quote, shown_time
 from ..identity.fingerprints import fingerprints
 from ..normalize.names import own_names
 from ..plan import lookup_keys
-from ..plan.operator import in_order, with_inputs
+from ..plan.operator import inputs_first, with_inputs
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
@@ -32,11 +32,11 @@ from ..state_signature import Signature
 from ..windows.emission import FINAL, Emission
 from .generator import Generator
 from .plan_size import with_bounded_plans
-from .results import can_be_rebuilt, result_of
-from .signature import signature
+from .results import can_be_rebuilt, result_program
+from .signature import state_signature
 
 
-def program(
+def generate_program(
     plan: Plan,
     emission: Emission = FINAL,
     upsert: bool = False,
@@ -57,17 +57,19 @@ def program(
 
     def made(replayed: Collection[str] | None = None) -> Program:
         with own_names.unmark_errors():
-            found = _program(plan, emission, upsert, ttl, names=names, replayed=replayed)
+            found = _generate_program(plan, emission, upsert, ttl, names=names, replayed=replayed)
             return own_names.separate_names(found, plan.taken)
 
     # Results of windows whose state has been dropped can't be emitted again.
     can_remake = can_be_rebuilt(plan.dataflow) and not emission.changes
     return replace(
-        made(), with_names=partial(program, plan, emission, upsert, ttl), rebuild=made if can_remake else None
+        made(),
+        with_names=partial(generate_program, plan, emission, upsert, ttl),
+        rebuild=made if can_remake else None,
     )
 
 
-def _program(
+def _generate_program(
     plan: Plan,
     emission: Emission,
     upsert: bool,
@@ -81,7 +83,7 @@ def _program(
         replayed: groups and rankings of rows that are read from the state as if they were new, so that
             everything above them is rebuilt; None if nothing is.
     """
-    signed, windows = signature(plan, ttl, emission, names), plan.dataflow.windows
+    signed, windows = state_signature(plan, ttl, emission, names), plan.dataflow.windows
     replaces = emission.changes or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
         return _stateful_program(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
@@ -109,12 +111,14 @@ def _stateful_program(
     made = Generator(flow, ttl, replayed or (), emission, plan.lookups, names=signed.names)
     items = _window_items(made, replaces)
     emitted = [each for each in items if isinstance(each, Step) and each.sees_changes]
-    result = result_of(made, emitted, replaces, replayed)
+    result = result_program(made, emitted, replaces, replayed)
     is_result = flow.windows is not None
     while is_result and isinstance(items[-1], Step):
         items.pop()  # nothing reads the results before the commit
     items += [*made.steps_before_rows, *made.rows]
-    items += with_bounded_plans([*made.steps, *result.of(Step)], {rows.read_by or "" for rows in made.rows})
+    items += with_bounded_plans(
+        [*made.steps, *result.items_of_kind(Step)], {rows.read_by or "" for rows in made.rows}
+    )
     items += [*made.parts.values(), *result.parts]
 
     return replace(
@@ -145,9 +149,10 @@ def _stateless_program(plan: Plan, signed: Signature) -> Program:
             texts[each.name] = "\nunion all\n".join(f"select * from (\n{text}\n)" for text in inputs)
         elif isinstance(each, Project):
             texts[each.name] = with_inputs(each.sql, inputs)
-            read = {name for below in in_order(each) if below is not each for name in below.tables_read}
+            read = {name for below in inputs_first(each) if below is not each for name in below.tables_read}
             queries += [
-                query.over(inputs, read) for query in lookup_keys.key_queries(each.query, plan.lookups)
+                query.with_input_queries(inputs, read)
+                for query in lookup_keys.key_queries(each.query, plan.lookups)
             ]
         elif isinstance(each, WindowResults):
             texts[each.name] = each.sql
@@ -176,12 +181,12 @@ def _common_fields(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: boo
         "tables": plan.static,
         "filters_on_arrival": plan.dataflow.filters_on_arrival,
         "mini_batch": plan.mini_batch,
-        "time_zones": _zones(specs),
+        "time_zones": _time_zones(specs),
         "behind": _watermark_delay(specs),
     }
 
 
-def _zones(specs: Sequence[WindowSpec]) -> tuple[str, ...]:
+def _time_zones(specs: Sequence[WindowSpec]) -> tuple[str, ...]:
     """Returns the time zones in which windows are aligned."""
     return tuple(sorted({spec.window.time_zone for spec in specs if spec.window.time_zone}))
 
@@ -190,7 +195,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
     """Returns the items of windows: those over streams, then those over the results of others. With `replaces`, the
     step that lists the windows that have a result is cached, as it is read again."""
     items: list[Item] = []
-    for listed in _inputs_first(made.window_steps):
+    for listed in _windows_by_level(made.window_steps):
         windows = [(each, each.parts()) for each in listed]
         lookups = lookup_keys.required_lookups([each.spec.read for each, _ in windows], made.tables)
         reads = Counter(view for each, _ in windows for view in each.spec.streams)
@@ -199,7 +204,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
         items += [
             Rows(
                 f"{each.spec.name}_rows",
-                each.rows_text(each.spec.rows, clock=True),
+                each.rows_sql(each.spec.rows, clock=True),
                 each.spec.streams,
                 each.window.time_zone,
                 alone=made.flow.windows is not None
@@ -208,19 +213,19 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
             )
             for each, _ in windows
         ]
-        items += [step for each, parts in windows for step in limit_reads(each.ingest(), parts)]
+        items += [step for each, parts in windows for step in limit_reads(each.ingest_steps(), parts)]
         items += [part for _, parts in windows for part in limit_reads(parts, parts)]
         items += [
             replace(
                 step, sees_changes=True, persist=step.persist or (replaces and step.name == each.windows_step)
             )
             for each, parts in windows
-            for step in limit_reads(each.emit(), parts)
+            for step in limit_reads(each.emit_steps(), parts)
         ]
     return items
 
 
-def _inputs_first(windows: Sequence[WindowSteps]) -> Iterator[list[WindowSteps]]:
+def _windows_by_level(windows: Sequence[WindowSteps]) -> Iterator[list[WindowSteps]]:
     """Yields the windows over streams, then those over results of these, and so on."""
     done, left = set[str](), list(windows)
     while left:
@@ -242,7 +247,7 @@ def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     return int(bool(merging) and not any(spec.reads for spec in merging))
 
 
-def _tables(plan: Plan) -> list[Step]:
+def _table_steps(plan: Plan) -> list[Step]:
     """Returns the steps with all rows of streams and lookup tables, and with the watermark if an operator reads it."""
     read = {stream.view: stream.relation for stream in plan.streams}
     read |= {table.view: table.relation for table in plan.lookups}
@@ -258,11 +263,11 @@ def batch_sql(plan: Plan) -> str:
     slices, if the query stays within them, or else the model's text."""
     windows = plan.dataflow.windows
     if windows is not None:
-        return windows_in_batch(plan, windows.windows, windows.sql)
+        return windows_batch_sql(plan, windows.windows, windows.sql)
     return plan.batch()
 
 
-def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:
+def windows_batch_sql(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:
     """Returns one SELECT over windows, which are computed as in a stream.
 
     Args:
@@ -270,10 +275,10 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
         windows: the windows, lower ones first.
         output: query over their results.
     """
-    steps = _tables(plan)
+    steps = _table_steps(plan)
     for each in windows:
         spec, window_steps = each.spec, each.window_steps()
-        rows = window_steps.rows_text(spec.rows, clock=False)
+        rows = window_steps.rows_sql(spec.rows, clock=False)
         steps.append(Step(f"{spec.name}_all_rows", rows))
         steps.append(
             Step(
@@ -281,35 +286,35 @@ def windows_in_batch(plan: Plan, windows: Sequence[WindowOperator], output: str)
                 f"select * from {spec.name}_all_rows where {instants.usable_time_condition('event_time')}",
             )
         )
-        steps += window_steps.batch()
-    return _with_steps(plan, steps, output)
+        steps += window_steps.batch_steps()
+    return _query_with_steps(plan, steps, output)
 
 
-def times_sql(plan: Plan) -> str | None:
+def event_times_sql(plan: Plan) -> str | None:
     """Returns a SELECT with the event time of each window over streams, whose types are checked; None unless the query
     consists of windows only. (The times of cascading windows are generated.)"""
     windows = plan.dataflow.windows
     if windows is None or not windows.specs:
         return None
-    steps = _tables(plan)
+    steps = _table_steps(plan)
     columns = ", ".join(
-        f"(select first(event_time) from (\n{_indented(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
+        f"(select first(event_time) from (\n{_indent(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
         for spec in windows.specs
         if not spec.reads
     )
-    return _with_steps(plan, steps, f"select {columns}")
+    return _query_with_steps(plan, steps, f"select {columns}")
 
 
-def _with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
+def _query_with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
     """Returns a query that reads steps, as one SELECT."""
-    names = ",\n".join(f"{step.name} as (\n{_indented(step.sql)}\n)" for step in steps)
+    names = ",\n".join(f"{step.name} as (\n{_indent(step.sql)}\n)" for step in steps)
     return own_names.separate_names(f"with {names}\n{text}", plan.taken)
 
 
-def formatted(text: str) -> str:
+def format_sql(text: str) -> str:
     """Returns a generated text, formatted for reading."""
     return sql(parse(text), pretty=True)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join("  " + line for line in text.splitlines())

@@ -10,7 +10,7 @@ from ..errors import QueryError
 from ..plan import lookup_keys
 from ..plan.dataflow import Dataflow
 from ..plan.lookup_keys import LookupTable
-from ..plan.operator import Operator, ResultSteps, Wiring, in_order, with_inputs
+from ..plan.operator import Operator, ResultSteps, Wiring, inputs_first, with_inputs
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.project import row_by_row
 from ..plan.operators.source import Source
@@ -18,7 +18,7 @@ from ..plan.operators.top_n import TopN
 from ..plan.operators.window_close import WindowClose
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.state.group_state import Groups
-from ..plan.state.ranking import members_part
+from ..plan.state.ranking import members_table
 from ..plan.state.window_steps import WindowSteps
 from ..plan.upserts import needs_retractions, result_operator
 from ..program import NEW_STATE, Lookup, Rows, StateNames, StatePart, Step, limit_reads
@@ -65,10 +65,10 @@ class Generator(Wiring):
         self.result_operator = result_operator(flow)
         self.result = None if self.result_operator is None else self.result_operator.operator
         self.result_steps: ResultSteps | None = None
-        self.uses = self._uses()
+        self.uses = self._count_readers()
         self._generate()
 
-    def _uses(self) -> Counter[str]:
+    def _count_readers(self) -> Counter[str]:
         """Returns how often each operator's output is read, by its name."""
         operators = self.flow.operators
         uses = Counter(each.name for operator in operators for each in operator.inputs)
@@ -80,7 +80,7 @@ class Generator(Wiring):
 
     def _generate(self) -> None:
         """Lets each operator add its steps and its state. Operators above the result are part of the result's query."""
-        replayed, compared = self._replayed_and_below(), self._below_compared_rows()
+        replayed, compared = self._replayed_operators(), self._below_compared_rows()
         above = {self.flow.root.name} if self.flow.windows is not None else set()
         if self.result_operator is not None:
             above = {each.name for each in self.result_operator.path}
@@ -106,14 +106,14 @@ class Generator(Wiring):
         # An operator that ignored a name would find an empty state table.
         assert self.parts.keys().isdisjoint(self.names.keys() - {*self.names.values()})
 
-    def _replayed_and_below(self) -> set[str]:
+    def _replayed_operators(self) -> set[str]:
         """Returns the names of the operators whose state is read as if it were new (`replayed`), and of those below them.
 
         Raises:
             QueryError: the query doesn't have all operators in `replayed`.
         """
         names = {**self.state_names} | {
-            each.name: self.name_in_state(members_part(each))
+            each.name: self.name_in_state(members_table(each))
             for each in self.flow.operators
             if isinstance(each, TopN)
         }
@@ -124,29 +124,31 @@ class Generator(Wiring):
             )
         found = {operator for operator, name in names.items() if name in self.replayed}
         return found | {
-            below.name for each in self.flow.operators if each.name in found for below in in_order(each)
+            below.name for each in self.flow.operators if each.name in found for below in inputs_first(each)
         }
 
     def _below_compared_rows(self) -> set[str]:
         """Returns the names of the operators whose steps are read by rows that are compared with the watermark."""
         comparing = {each.name: self._compared_inputs(each) for each in self.flow.operators}
-        below = {below.name for inputs in comparing.values() for each in inputs for below in in_order(each)}
+        below = {
+            below.name for inputs in comparing.values() for each in inputs for below in inputs_first(each)
+        }
         return below - {name for name, inputs in comparing.items() if inputs}
 
     def _compared_inputs(self, operator: Operator) -> tuple[Operator, ...]:
-        compares = self.event_time(operator) is not None or self.is_only_reader(operator)
+        compares = self.time_column(operator) is not None or self.is_only_reader(operator)
         return operator.inputs if compares else operator.inputs_compared_with_watermark
 
     # -- what operators add ------------------------------------------------------------------------
 
-    def output(
+    def add_output_step(
         self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
     ) -> None:
         # Non-deterministic rows are computed once, so that the state has the rows that are emitted.
         read_again = self.uses[operator.name] > 1 or not operator.relation.repeatable
         self.steps += [*lookups, Step(operator.name, text, persist=read_again, initial=initial)]
 
-    def store(self, part: StatePart, owner: object) -> None:
+    def add_state_table(self, part: StatePart, owner: object) -> None:
         known = self.parts.setdefault(part.name, part)
         if known.closes is None and part.closes is not None:
             # Another operator that has no windows to close shares these rows.
@@ -171,7 +173,7 @@ class Generator(Wiring):
         return needs_retractions(self.flow, operator)
 
     def is_only_reader(self, operator: Operator) -> bool:
-        if not isinstance(operator, GroupAggregate) or self.tables or self.flow.windowed:
+        if not isinstance(operator, GroupAggregate) or self.tables or self.flow.window_specs:
             return False
         path, below = row_by_row(operator.inputs[0])
         return (
@@ -193,7 +195,7 @@ class Generator(Wiring):
                     )
         return False
 
-    def event_time(self, operator: Operator) -> str | None:
+    def time_column(self, operator: Operator) -> str | None:
         root = self.result
         if root is not operator and not (
             isinstance(root, TopN)
@@ -216,7 +218,7 @@ def _step_for_empty_state(step: Step | Lookup) -> Step | Lookup:
     return replace(step, sql=step.initial or step.sql, state_lookups=(), full_scan=None)
 
 
-def parts_and_rows(
+def state_tables_of_operators(
     flow: Dataflow, ttl: int | None, names: StateNames = NEW_STATE
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Returns name of an operator → the state tables that it has or shares, and state table with buffered rows → name of the

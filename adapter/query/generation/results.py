@@ -11,7 +11,7 @@ from ..plan.dataflow import Dataflow
 from ..plan.operators.top_n import TopN
 from ..plan.operators.window_results import WindowResults
 from ..plan.relation import WEIGHT
-from ..plan.state.buffered_rows import ROW, TIMES, added_up, packed_change, packed_rows, repeated_rows
+from ..plan.state.buffered_rows import ROW, TIMES, packed_change, packed_rows, present_rows, repeated_rows
 from ..plan.upsert_keys import upsert_of_windows
 from ..plan.upserts import ResultOperator, result_operator
 from ..program import (
@@ -23,8 +23,8 @@ from ..program import (
     StatePart,
     Step,
     Upsert,
+    clock_sql,
     limit_reads,
-    now,
 )
 from .generator import Generator
 
@@ -40,7 +40,7 @@ def can_be_rebuilt(flow: Dataflow) -> bool:
     return flow.root.relation.changes and (found is None or found.key is not None)
 
 
-def rebuilds_whole(found: ResultOperator | None) -> bool:
+def compares_whole_table(found: ResultOperator | None) -> bool:
     """Whether a rebuild compares all rows of the table: before an edit to a Top-1 it may have had several rows per key."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
@@ -52,7 +52,7 @@ def stored_result(flow: Dataflow) -> Program:
     out = f"struct(* except ({WEIGHT}))" if changes else "struct(*)"
     emitted = StatePart(
         OUTPUT,
-        f"select {now(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
+        f"select {clock_sql(STEP)} as {STEP}, {out} as {OUTPUT_ROW}{weight} from {RESULT}",
         # Only the last micro-batch's rows may have to be emitted again, and only until it is over.
         f"select * except (part) from state where part = '{OUTPUT}' and false",
         closes=None,
@@ -64,18 +64,18 @@ def stored_result(flow: Dataflow) -> Program:
     listed = f"{OUTPUT_ROW}.*{f', {OUTPUT_TIMES} as {WEIGHT}' if weight else ''}"
     from_state = Step(
         RESULT,
-        f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {now(STEP)}",
+        f"select {listed} from state where part = '{OUTPUT}' and {STEP} = {clock_sql(STEP)}",
         persist=True,
         reads=(OUTPUT,),
     )
-    output, upsert = _change(flow)
+    output, upsert = _result_and_upsert(flow)
     change = Step(RESULT, net if changes else f"select * from {flow.root.name}", persist=True)
     return Program(
         (), (change, emitted), output, None, upsert=upsert, output_steps=(from_state,), skip_if_empty=RESULT
     )
 
 
-def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
+def _result_and_upsert(flow: Dataflow) -> tuple[str, Upsert | None]:
     """Returns the query for the inserted rows of `RESULT`, and what they replace."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
@@ -83,7 +83,7 @@ def _change(flow: Dataflow) -> tuple[str, Upsert | None]:
         # Nothing identifies a row: the new table is the table plus the changes.
         before = f"select struct(*) as {ROW}, 1L as {TIMES} from {TABLE_BEFORE}"
         rows = f"{before}\nunion all\n{packed_rows(RESULT, True)}"
-        return repeated_rows(added_up(rows, True), True), Upsert(
+        return repeated_rows(present_rows(rows, True), True), Upsert(
             None, f"select true as anything from {RESULT}", (), None, change=RESULT
         )
     keys = [quote(name) for name in flow.key]
@@ -106,7 +106,7 @@ def result_of_operator(made: Generator) -> Program:
     return Program(
         (),
         (),
-        root.output(steps.rows),
+        root.output_sql(steps.rows),
         None,
         upsert=root.upsert(steps.touched, steps.columns),
         output_steps=limit_reads(
@@ -143,7 +143,7 @@ def _origin_in_state(made: Generator, carried: str) -> str:
     return f"{made.name_in_state(operator)}{dot}{key}"
 
 
-def result_of(
+def result_program(
     made: Generator, emitted: Iterable[Step], replaces: bool, replayed: Collection[str] | None
 ) -> Program:
     """Returns how a dataflow's result is written.
@@ -159,7 +159,7 @@ def result_of(
     result = stored_result(made.flow) if made.result_operator is None else result_of_operator(made)
     if result.upsert is None or replayed is None:
         return result
-    if result.upsert.key and not rebuilds_whole(made.result_operator):
+    if result.upsert.key and not compares_whole_table(made.result_operator):
         return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope=()))
     # The output is the full result, whatever the table has.
     output = result.output if made.result_operator is not None else _inserted_rows()

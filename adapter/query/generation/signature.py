@@ -14,7 +14,7 @@ from ..aggregates.partials import Partials
 from ..frontend.source_text import text_to_compare, with_sorted_conjuncts
 from ..normalize.conditions import has_generator
 from ..plan.dataflow import Dataflow
-from ..plan.operator import Operator, in_order
+from ..plan.operator import Operator, inputs_first
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
@@ -43,22 +43,22 @@ from ..state_signature import (
     WindowState,
 )
 from ..windows.emission import FINAL, Emission
-from .generator import parts_and_rows
-from .results import OUTPUT, can_be_rebuilt, rebuilds_whole
+from .generator import state_tables_of_operators
+from .results import OUTPUT, can_be_rebuilt, compares_whole_table
 
 
-def signature(
+def state_signature(
     plan: Plan, ttl: int | None = None, emission: Emission = FINAL, names: StateNames = NEW_STATE
 ) -> Signature:
     """Returns everything that the state of a plan depends on. Plans with equal signatures can share a state. It names the
     sources but not their locations, which the checkpoint has."""
-    found: Signature = with_texts(_signature(plan, ttl, emission, names), without_read_digest)
+    found: Signature = with_texts(_state_signature(plan, ttl, emission, names), without_read_digest)
     return found
 
 
-def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateNames) -> Signature:
+def _state_signature(plan: Plan, ttl: int | None, emission: Emission, names: StateNames) -> Signature:
     flow, windows = plan.dataflow, plan.dataflow.windows
-    window_operators = tuple(_operator_state(plan, each, names) for each in flow.window_operators)
+    window_operators = tuple(_window_operator_state(plan, each, names) for each in flow.window_operators)
     results = None
     if windows is not None and windows.specs:
         # Early firing can be switched on and off: the state has all rows until the end of allowed lateness.
@@ -68,19 +68,19 @@ def _signature(plan: Plan, ttl: int | None, emission: Emission, names: StateName
         results = ResultTimes(**asdict(emission))
     return Signature(
         windows=window_operators,
-        tree=_tree(flow, ttl, emission, names) if windows is None else TreeState(),
+        tree=_tree_state(flow, ttl, emission, names) if windows is None else TreeState(),
         results=results,
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time
         },
-        lookups=_lookups(plan),
+        lookups=_lookup_table_names(plan),
         text=plan.text or None,
         clauses=tuple((kind, text) for kind, text in plan.clauses()) if plan.text else None,
         names={**names},
     )
 
 
-def _operator_state(plan: Plan, operator: WindowOperator, names: StateNames) -> WindowOperatorState:
+def _window_operator_state(plan: Plan, operator: WindowOperator, names: StateNames) -> WindowOperatorState:
     """Returns the definition of a window operator."""
     spec, name = operator.spec, names.get(operator.name, operator.name)
     read = [each.spec for each in operator.inputs if isinstance(each, WindowOperator)]
@@ -94,29 +94,29 @@ def _operator_state(plan: Plan, operator: WindowOperator, names: StateNames) -> 
             if ranking is None
             else TopState(ranking.function, tuple(ranking.partition), ranking.order, ranking.rows)
         )
-        buffer = BufferState(f"{name}_row", top, _rows(spec.plain, spec, names) or None)
+        buffer = BufferState(f"{name}_row", top, _text_with_state_names(spec.plain, spec, names) or None)
     return WindowOperatorState(
         name=name,
         identity=spec.identity,
         streams=tuple(stream.relation for stream in plan.streams if stream.view in spec.streams),
-        source=_rows(spec.source, spec, names),
+        source=_text_with_state_names(spec.source, spec, names),
         # None if it names other window operators: comparing these takes the text.
         source_digest=None if read else digest(with_sorted_conjuncts(spec.source)),
         window=WindowState(**asdict(spec.window)),
-        aggregates=_aggregates(steps, identities) if isinstance(steps, Partials) else None,
+        aggregates=_aggregate_state(steps, identities) if isinstance(steps, Partials) else None,
         buffer=buffer,
         below=below,
     )
 
 
-def _lookups(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _lookup_table_names(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Returns view → name of each lookup table whose rows the state depends on.
 
     A view is named after the table without its schema, and numbered if two have that name, so a text over
     views doesn't say which table it reads.
     """
     flow = plan.dataflow
-    operators = in_order(state_root(flow)) if flow.windows is None else flow.window_operators
+    operators = inputs_first(state_root(flow)) if flow.windows is None else flow.window_operators
     read = {name for each in operators for name in each.tables_read}
     return {
         table.view: tuple(part.name.lower() for part in exp.to_table(table.relation, dialect=DIALECT).parts)
@@ -125,18 +125,18 @@ def _lookups(plan: Plan) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _tree(flow: Dataflow, ttl: int | None, emission: Emission, names: StateNames) -> TreeState:
+def _tree_state(flow: Dataflow, ttl: int | None, emission: Emission, names: StateNames) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
     root, top = result_operator(flow), state_root(flow)
-    # Windows are described by `_operator_state`.
-    operators = [each for each in in_order(top) if not isinstance(each, WindowOperator)]
+    # Windows are described by `_window_operator_state`.
+    operators = [each for each in inputs_first(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
-    parts, _ = parts_and_rows(flow, ttl, names)
+    parts, _ = state_tables_of_operators(flow, ttl, names)
     groups = {
         names.get(name, name): _group_state(flow, group, names.get(name, name), ttl)
         for name, group in flow.groups.items()
     }
-    is_single = root is not None and {*parts} == {top.name} and not flow.windowed
+    is_single = root is not None and {*parts} == {top.name} and not flow.window_specs
     return TreeState(
         # For a GROUP BY that is the result, the label leaves out why its rows are buffered.
         operators={
@@ -157,7 +157,7 @@ def _tree(flow: Dataflow, ttl: int | None, emission: Emission, names: StateNames
         ),
         single_by=_grouped_or_ranked_by(top) if is_single else None,
         can_rebuild=can_be_rebuilt(flow) and not emission.changes,
-        rebuilds_table=rebuilds_whole(root),
+        rebuilds_table=compares_whole_table(root),
         groups=groups,
         parts={name: tuple(listed) for name, listed in parts.items()},
         output=OUTPUT if root is None else None,
@@ -174,7 +174,7 @@ def _group_state(flow: Dataflow, group: GroupAggregate, name: str, ttl: int | No
     )
     return GroupState(
         operator=group.name,
-        aggregates=_aggregates(changes, {}),
+        aggregates=_aggregate_state(changes, {}),
         last_output=changes.emitted_part if changes.stores_output else None,
     )
 
@@ -189,7 +189,7 @@ def _grouped_or_ranked_by(operator: Operator) -> tuple[str, ...] | None:
     return (*by, operator.top.function, operator.top.order)
 
 
-def _rows(text: str, spec: WindowSpec, names: StateNames) -> str:
+def _text_with_state_names(text: str, spec: WindowSpec, names: StateNames) -> str:
     """Returns text of a window operator's input rows, with the state's names of the windows that it reads."""
     return text_to_compare(text, {each: names.get(each, each) for each in spec.reads}) if spec.reads else text
 
@@ -201,9 +201,9 @@ def _outputs_below(
     aggregates, this is listed by column, so that other columns can be added and removed."""
     by_name = bool(read) and isinstance(spec, WindowAggregateSpec) and not _takes_all_columns(spec)
     return {
-        names.get(each.name, each.name): _output(each, by_name)
+        names.get(each.name, each.name): _window_output(each, by_name)
         if isinstance(each, WindowAggregateSpec)
-        else WindowOutput(_rows(each.source, each, names))
+        else WindowOutput(_text_with_state_names(each.source, each, names))
         for each in read
     }
 
@@ -222,7 +222,7 @@ def _takes_all_columns(spec: WindowAggregateSpec) -> bool:
     return named or natural or distinct or query.find(exp.SetOperation, exp.Lateral) is not None
 
 
-def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
+def _window_output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
     """Returns the results of a window aggregation. `by_name`: whether its columns may be listed one by one."""
     # A state column of one name may hold several aggregates in turn, such as `sum(v + 1)` and `sum(v - 1)`.
     meanings = {key.name: key.identity for key in spec.keys}
@@ -243,26 +243,27 @@ def _output(spec: WindowAggregateSpec, by_name: bool) -> WindowOutput:
     return WindowOutput(sql(rows), columns)
 
 
-def _aggregates(partials: Partials, below: Mapping[str, str]) -> AggregateState:
+def _aggregate_state(partials: Partials, below: Mapping[str, str]) -> AggregateState:
     """Returns the state columns of each metric, distinct set and key. `below`: name → identity of the windows that are
     read."""
     spec = partials.spec
     sets = {
-        each: DistinctState(part, tuple(columns)) for each, (part, columns) in partials.set_parts().items()
+        each: DistinctState(part, tuple(columns))
+        for each, (part, columns) in partials.distinct_set_tables().items()
     }
     enumerated = spec.enumerated
     return AggregateState(
         keys={key.name: key.identity for key in spec.keys},
         grouping_sets=spec.grouping_sets or (),
         key_order=None if spec.grouping_sets is None else tuple(key.identity for key in spec.keys),
-        metrics=_metrics(partials, below),
+        metrics=_metric_states(partials, below),
         distinct_sets=sets,
         enumerated=None if enumerated is None else (enumerated.keys, *enumerated.values),
         retracts=isinstance(spec, GroupAggregateSpec) and spec.signed,
     )
 
 
-def _metrics(partials: Partials, below: Mapping[str, str]) -> dict[str, MetricState]:
+def _metric_states(partials: Partials, below: Mapping[str, str]) -> dict[str, MetricState]:
     columns = partials.state_columns()
     by_name = {members.name: members.identity for members in partials.spec.distinct_sets}
     return {

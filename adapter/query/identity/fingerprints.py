@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..plan.dataflow import Dataflow
-from ..plan.lineage import Lineage, opaque
+from ..plan.lineage import Lineage, opaque_lineage
 from ..plan.operator import Operator
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.top_n import TopN
-from ..plan.operators.window_results import WindowResults, of_windows
-from ..plan.query_lineage import canonical_over
+from ..plan.operators.window_results import WindowResults, lineages_of_windows
+from ..plan.query_lineage import canonical_by_position
 from ..plan.state.buffered_rows import BufferedRows
 from ..plan.upserts import state_root
 from ..program import NEW_STATE, StateNames
@@ -46,7 +46,7 @@ def fingerprints(
     for operator, name in names.items():
         lineage = known[operator]
         # Two GROUP BY over the same rows are distinguished by their aggregates.
-        groups[name] = lineage.rows if rows[lineage.rows] == 1 else digest(lineage.means)
+        groups[name] = lineage.rows if rows[lineage.rows] == 1 else digest(lineage.meaning)
     metrics = {
         names[each.name]: {
             metric.identity: dict(known[each.name].columns).get(metric.name, "")
@@ -62,11 +62,11 @@ def fingerprints(
             state.get(name, name): rows
             for each in flow.operators
             if isinstance(each, WindowResults)
-            for name, rows in of_windows(each.windows)[0].items()
+            for name, rows in lineages_of_windows(each.windows)[0].items()
         },
         rows=root.rows,
         columns=tuple((name, means) for name, means in root.columns),
-        meaning=root.means,
+        meaning=root.meaning,
     )
 
 
@@ -79,11 +79,11 @@ def _part_fingerprint(owner: BufferedRows | Operator, known: Mapping[str, Lineag
             "first rows", all_rows.rows, [each for _, each in all_rows.columns], names, all_rows.star
         )
     if not isinstance(owner, BufferedRows):
-        below = [known[each.name].means for each in owner.inputs]
-        return digest(type(owner).__name__, known[owner.name].means, owner.relation.changes, *below)
+        below = [known[each.name].meaning for each in owner.inputs]
+        return digest(type(owner).__name__, known[owner.name].meaning, owner.relation.changes, *below)
     changes, expires = owner.operator.relation.changes, owner.ttl is not None
     definition: list[object] = [
-        known[owner.operator.name].means,
+        known[owner.operator.name].meaning,
         changes,
         expires,
         owner.ends,
@@ -95,10 +95,10 @@ def _part_fingerprint(owner: BufferedRows | Operator, known: Mapping[str, Lineag
         # Identity of the partitions that expire together.
         reader = next((each for each in flow.operators if each.name == owner.partitions.owner), None)
         definition += [known[reader.name].rows if reader is not None else "each row"]
-        definition += [canonical_over(key, (owner.alias,)) for key in owner.keys]
+        definition += [canonical_by_position(key, (owner.alias,)) for key in owner.keys]
     if owner.top is not None:
-        where = owner.top.where and canonical_over(owner.top.where, (owner.alias,))
-        definition += ["top", canonical_over(owner.top.place, (owner.alias,)), owner.top.rows, where]
+        where = owner.top.where and canonical_by_position(owner.top.where, (owner.alias,))
+        definition += ["top", canonical_by_position(owner.top.place, (owner.alias,)), owner.top.rows, where]
     return digest("rows", *definition)
 
 
@@ -118,4 +118,4 @@ def lineage_of(operator: Operator, known: Mapping[str, Lineage]) -> Lineage:
     """
     found = operator.lineage([known[each.name] for each in operator.inputs])
     # The name is a digest of the operator's text and everything below it.
-    return opaque("as written", operator.name) if found is None else found
+    return opaque_lineage("as written", operator.name) if found is None else found

@@ -17,7 +17,7 @@ from ...util.quoting import is_path, path_of, quote_time, shown_time
 from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints
 from ..frontend.streams import Known
-from ..program import now
+from ..program import clock_sql
 from ..sql import intervals
 from ..sql.clauses import conjuncts, filters, first_aggregate, name_at_same_place, output_names, relations
 from ..sql.dialect import canonical, function_name, parse, sql, walk_same_query
@@ -35,7 +35,9 @@ _IS_EVENT_TIME = "event time"
 def watermark() -> exp.Expr:
     """Returns the watermark before the micro-batch; without one the earliest time, so that every row passes. Callers must
     not change it."""
-    (made,) = parse(f"select coalesce({now('now_before')}, timestamp_micros(-62135596800000000))").selects
+    (made,) = parse(
+        f"select coalesce({clock_sql('now_before')}, timestamp_micros(-62135596800000000))"
+    ).selects
     return made
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..aggregates.grouping import check_items
+from ..aggregates.grouping import check_items_are_keys
 from ..aggregates.types import find_types as types_of_tree
 from ..frontend import hints, session_zone
 from ..frontend.streams import is_printed_by_macro
@@ -145,7 +145,7 @@ def check_relations(query: NormalizedQuery) -> None:
 def check_group_items(query: NormalizedQuery) -> None:
     """Refuses positions in GROUP BY that name no column."""
     for select in query.selects:
-        check_items(select)
+        check_items_are_keys(select)
 
 
 def name_results(query: NormalizedQuery) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ..aggregates.grouping import resolve
+from ..aggregates.grouping import resolve_key
 from ..sql.dialect import canonical, reading_select
 from ..sql.nodes import every, quoted_column, star_without
 
@@ -67,5 +67,5 @@ def _aliases_read(select: exp.Select) -> set[int]:
         id(each)
         for each in names
         if each.name.lower() in aliases
-        and (each.find_ancestor(exp.Group, exp.Select) is select or resolve(each, select) is not each)
+        and (each.find_ancestor(exp.Group, exp.Select) is select or resolve_key(each, select) is not each)
     }

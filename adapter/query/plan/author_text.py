@@ -1,7 +1,7 @@
 """Prints SQL trees as short lines in the author's words: without needless quotes, generated columns and tie-breakers.
 
 >>> select = parse("select `a`, b + 1 as c, `t`.`__stream_weight` as `__stream_weight` from `__input_0` as t where a > 1")
->>> clauses(select)
+>>> clauses_text(select)
 'a, b + 1 AS c WHERE a > 1'
 >>> ranked = parse("select a, row_number() over (partition by a order by b desc) as r from t")
 >>> from ..sql.tie_breaking import break_ties
@@ -82,10 +82,10 @@ def as_author_writes(node: exp.Expr, alias: str = "") -> exp.Expr:
     return holder.this
 
 
-def relation(name: str) -> str:
+def relation_text(name: str) -> str:
     """Returns the name of a relation without needless quotes.
 
-    >>> relation("`lake`.`raw`.`my bids`")
+    >>> relation_text("`lake`.`raw`.`my bids`")
     'lake.raw.`my bids`'
     """
     try:
@@ -112,7 +112,7 @@ def until_text(until: Sequence[tuple[str, int]]) -> str:
 # -- clauses of a SELECT ---------------------------------------------------------------------------
 
 
-def items(select: exp.Select) -> list[exp.Expr]:
+def author_items(select: exp.Select) -> list[exp.Expr]:
     """Returns a select list without generated columns. An OVER in it is shown by its alias."""
     found = []
     for item in select.expressions:
@@ -144,7 +144,7 @@ def lifted_expressions(select: exp.Query) -> Expressions:
     return {item.alias: as_author_writes(item.this) for item in made if item.alias.startswith(_LIFTED)}
 
 
-def _is_plain(item: exp.Expr) -> bool:
+def _is_column_or_star(item: exp.Expr) -> bool:
     """Whether an item of a select list is a column or a star."""
     stars = [item, *every(item, exp.Star)] if isinstance(item, exp.Star | exp.Column) else []
     return bool(stars) and not any(
@@ -152,10 +152,10 @@ def _is_plain(item: exp.Expr) -> bool:
     )
 
 
-def clauses(select: exp.Select) -> str:
+def clauses_text(select: exp.Select) -> str:
     """Returns the select list, if it has more than plain columns, with LATERAL VIEW, WHERE and HAVING."""
-    listed = items(select)
-    words = [] if all(map(_is_plain, listed)) else [", ".join(map(text_of, listed))]
+    listed = author_items(select)
+    words = [] if all(map(_is_column_or_star, listed)) else [", ".join(map(text_of, listed))]
     if on_change.only_adds_flag(select):
         words = ["emit on_change: which rows are new at a step"]
     words += [text_of(each).strip() for each in select.args.get("laterals") or ()]
@@ -183,12 +183,12 @@ def joins_text(select: exp.Select) -> str:
     return "; ".join(found)
 
 
-def keys(select: exp.Select) -> list[str]:
+def group_key_texts(select: exp.Select) -> list[str]:
     """Returns the GROUP BY keys of a SELECT."""
     return [text_of(key) for key in grouping(select).keys] if select.args.get("group") else []
 
 
-def grouped_by(select: exp.Select) -> str:
+def group_by_text(select: exp.Select) -> str:
     """Returns the GROUP BY in short: ``by a, b``."""
     found = grouping(select) if select.args.get("group") else None
     if found is None:
@@ -203,7 +203,7 @@ def is_grouped(select: exp.Select) -> bool:
     return bool(select.args.get("group") or select.args.get("having")) or first_aggregate(select) is not None
 
 
-def aggregates(select: exp.Select) -> list[tuple[str, str]]:
+def aggregate_calls(select: exp.Select) -> list[tuple[str, str]]:
     """Returns the aggregate calls of the select list and HAVING, with their functions."""
     found: dict[str, str] = {}
     having = select.args.get("having")
@@ -225,7 +225,7 @@ def over_clauses_text(select: exp.Select) -> str:
     for window in over_clauses(select):
         order = order_text(window)
         found.append(
-            f"{text_of(window.this)}{f' by {order}' if order else ''}{per_suffix(partition(window))}"
+            f"{text_of(window.this)}{f' by {order}' if order else ''}{per_suffix(partition_key_texts(window))}"
         )
     return ", ".join(found)
 
@@ -238,7 +238,7 @@ def order_text(window: exp.Expr) -> str:
     return ", ".join(text_of(each) for each in found)
 
 
-def partition(window: exp.Expr) -> list[str]:
+def partition_key_texts(window: exp.Expr) -> list[str]:
     """Returns the author's PARTITION BY of an OVER."""
     by = window.args.get("partition_by") or ()
     return [text_of(each) for each in by if not (isinstance(each, exp.Column) and is_generated(each.name))]
@@ -252,7 +252,7 @@ def per_suffix(within: Sequence[str]) -> str:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def written_spec(spec: _Spec) -> _Spec:
+def spec_as_written(spec: _Spec) -> _Spec:
     """Returns a spec with its keys and aggregates as their author wrote them, without the alias of its rows."""
     read = relations_with_joins(outermost_select(spec.written))
     alias = read[0][0].alias_or_name if len(read) == 1 else ""
@@ -263,12 +263,12 @@ def written_spec(spec: _Spec) -> _Spec:
     )
 
 
-def expressions_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> Expressions:
+def author_expressions(spec: WindowAggregateSpec | GroupAggregateSpec) -> Expressions:
     """Returns the author's expression for each column of groups."""
     return {key.name: key.expression for key in spec.keys} | {each.name: each.call for each in spec.metrics}
 
 
-def grouping_of(spec: WindowAggregateSpec | GroupAggregateSpec) -> str:
+def spec_group_by_text(spec: WindowAggregateSpec | GroupAggregateSpec) -> str:
     """Returns the GROUP BY of an aggregation in short."""
     named = {key.name: key.sql for key in spec.keys}
     if spec.grouping_sets is not None:

@@ -38,11 +38,11 @@ class Outputs:
     def __getitem__(self, name: str) -> str:
         return self.names.get(name, name)
 
-    def carry(self, columns: Mapping[str, _T]) -> dict[str, _T]:
+    def with_output_names(self, columns: Mapping[str, _T]) -> dict[str, _T]:
         """Replaces input columns as the keys of a mapping by the output columns that they become; leaves out the others."""
         return {self[name]: value for name, value in columns.items() if name in self}
 
-    def carry_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+    def passed_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """Returns the keys that pass through with all of their columns, as output columns."""
         return tuple(
             frozenset(self[name] for name in key) for key in keys if all(name in self for name in key)
@@ -51,15 +51,15 @@ class Outputs:
 
 def value_of_column(node: exp.Expr | None, alias: str, columns: Mapping[str, _T]) -> _T | None:
     """Returns the value in `columns` of an input column; None if the expression isn't just a column of the input."""
-    column = column_of(node, alias)
+    column = input_column(node, alias)
     return None if column is None else columns.get(column)
 
 
-def column_of(node: exp.Expr | None, alias: str) -> str | None:
+def input_column(node: exp.Expr | None, alias: str) -> str | None:
     """Returns the name (lower case) of an input column; None if the expression isn't just a column of the input.
 
     >>> from ..sql.dialect import parse
-    >>> [column_of(item, "t") for item in parse("select (t.K), u.k, k + 1").selects]
+    >>> [input_column(item, "t") for item in parse("select (t.K), u.k, k + 1").selects]
     ['k', None, None]
     """
     node = node.unnest() if node is not None else None
@@ -68,14 +68,14 @@ def column_of(node: exp.Expr | None, alias: str) -> str | None:
     return node.name.lower()
 
 
-def outputs(select: exp.Select, alias: str) -> Outputs:
+def outputs_of_select(select: exp.Select, alias: str) -> Outputs:
     """Returns the columns that a SELECT passes through from its only input.
 
     >>> from ..sql.dialect import parse
-    >>> found = outputs(parse("select k as key, v + 1 as more from t"), "t")
+    >>> found = outputs_of_select(parse("select k as key, v + 1 as more from t"), "t")
     >>> found["k"], "v" in found
     ('key', False)
-    >>> found.carry_keys([frozenset({"k"}), frozenset({"k", "v"})])
+    >>> found.passed_keys([frozenset({"k"}), frozenset({"k", "v"})])
     (frozenset({'key'}),)
     """
     names: dict[str, str] = {}
@@ -93,12 +93,14 @@ def outputs(select: exp.Select, alias: str) -> Outputs:
     return Outputs(names, star, frozenset(hidden))
 
 
-def passed_end(select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]) -> str | None:
+def passed_window_end(
+    select: exp.Select, alias: str, relation: Relation, keys: Sequence[exp.Expr]
+) -> str | None:
     """Returns the output column with the end of the windows that rows expire with; None unless this is one of `keys`."""
     end = relation.ends
     if end is None or not any(value_of_column(key, alias, {end: end}) for key in keys):
         return None
-    passed = outputs(select, alias)
+    passed = outputs_of_select(select, alias)
     return passed[end] if end in passed else None
 
 
@@ -112,12 +114,12 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     joins_of_inputs = [joins.get(alias.lower()) for alias, _ in inputs]
     for place, (alias, relation) in enumerate(inputs):
         relevant = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
-        found = outputs(select, alias)
+        found = outputs_of_select(select, alias)
         for name in relevant:
             if name in found:
                 by_alias[(alias.lower(), name)] = found[name]
         if is_in_each_row({place}, joins_of_inputs):
-            together |= found.carry(relation.together)
+            together |= found.with_output_names(relation.together)
             if relation.ends is not None and relation.ends in found:
                 ends[alias.lower()] = found[relation.ends]
     return Outputs(by_alias=by_alias, together=together, ends=ends)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ..windows.windows import Window
-from .operator import Operator, in_order
+from .operator import Operator, inputs_first
 from .operators.group_aggregate import GroupAggregate
 from .operators.project import Project
 from .operators.source import Source
@@ -75,19 +75,21 @@ class Dataflow:
         return tuple(each for each in self.operators if isinstance(each, WindowOperator))
 
     @property
-    def windowed(self) -> tuple[WindowSpec, ...]:
+    def window_specs(self) -> tuple[WindowSpec, ...]:
         return tuple(each.spec for each in self.window_operators)
 
     @property
     def has_windows(self) -> bool:
         """Whether the query has windows."""
-        return bool(self.windowed) or any(isinstance(each, WindowRows) for each in self.operators)
+        return bool(self.window_specs) or any(isinstance(each, WindowRows) for each in self.operators)
 
     @property
-    def grouped(self) -> list[Window]:
+    def grouped_windows(self) -> list[Window]:
         """Returns the windows whose rows are grouped."""
-        within_windows = [each.grouped for each in self.operators if isinstance(each, WindowResults)]
+        within_windows = [each.grouped_windows for each in self.operators if isinstance(each, WindowResults)]
         windows = {each.name: each.window for each in self.operators if isinstance(each, WindowRows)}
         groups = [each for each in self.operators if isinstance(each, GroupAggregate)]
-        of_rows = [windows[node.name] for each in groups for node in in_order(each) if node.name in windows]
+        of_rows = [
+            windows[node.name] for each in groups for node in inputs_first(each) if node.name in windows
+        ]
         return [*(window for each in within_windows for window in each), *of_rows]

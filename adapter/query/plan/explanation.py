@@ -165,14 +165,14 @@ class Context:
         """Returns the TTL as a phrase, counted from `last`; None if there is no TTL."""
         return None if self.ttl is None else f"state_ttl, {intervals.format(self.ttl)} after {last}"
 
-    def bound_of_keys(self, keys: bool, is_bounded: bool) -> str:
+    def why_keys_are_bounded(self, keys: bool, is_bounded: bool) -> str:
         """Returns the reason why the number of keys in the state is bounded, for a query without a TTL.
 
         Args:
             keys: whether there are keys.
             is_bounded: whether the number of input rows is itself bounded.
 
-        >>> Context(domains=True).bound_of_keys(True, False), Context().bound_of_keys(False, False)
+        >>> Context(domains=True).why_keys_are_bounded(True, False), Context().why_keys_are_bounded(False, False)
         ('nothing: its keys are constant_domains, or have few values', 'nothing: there is one')
         """
         if not keys:
@@ -182,7 +182,9 @@ class Context:
         few_keys = "nothing: the values of its keys are few"
         return "nothing: its keys are constant_domains, or have few values" if self.domains else few_keys
 
-    def states(self, described: Mapping[str, tuple[str, str]], other: tuple[str, str]) -> tuple[State, ...]:
+    def state_tables(
+        self, described: Mapping[str, tuple[str, str]], other: tuple[str, str]
+    ) -> tuple[State, ...]:
         """Returns the operator's state tables.
 
         Args:

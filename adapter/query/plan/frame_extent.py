@@ -2,7 +2,7 @@
 
 >>> from ..sql.dialect import parse
 >>> clause = "lag(v, 2) over (partition by k order by ts)"
->>> extent_of([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
+>>> frame_extent([parse(f"select {clause} as a").expressions[0].this], "ts", "s")
 FrameExtent(rows=2, micros=0, everything=False)
 """
 
@@ -46,7 +46,7 @@ class FrameExtent:
         )
 
 
-def extent_of(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
+def frame_extent(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExtent | None:
     """Returns the extent of the frames of OVER clauses that are ordered by time.
 
     Args:
@@ -61,19 +61,20 @@ def extent_of(windows: Sequence[exp.Window], time: str, alias: str) -> FrameExte
         return None
     found = FrameExtent()
     for each in windows:
-        one = _extent_of_clause(each) if ordered_by(each, alias) == time else None
+        one = _extent_of_clause(each) if ascending_order_column(each, alias) == time else None
         if one is None:
             return None
         found |= one
     return found
 
 
-def ordered_by(window: exp.Window, alias: str) -> str | None:
+def ascending_order_column(window: exp.Window, alias: str) -> str | None:
     """Returns the first column (lower case) that an OVER clause orders by, if that is ascending and the
     column belongs to `alias`; None otherwise.
 
     >>> from ..sql.dialect import parse
-    >>> [ordered_by(parse(f"select lag(v) over (order by {key})").expressions[0], "s") for key in ("TS", "s.ts", "p.ts")]
+    >>> windows = [parse(f"select lag(v) over (order by {key})").expressions[0] for key in ("TS", "s.ts", "p.ts")]
+    >>> [ascending_order_column(each, "s") for each in windows]
     ['ts', 'ts', None]
     """
     order = window.args.get("order")

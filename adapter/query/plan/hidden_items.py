@@ -31,7 +31,7 @@ def with_weight(select: exp.Select, inputs: Sequence[tuple[str, str]]) -> exp.Se
     return made
 
 
-def with_row(select: exp.Select, alias: str) -> exp.Select:
+def with_source_row(select: exp.Select, alias: str) -> exp.Select:
     """Returns a SELECT with the column `GIVEN_BY`, the input row that a row is computed from; its stars leave
     that column out."""
     made = copied(select)

@@ -25,22 +25,24 @@ Unique = frozenset[str] | None
 _END = "window_end"
 
 
-def unique_of_select(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
+def unique_origins(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a SELECT over results of windows. Adds to `outputs` (column → origin) the columns that the
     SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
-        return unique_of_groups(select, outputs)
+        return unique_origins_of_groups(select, outputs)
     found: set[str] = set()
     repeated: set[str] = set()
     for source in sources:
         if source.kind == "result" and not (source.join is not None and is_semi_or_anti(source.join)):
             if source.unique is None:
-                return unique_of_rank(select, outputs)
+                return unique_origins_of_ranking(select, outputs)
             repeated |= found & source.unique
             found |= source.unique
     # A relation that is joined with itself has each origin twice, with equal values only if the join equates them.
     return (
-        frozenset(found) if repeated <= equated_origins(select, sources) else unique_of_rank(select, outputs)
+        frozenset(found)
+        if repeated <= equated_origins(select, sources)
+        else unique_origins_of_ranking(select, outputs)
     )
 
 
@@ -66,7 +68,7 @@ def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[
     return found
 
 
-def unique_of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
+def unique_origins_of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a grouped SELECT: its columns that aren't aggregates, or all columns for DISTINCT. None
     if they don't identify a group, for example since a key isn't selected."""
     if any(item.is_star for item in select.expressions) or not _identifies_groups(select):
@@ -106,7 +108,7 @@ def _is_grouping_id(item: exp.Expr) -> bool:
     return isinstance(item.unalias(), exp.GroupingId)
 
 
-def unique_of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
+def unique_origins_of_ranking(select: exp.Select, outputs: dict[str, str]) -> Unique:
     """Returns the unique set of a SELECT with ROW_NUMBER in windows: their end, the row number, and its partition keys.
     None if a partition key isn't selected, or there is no row number."""
     for item in select.expressions:
@@ -123,7 +125,7 @@ def unique_of_rank(select: exp.Select, outputs: dict[str, str]) -> Unique:
     return None
 
 
-def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> QueryError | None:
+def missing_key_error(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> QueryError | None:
     """Returns the error about a query whose columns don't identify a row of the model's table; None if they do.
 
     Args:
@@ -136,7 +138,7 @@ def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> Qu
             "Nothing identifies a row of this query, so a result that changes couldn't find the row it replaces; group "
             "or rank (ROW_NUMBER() = 1 …) it, or leave out early firing, late_updates and output_mode 'upsert'."
         )
-    missing = sorted(unique - {*outputs.values()}, key=_keys_first)
+    missing = sorted(unique - {*outputs.values()}, key=_origin_sort_key)
     if not missing:
         return None
     listed = ", ".join(names.get(name, name.partition(".")[2] or name) for name in missing)
@@ -145,16 +147,16 @@ def why_no_key(outputs: Columns, unique: Unique, names: Mapping[str, str]) -> Qu
     )
 
 
-def key(outputs: Columns, unique: Unique) -> tuple[str, ...]:
-    """Returns the columns of the model's table that identify a row, if there are any (`why_no_key`)."""
+def key_columns(outputs: Columns, unique: Unique) -> tuple[str, ...]:
+    """Returns the columns of the model's table that identify a row, if there are any (`missing_key_error`)."""
     found = {carried: column for column, carried in reversed(list(outputs.items()))}
-    return tuple(found[name] for name in sorted(unique or (), key=_keys_first))
+    return tuple(found[name] for name in sorted(unique or (), key=_origin_sort_key))
 
 
-def _keys_first(origin: str) -> tuple[bool, str, str]:
+def _origin_sort_key(origin: str) -> tuple[bool, str, str]:
     """Returns a sort key for origins: group keys come first, by name rather than by operator, then columns of windows.
 
-    >>> sorted(["window_end", "window_f1.a", "window_01.b"], key=_keys_first)
+    >>> sorted(["window_end", "window_f1.a", "window_01.b"], key=_origin_sort_key)
     ['window_f1.a', 'window_01.b', 'window_end']
     """
     operator, dot, name = origin.partition(".")

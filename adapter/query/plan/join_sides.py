@@ -10,7 +10,7 @@ from ..sql.clauses import relations_with_joins
 from . import author_text
 from .explanation import Context, State
 from .operator import Operator, Until, input_name
-from .time_bounds import buffered_until
+from .time_bounds import buffered_join_side
 
 
 def states_of_sides(
@@ -35,7 +35,7 @@ def states_of_sides(
             if isinstance(node, exp.Table) and node.name == input_name(number):
                 aliases.setdefault(each.name, []).append(node.alias)
     clearing = {
-        buffered_until(
+        buffered_join_side(
             each, context.names, last
         ).part: f"when the watermark has passed {author_text.until_text(last)}"
         for each, last in zip(operator.inputs, until, strict=False)
@@ -47,4 +47,4 @@ def states_of_sides(
         names = " and ".join(each for each in aliases.get(below.name, ()) if not each.startswith("__"))
         rows = f"a row of {names} {need}" if names else "an input's row that later changes need"
         described[part] = rows, clearing.get(part) or clears(below)
-    return context.states(described, ("", ""))
+    return context.state_tables(described, ("", ""))

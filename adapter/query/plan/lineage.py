@@ -30,7 +30,7 @@ class Lineage:
     >>> orders = Lineage("orders", (("id", "orders.id"), ("price", "orders.price")))
     >>> orders.column("ID")
     'orders.id'
-    >>> orders.without("price").means == Lineage("orders", (("id", "orders.id"),)).means
+    >>> orders.without_columns("price").meaning == Lineage("orders", (("id", "orders.id"),)).meaning
     True
     """
 
@@ -44,7 +44,7 @@ class Lineage:
     """Columns (lower case) that `star` excludes."""
 
     @property
-    def means(self) -> str:
+    def meaning(self) -> str:
         """Returns a digest of rows and columns. Operators with equal digests can share stored rows."""
         columns = [(name.lower(), origin) for name, origin in self.columns]
         return digest(self.rows, columns, self.star, sorted(self.hidden))
@@ -58,7 +58,7 @@ class Lineage:
             return None
         return digest(self.star, name.lower())
 
-    def names(self, name: str) -> bool:
+    def lists_column(self, name: str) -> bool:
         """Whether a column is known by name."""
         return any(each.lower() == name.lower() for each, _ in self.columns)
 
@@ -68,10 +68,10 @@ class Lineage:
         Args:
             parts: what determines the new rows, besides the old ones.
         """
-        rows = digest_of_known(kind, self.rows, *parts)
+        rows = digest_if_known(kind, self.rows, *parts)
         return None if rows is None else replace(self, rows=rows)
 
-    def without(self, *names: str) -> Lineage:
+    def without_columns(self, *names: str) -> Lineage:
         """Returns the lineage without some columns."""
         excluded = {name.lower() for name in names}
         hidden = self.hidden | excluded if self.star else self.hidden
@@ -86,13 +86,13 @@ UNKNOWN = Lineage("")
 """Lineage of a text that isn't understood."""
 
 
-def opaque(*texts: object) -> Lineage:
+def opaque_lineage(*texts: object) -> Lineage:
     """Returns a lineage whose rows and columns depend on these texts as a whole."""
     rows = digest(*texts)
     return Lineage(rows, ((STAR, rows),), star=rows)
 
 
-def digest_of_known(*parts: object) -> str | None:
+def digest_if_known(*parts: object) -> str | None:
     """Returns a digest; None if a part, or one in a list of parts, is None because it isn't understood."""
     is_known = all(None not in part if isinstance(part, list | tuple) else part is not None for part in parts)
     return digest(*parts) if is_known else None
@@ -113,4 +113,4 @@ def text_lineage(kind: str, query: exp.Query, below: Sequence[Lineage], *also: o
         kind: name of the operator's class.
         also: all else that its rows depend on, as plain JSON.
     """
-    return opaque(kind, text_without_aliases(query), *also, *(each.means for each in below))
+    return opaque_lineage(kind, text_without_aliases(query), *also, *(each.meaning for each in below))

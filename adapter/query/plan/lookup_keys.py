@@ -58,7 +58,7 @@ class KeyQuery:
     reads: frozenset[str]
     """Names of the tables and views that it reads."""
 
-    def over(self, inputs: Sequence[str], reads: Collection[str] = ()) -> KeyQuery:
+    def with_input_queries(self, inputs: Sequence[str], reads: Collection[str] = ()) -> KeyQuery:
         """Returns the query of an operator with its inputs, which are queries.
 
         Args:
@@ -116,7 +116,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     """Returns the query for the distinct keys of the relations before a join, without rows that can't be in
     the result."""
     alias = join.this.alias_or_name
-    keys = keys_of(join, alias)
+    keys = lookup_keys(join, alias)
     copy = select.copy()
     joins = _joins_for_keys(
         copy.args["joins"][: len(relations_before(join)) - 1], keys, join.this.name, views
@@ -131,7 +131,7 @@ def _keys_query(select: exp.Select, join: exp.Join, views: Collection[str]) -> e
     for key in keys:
         query = query.where(exp.Not(this=exp.Is(this=key.value.copy(), expression=exp.Null())), copy=False)
     for test in [*conjuncts(join.args.get("on")), *filters(select)]:
-        if _is_over(test, others):
+        if _reads_only(test, others):
             query = query.where(test.copy(), copy=False, dialect=DIALECT)
     return query
 
@@ -145,14 +145,14 @@ def _joins_for_keys(
     for each in joins:
         if each.this.name not in views and each.args.get("on"):
             values.append(each.args["on"])
-    needed = joins_needed(values, lookups)
+    needed = needed_joins(values, lookups)
     if any(not column.table for value in values for column in every(value, exp.Column)):
         # A column without an alias may belong to any of them.
         needed = [each for each in lookups.values() if each.this.name != view]
     return [each for each in joins if each.this.name not in views or any(each is one for one in needed)]
 
 
-def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
+def _reads_only(test: exp.Expr, aliases: Collection[str]) -> bool:
     """Whether a condition reads only these relations, for certain."""
     columns = list(every(test, exp.Column))
     if not columns or test.find(exp.Query):
@@ -162,21 +162,25 @@ def _is_over(test: exp.Expr, aliases: Collection[str]) -> bool:
     return all(column.table.lower() in aliases for column in columns)
 
 
-def keys_of(join: exp.Join, alias: str) -> list[LookupKey]:
+def lookup_keys(join: exp.Join, alias: str) -> list[LookupKey]:
     """Returns the columns of the table that the join equates with something, in the order they are written."""
     keys = [LookupKey(each.name, exp.column(each.name)) for each in join.args.get("using") or ()]
     for test in conjuncts(join.args.get("on")):
         if isinstance(test, exp.EQ):
             for one, other in ((test.this, test.expression), (test.expression, test.this)):
                 column, value = one.unnest(), other.unnest()
-                if isinstance(column, exp.Column) and is_column_of(column, alias) and _is_value(value, alias):
+                if (
+                    isinstance(column, exp.Column)
+                    and is_column_of(column, alias)
+                    and _reads_only_others(value, alias)
+                ):
                     keys.append(LookupKey(column.name, value))
                     break
     # A column that is compared twice is looked up by the first value; the join checks the other.
     return list({key.column.lower(): key for key in reversed(keys)}.values())[::-1]
 
 
-def _is_value(node: exp.Expr, alias: str) -> bool:
+def _reads_only_others(node: exp.Expr, alias: str) -> bool:
     """Whether an expression reads columns, and all of them of other relations than the table."""
     columns = list(every(node, exp.Column))
     return (
@@ -198,7 +202,7 @@ def relations_before(join: exp.Join) -> list[exp.Expr]:
     return [*([source] if source is not None else []), *joins[:place]]
 
 
-def joins_needed(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> list[exp.Join]:
+def needed_joins(values: Sequence[exp.Expr], joins: Mapping[str, exp.Join]) -> list[exp.Join]:
     """Returns the joins, of those given by alias, that expressions read directly or through other joins."""
     found: dict[int, exp.Join] = {}
     waiting = list(values)

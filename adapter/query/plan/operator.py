@@ -133,7 +133,7 @@ class Operator(ABC):
         """Returns the inputs whose rows are compared with the watermark before they are read."""
         return ()
 
-    def keeps_rows(self, below: Sequence[bool]) -> bool:
+    def rows_never_expire(self, below: Sequence[bool]) -> bool:
         """Whether the rows that it returns never expire: they stay until they are retracted.
 
         Args:
@@ -147,7 +147,7 @@ class Operator(ABC):
         Args:
             ttl: the model's TTL in microseconds; None if it has none.
         """
-        return None if never_expires(self) else ttl
+        return None if state_never_expires(self) else ttl
 
     @abstractmethod
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
@@ -166,7 +166,7 @@ class Operator(ABC):
         """Returns column with a generated name → the author's expression that it holds."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
-    def as_written(self, query: exp.Select) -> exp.Select:
+    def query_as_written(self, query: exp.Select) -> exp.Select:
         """Returns a query over its first input, with the author's expressions in place of generated columns."""
         return with_author_expressions(query, self.inputs[0].expressions if self.inputs else {})
 
@@ -205,7 +205,7 @@ class Operator(ABC):
 
     def ttl_phrase(self, context: Context, last: str) -> str | None:
         """Returns the TTL of its state as a phrase, counted from `last`; None if the state doesn't expire."""
-        return None if never_expires(self) else context.ttl_after(last)
+        return None if state_never_expires(self) else context.ttl_after(last)
 
     def clearing_phrase(self, context: Context, last: str = "the last change") -> str:
         """Returns what clears its state, as a phrase.
@@ -213,7 +213,7 @@ class Operator(ABC):
         Args:
             last: the event from which a TTL counts.
         """
-        if never_expires(self):
+        if state_never_expires(self):
             return AS_ITS_INPUT
         return self.ttl_phrase(context, last) or (BOUNDED if len(self.inputs) == 1 else ALL_BOUNDED)
 
@@ -260,7 +260,7 @@ class QueryOperator(PrintedOperator):
     @property
     def expressions(self) -> Expressions:
         """Returns column with a generated name → the author's expression that the query computes."""
-        return lifted_expressions(self.as_written(self.query))
+        return lifted_expressions(self.query_as_written(self.query))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +345,7 @@ class Wiring(ABC):
     """State and steps of each GROUP BY, by the operator's name."""
 
     @abstractmethod
-    def output(
+    def add_output_step(
         self, operator: Operator, text: str, initial: str | None = None, lookups: tuple[Lookup, ...] = ()
     ) -> None:
         """Adds the step with an operator's output, under the operator's name.
@@ -357,7 +357,7 @@ class Wiring(ABC):
         """
 
     @abstractmethod
-    def store(self, part: StatePart, owner: object) -> None:
+    def add_state_table(self, part: StatePart, owner: object) -> None:
         """Adds a state table.
 
         Args:
@@ -394,13 +394,13 @@ class Wiring(ABC):
         """Whether a GROUP BY has to retract its old rows for its readers."""
 
     @abstractmethod
-    def event_time(self, operator: Operator) -> str | None:
+    def time_column(self, operator: Operator) -> str | None:
         """Returns the input's column of the time from which an operator's keys expire, or its rows are final; None if that
         is the watermark after the micro-batch. It is a column only for the operator that is the result, or is ranked by
         it."""
 
 
-def in_order(root: Operator) -> Iterator[Operator]:
+def inputs_first(root: Operator) -> Iterator[Operator]:
     """Yields an operator and all operators below it, inputs first, each once."""
     seen: set[str] = set()
 
@@ -415,26 +415,26 @@ def in_order(root: Operator) -> Iterator[Operator]:
     yield from walk(root)
 
 
-def keeps_rows(operator: Operator) -> bool:
+def rows_never_expire(operator: Operator) -> bool:
     """Whether the rows that an operator returns never expire: they stay until they are retracted."""
     found: dict[str, bool] = {}
-    for each in in_order(operator):
-        found[each.name] = each.keeps_rows([found[other.name] for other in each.inputs])
+    for each in inputs_first(operator):
+        found[each.name] = each.rows_never_expire([found[other.name] for other in each.inputs])
     return found[operator.name]
 
 
-def never_expires(operator: Operator) -> bool:
+def state_never_expires(operator: Operator) -> bool:
     """Whether an operator's state never expires: either its input rows don't, or it is a single global group,
     which is never idle."""
-    return operator.is_global or all(map(keeps_rows, operator.inputs or (operator,)))
+    return operator.is_global or all(map(rows_never_expire, operator.inputs or (operator,)))
 
 
 def mixes_lifetimes(inputs: Sequence[Operator]) -> bool:
     """Whether some inputs' rows never expire, and other inputs' rows expire under a TTL."""
-    return len({keeps_rows(each) for each in inputs}) > 1
+    return len({rows_never_expire(each) for each in inputs}) > 1
 
 
-def ttl_over(operator: Operator, ttl: int | None) -> int | None:
+def ttl_of_stored_rows(operator: Operator, ttl: int | None) -> int | None:
     """Returns the microseconds until stored rows of an operator expire; None for never. Rows of a changelog or an
     upsert source don't expire: they are retracted when they are deleted, so they are bounded."""
-    return None if keeps_rows(operator) else ttl
+    return None if rows_never_expire(operator) else ttl

@@ -53,7 +53,7 @@ class Plan:
         >>> plan(f"select window_end, count(*) from {hours} group by window_start, window_end").shape
         {'window_aggregate': True, 'cumulate': False, 'topn': False, 'streaming_table': True}
         """
-        windows = self.dataflow.grouped
+        windows = self.dataflow.grouped_windows
         return {
             "window_aggregate": bool(windows),
             "cumulate": bool(windows) and all(window.grows for window in windows),

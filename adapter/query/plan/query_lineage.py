@@ -1,12 +1,12 @@
 """Lineage of a SELECT that works row by row: its rows, and what each column is computed from.
 
 >>> from ..sql.dialect import parse
->>> from .lineage import opaque
->>> source = opaque("source", "t")
+>>> from .lineage import opaque_lineage
+>>> source = opaque_lineage("source", "t")
 >>> def named(text): return lineage_of_query(parse(text), {"__input_0": source})
 >>> one = named("select a.v + 1 as x, k from __input_0 as a")
 >>> two = named("select k, x from (select v + 1 as x, k from __input_0 as b)")
->>> one.rows == two.rows, one.column("x") == two.column("X"), one.means == two.means
+>>> one.rows == two.rows, one.column("x") == two.column("X"), one.meaning == two.meaning
 (True, True, False)
 >>> named("select v as x from __input_0 where k > 1").rows == named("select v as x from __input_0 as c where 1 < c.k").rows
 True
@@ -28,7 +28,7 @@ from ..sql.dialect import canonical
 from ..sql.functions import makes_rows
 from ..sql.names import digest
 from ..sql.nodes import every
-from .lineage import UNKNOWN, Lineage, digest_of_known, text_lineage
+from .lineage import UNKNOWN, Lineage, digest_if_known, text_lineage
 from .operator import input_name
 from .relation import GIVEN_BY, WEIGHT
 
@@ -57,7 +57,7 @@ def lineage_of_query(query: exp.Expr, known: Mapping[str, Lineage]) -> Lineage |
         if item.alias_or_name in _HIDDEN or item.alias_or_name.startswith(WEIGHT):
             continue
         if item.is_star:
-            passed = read.star(item) if isinstance(item, exp.Star | exp.Column) else None
+            passed = read.star_columns(item) if isinstance(item, exp.Star | exp.Column) else None
             if starred or passed is None:
                 return None
             columns += passed.columns
@@ -81,7 +81,7 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input | None
     scope: dict[str, Lineage] = {}
     joins: list[exp.Join] = []
     for node, join in relations_with_joins(select):
-        each, alias = _relation(node, known), node.alias_or_name.lower()
+        each, alias = _relation_lineage(node, known), node.alias_or_name.lower()
         if each is None or alias in scope:
             return None
         scope[alias] = each
@@ -112,7 +112,7 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input | None
             (
                 (join.side or "").upper(),
                 (join.kind or "").upper(),
-                read.all_of(conjuncts(join.args.get("on"))),
+                read.condition_digests(conjuncts(join.args.get("on"))),
             )
             for join in joins
         ]
@@ -124,7 +124,7 @@ def read_input(select: exp.Select, known: Mapping[str, Lineage]) -> Input | None
         if extended is None:
             return None
         read = extended
-    conditions = read.all_of(tests)
+    conditions = read.condition_digests(tests)
     if conditions is None:
         return None
     return replace(read, rows=digest("where", read.rows, conditions)) if conditions else read
@@ -150,7 +150,7 @@ def _with_lateral(read: Input, lateral: exp.Lateral) -> Input | None:
     )
 
 
-def _relation(node: exp.Expr, known: Mapping[str, Lineage]) -> Lineage | None:
+def _relation_lineage(node: exp.Expr, known: Mapping[str, Lineage]) -> Lineage | None:
     """Returns the lineage of a relation in FROM; None if it isn't understood."""
     alias = node.args.get("alias")
     clauses = {name for name, value in node.args.items() if value} - {"this", "alias"}
@@ -188,13 +188,13 @@ class Input:
     operators: Collection[str]
     """Names of the tables that are operators' rows."""
 
-    def all_of(self, tests: Sequence[exp.Expr]) -> list[str] | None:
+    def condition_digests(self, tests: Sequence[exp.Expr]) -> list[str] | None:
         """Returns digests of conditions that are combined by AND."""
-        found = [*map(self._condition, tests)]
+        found = [*map(self._condition_digest, tests)]
         known = [each for each in found if each is not None]
         return sorted(known) if len(known) == len(found) else None
 
-    def _condition(self, test: exp.Expr) -> str | None:
+    def _condition_digest(self, test: exp.Expr) -> str | None:
         """Returns a digest of a condition, independent of the order of the sides of a comparison."""
         if isinstance(test, exp.EQ | exp.NullSafeEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
             one, other = self.expression_digest(test.this), self.expression_digest(test.expression)
@@ -219,7 +219,7 @@ class Input:
             makes_several: whether it may turn one row into several.
         """
         if isinstance(node, exp.Column):
-            return self._column(node, defined)
+            return self._column_digest(node, defined)
         if not is_repeatable(node):
             return None
         holder = exp.Paren(this=node.copy())
@@ -235,7 +235,7 @@ class Input:
                 if not (isinstance(each, exp.Star) and isinstance(each.parent, exp.Count)):
                     return None
             elif isinstance(each, exp.Column) and not isinstance(each.parent, exp.Column):
-                column = self._column(each, defined)
+                column = self._column_digest(each, defined)
                 if column is None:
                     return None
                 each.replace(exp.column(f"c{column}"))
@@ -247,25 +247,25 @@ class Input:
             return None
         outer: list[str | None] = []
         for column in every(query, exp.Column):
-            if isinstance(column.this, exp.Star) or _is_of_query(column, query):
+            if isinstance(column.this, exp.Star) or _belongs_to_query(column, query):
                 continue
             # Unqualified, it may be an outer column.
-            candidates = [each for each in self.scope.values() if each.star or each.names(column.name)]
+            candidates = [each for each in self.scope.values() if each.star or each.lists_column(column.name)]
             if column.table or candidates:
-                outer.append(self._column(column, None))
-        return digest_of_known("asked", canonical(query), outer)
+                outer.append(self._column_digest(column, None))
+        return digest_if_known("asked", canonical(query), outer)
 
-    def _column(self, column: exp.Column, defined: Mapping[str, str] | None) -> str | None:
+    def _column_digest(self, column: exp.Column, defined: Mapping[str, str] | None) -> str | None:
         if column.args.get("db") or isinstance(column.this, exp.Star):
             return None
         name, table = column.name, column.table.lower()
         if table in self.scope and table:
-            return self._lineage_of_column(table, name)
+            return self._digest_in_relation(table, name)
         if table:
             # A field of a struct column.
-            holder = self._column(exp.column(column.args["table"].copy()), defined)
-            return digest_of_known("field", holder, name.lower())
-        listed = [alias for alias, each in self.scope.items() if each.names(name)]
+            holder = self._column_digest(exp.column(column.args["table"].copy()), defined)
+            return digest_if_known("field", holder, name.lower())
+        listed = [alias for alias, each in self.scope.items() if each.lists_column(name)]
         # If another relation also had such a column, Spark would reject the name.
         candidates = listed or [alias for alias, each in self.scope.items() if each.star] or [*self.scope]
         if len(candidates) > 1:
@@ -273,17 +273,17 @@ class Input:
         (alias,) = candidates
         earlier = None if listed or defined is None else defined.get(name.lower())
         if earlier is None:
-            return self._lineage_of_column(alias, name)
+            return self._digest_in_relation(alias, name)
         if not self.scope[alias].star:
             return earlier
         # Either that item or a column of the rows: the digest is of both.
-        return digest_of_known("either", earlier, self._lineage_of_column(alias, name))
+        return digest_if_known("either", earlier, self._digest_in_relation(alias, name))
 
-    def _lineage_of_column(self, alias: str, name: str) -> str | None:
+    def _digest_in_relation(self, alias: str, name: str) -> str | None:
         found, side = self.scope[alias].column(name), self.sides[alias]
-        return digest_of_known(side, found) if side else found
+        return digest_if_known(side, found) if side else found
 
-    def star(self, item: exp.Star | exp.Column) -> Lineage | None:
+    def star_columns(self, item: exp.Star | exp.Column) -> Lineage | None:
         """Returns the columns that a star expands to; None if it changes them, or there are several relations."""
         star = item if isinstance(item, exp.Star) else item.this
         table = item.table.lower() if isinstance(item, exp.Column) else ""
@@ -291,10 +291,10 @@ class Input:
             return None
         left_out = star.args.get("except_") or ()
         (read,) = self.scope.values()
-        return read.without(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
+        return read.without_columns(*(each.name for each in left_out if not each.name.startswith(_HIDDEN)))
 
 
-def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
+def _belongs_to_query(column: exp.Column, query: exp.Expr) -> bool:
     """Whether a column in a query certainly belongs to a relation of that query. An alias is looked up in the
     innermost SELECT first; a subquery in FROM doesn't see the relations next to it."""
     name = column.table.lower()
@@ -313,12 +313,12 @@ def _is_of_query(column: exp.Column, query: exp.Expr) -> bool:
     return False
 
 
-def canonical_over(node: exp.Expr, aliases: Sequence[str]) -> str:
+def canonical_by_position(node: exp.Expr, aliases: Sequence[str]) -> str:
     """Returns the canonical text of an expression, with its relations named by position.
 
     >>> from ..sql.dialect import parse
     >>> (key,) = parse("select upper(a.k)").selects
-    >>> canonical_over(key, ("b", "a")), canonical_over(key, ("a",))
+    >>> canonical_by_position(key, ("b", "a")), canonical_by_position(key, ("a",))
     ('UPPER(__1.k)', 'UPPER(k)')
     """
     places = {alias.lower(): number for number, alias in enumerate(aliases)}

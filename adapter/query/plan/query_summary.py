@@ -15,15 +15,15 @@ from ..sql.dialect import function_name
 from ..sql.nodes import every
 from .author_text import (
     Expressions,
-    clauses,
-    grouped_by,
+    author_items,
+    clauses_text,
+    group_by_text,
     is_generated,
     is_grouped,
-    items,
     joins_text,
     order_text,
     over_clauses_text,
-    partition,
+    partition_key_texts,
     per_suffix,
     text_of,
     with_author_expressions,
@@ -77,11 +77,11 @@ class Summary:
         for table in every(query, exp.Table):
             if table.name in self.inputs:
                 table.set("this", exp.to_identifier(f"{INPUT}0"))
-        found = [each for each in self._levels(query) if each[1]]
+        found = [each for each in self._describe_selects(query) if each[1]]
         names = [name for name, _ in found if name != "Project"] or ["Project"]
         return names[-1], "; ".join(text for _, text in found)
 
-    def _levels(self, node: exp.Expr) -> list[tuple[str, str]]:
+    def _describe_selects(self, node: exp.Expr) -> list[tuple[str, str]]:
         """Returns the name and description of each SELECT, the innermost first."""
         node = node.unnest()
         if isinstance(node, exp.SetOperation):
@@ -89,8 +89,8 @@ class Summary:
             name = "UnionAll" if is_all and isinstance(node, exp.Union) else "SetOperation"
             sides = [side.unnest() for side in (node.this, node.expression)]
             texts = [
-                "; ".join(text for _, text in self._levels(side) if text)
-                or ", ".join(map(text_of, items(side)))
+                "; ".join(text for _, text in self._describe_selects(side) if text)
+                or ", ".join(map(text_of, author_items(side)))
                 for side in sides
             ]
             words = f"{node.key.upper()}{' ALL' if is_all else ''}"
@@ -98,21 +98,21 @@ class Summary:
         if not isinstance(node, exp.Select):
             return []
         if window := hints.window_of(node):
-            return [*self._levels(hints.window_input(node)), ("WindowTableFunction", str(window))]
+            return [*self._describe_selects(hints.window_input(node)), ("WindowTableFunction", str(window))]
         found: list[tuple[str, str]] = []
         streams = [each for each, _ in relations_with_joins(node) if _reads_input(each)]
         for each in streams:
             alias = f"{each.alias}: " if len(streams) > 1 and not is_generated(each.alias) else ""
-            found += [(name, f"{alias}{text}") for name, text in self._levels(each) if text]
-        return [*found, self._level(node, len(streams) > 1)]
+            found += [(name, f"{alias}{text}") for name, text in self._describe_selects(each) if text]
+        return [*found, self._describe_select(node, len(streams) > 1)]
 
-    def _level(self, select: exp.Select, of_streams: bool) -> tuple[str, str]:
+    def _describe_select(self, select: exp.Select, of_streams: bool) -> tuple[str, str]:
         """Returns the name and description of a single SELECT."""
         written, name, words = with_author_expressions(select, self.written), "Project", []
         if select.args.get("joins"):
             name, words = "Join" if of_streams else "LookupJoin", [joins_text(written)]
         if is_grouped(select):
-            name, words = "Aggregate", [*words, grouped_by(written)]
+            name, words = "Aggregate", [*words, group_by_text(written)]
         if calls := over_clauses(select):
             columns = [*ranks.rankings(select)]
             made = "OverAggregate", over_clauses_text(written)
@@ -122,11 +122,11 @@ class Summary:
                     if self.last is None
                     else self.last
                 )
-                made = ranking(written, last, self.time, self.windows)
+                made = describe_ranking(written, last, self.time, self.windows)
             name, words = made[0], [*words, made[1]]
         elif select.args.get("distinct"):
             name, words = "SetOperation", [*words, "DISTINCT"]
-        rest = clauses(written)
+        rest = clauses_text(written)
         return name, ": ".join([*words, *([rest] if rest else [])])
 
 
@@ -135,11 +135,11 @@ def _reads_input(node: exp.Expr) -> bool:
     return any(table.name.startswith(INPUT) for table in every(node, exp.Table))
 
 
-def tables(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
+def tables_read_by(query: exp.Expr, inputs: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the streams and tables that a query reads, without an operator's inputs and relations in `inputs`.
 
     >>> from ..sql.dialect import parse
-    >>> tables(parse("select * from __input_0 join lake.dims as d on d.k = k"))
+    >>> tables_read_by(parse("select * from __input_0 join lake.dims as d on d.k = k"))
     ('lake.dims',)
     """
     read = [table.copy() for table in every(query, exp.Table) if not table.name.startswith(INPUT)]
@@ -160,7 +160,9 @@ def rows_suffix(query: exp.Query, inputs: Collection[str] = ()) -> str:
     return f"{'' if text.startswith('WHERE') else ' of'} {text}" if text else ""
 
 
-def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool = False) -> tuple[str, str]:
+def describe_ranking(
+    select: exp.Select, last: int | None, time: str = "", windows: bool = False
+) -> tuple[str, str]:
     """Returns the name and description of a SELECT's only ranking: one that keeps only the first row by event time is
     a deduplication.
 
@@ -171,11 +173,11 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
 
     >>> from ..sql.dialect import parse
     >>> select = parse("select k, row_number() over (partition by k order by ts) as rn from orders")
-    >>> ranking(select, 1, time="ts"), ranking(select, 3, time="ts")
+    >>> describe_ranking(select, 1, time="ts"), describe_ranking(select, 3, time="ts")
     (('Deduplicate', 'keep first by ts per k'), ('TopN', 'first 3 by ts per k'))
     """
     (rank,) = ranks.rankings(select).values()
-    within = partition(rank)
+    within = partition_key_texts(rank)
     if windows:
         bounds = ("window_start", "window_end", "window_time")
         within = [*(key for key in within if key.rpartition(".")[2] not in bounds), "window"]
@@ -186,14 +188,16 @@ def ranking(select: exp.Select, last: int | None, time: str = "", windows: bool 
     if is_first and time and column in (time.lower(), "window_time") and words[1:] in ([], ["desc"], ["asc"]):
         keep = "last" if words[1:] == ["desc"] else "first"
         return "Deduplicate", f"keep {keep} by {words[0]}{per_suffix(within)}"
-    return "TopN", first_rows(function, last, order, within)
+    return "TopN", ranking_text(function, last, order, within)
 
 
-def first_rows(function: str, last: int | None, order: str, within: Sequence[str]) -> str:
+def ranking_text(function: str, last: int | None, order: str, within: Sequence[str]) -> str:
     """Returns a ranking in short.
 
-    >>> first_rows("row_number", 10, "n DESC", ["day"]), first_rows("rank", 1, "n", []), first_rows("rank", None, "n", [])
-    ('first 10 by n DESC per day', 'first place by n, ties included', 'places by n, ties included')
+    >>> ranking_text("row_number", 10, "n DESC", ["day"])
+    'first 10 by n DESC per day'
+    >>> ranking_text("rank", 1, "n", []), ranking_text("rank", None, "n", [])
+    ('first place by n, ties included', 'places by n, ties included')
     """
     if function == "row_number":
         what = "rows" if last is None else "first" if last == 1 else f"first {last}"

@@ -20,7 +20,7 @@ WINDOW_END = "window_end"
 """Origin of a column with the end of closed windows."""
 _ASCENDING = (WINDOW_END, "window_time", EVENT_TIME)
 """Origins whose values arrive in ascending order. Local times aren't among them, since clocks are set back."""
-_LATE = " + "
+_DELAY = " + "
 
 
 def delayed_origin(origin: str, micros: int) -> str:
@@ -30,7 +30,7 @@ def delayed_origin(origin: str, micros: int) -> str:
     >>> delayed_origin("window_end", 60), delayed_origin("window_end", 0)
     ('window_end + 60', 'window_end')
     """
-    return f"{origin}{_LATE}{micros}" if micros else origin
+    return f"{origin}{_DELAY}{micros}" if micros else origin
 
 
 def arrives_in_order(origin: str | None) -> bool:
@@ -39,10 +39,10 @@ def arrives_in_order(origin: str | None) -> bool:
     >>> arrives_in_order("window_end + 60"), arrives_in_order("window_end Europe/Berlin"), arrives_in_order(None)
     (True, False, False)
     """
-    return origin is not None and origin.partition(_LATE)[0] in _ASCENDING
+    return origin is not None and origin.partition(_DELAY)[0] in _ASCENDING
 
 
-def weight_of(number: int) -> str:
+def weight_column(number: int) -> str:
     """Returns the weight column of one of several joined inputs."""
     return f"{WEIGHT}_{number}"
 
@@ -85,7 +85,7 @@ class Relation:
         """Returns all columns with event time, each with its delay in microseconds, as in `delays`."""
         streams = {} if self.event_time is None else {self.event_time: 0}
         late = {
-            column: origin.partition(_LATE)[2]
+            column: origin.partition(_DELAY)[2]
             for column, origin in self.together.items()
             if arrives_in_order(origin)
         }
@@ -106,7 +106,7 @@ def smallest_key(keys: Sequence[frozenset[str]]) -> frozenset[str] | None:
     return min(keys, key=lambda each: (len(each), sorted(each)), default=None)
 
 
-def common_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str | None:
+def common_window_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str | None:
     """Returns the column of the left relation with the end of windows that both relations' rows expire with; None if
     there is none.
 
@@ -115,7 +115,7 @@ def common_end(left: Relation, right: Relation, pairs: Mapping[str, str]) -> str
         right: the other side.
         pairs: columns of the left side → those of the right one at the same position.
 
-    >>> common_end(Relation(ends="a"), Relation(ends="b"), {"a": "b"})
+    >>> common_window_end(Relation(ends="a"), Relation(ends="b"), {"a": "b"})
     'a'
     """
     return left.ends if left.ends is not None and pairs.get(left.ends, "") == right.ends else None

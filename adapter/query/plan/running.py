@@ -6,7 +6,7 @@ are stored with the last one, and used in the frames of later rows.
 
 >>> from ..sql.dialect import parse, sql
 >>> query = parse("select k, avg(v) over (partition by k order by ts) as mean from __input_0 as s")
->>> made, values = running_frames(query, "s")
+>>> made, values = with_running_values(query, "s")
 >>> for each in values: print(each.value)
 v / 1
 CAST(NOT v IS NULL AS BIGINT)
@@ -48,7 +48,7 @@ class RunningValue:
         values has another text."""
         return f"__run_{digest(self.value, self.merge)}"
 
-    def merged(self, over: str, alias: str | None = None) -> str:
+    def merge_sql(self, over: str, alias: str | None = None) -> str:
         """Returns SQL that merges it with the values of other rows."""
         columns = [
             sql(exp.column(name, table=alias, quoted=True)) for name in (self.column, self.counted) if name
@@ -56,7 +56,9 @@ class RunningValue:
         return self.merge.format(*columns, over=over)
 
 
-def running_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
+def with_running_values(
+    template: exp.Select, alias: str
+) -> tuple[exp.Select, tuple[RunningValue, ...]] | None:
     """Returns a SELECT whose OVER clauses merge running values, and these values.
 
     Args:
@@ -80,12 +82,12 @@ def running_frames(template: exp.Select, alias: str) -> tuple[exp.Select, tuple[
         values += [each for each in of_window[0] if each not in values]
         found.append((window, *of_window))
     for window, running, result in found:
-        over = [each.merged(_clause(window), alias) for each in running]
+        over = [each.merge_sql(_over_clause_sql(window), alias) for each in running]
         window.replace(exp.Paren(this=exp.maybe_parse(result.format(*over), dialect=DIALECT)))
     return made, tuple(values)
 
 
-def _clause(window: exp.Window) -> str:
+def _over_clause_sql(window: exp.Window) -> str:
     """Returns the text from OVER on."""
     copy = window.copy()
     copy.set("this", exp.RowNumber())
@@ -101,7 +103,7 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
         if column.table.lower() == alias.lower():
             column.set("table", None)
     spec = window.args.get("spec")
-    if spec is not None and not _is_running(spec):
+    if spec is not None and not _is_running_frame(spec):
         return None
     if not isinstance(function, exp.AggFunc) or any(
         isinstance(each, exp.Distinct) for each in function.walk()
@@ -155,7 +157,7 @@ def _sum_or_mean(function: exp.Expr, name: str, value: exp.Expr) -> tuple[Sequen
     return [total, count], f"cast({mean} as {types.result})" if is_mean else "{0}"
 
 
-def _is_running(spec: exp.Expr) -> bool:
+def _is_running_frame(spec: exp.Expr) -> bool:
     """Whether a frame has all rows from the first of the partition to the row itself."""
     start, end = (str(spec.args.get(each) or "CURRENT ROW").upper() for each in ("start", "end"))
     return start == "UNBOUNDED" and end == "CURRENT ROW" and not spec.args.get("exclude")

@@ -20,7 +20,7 @@ from ..normalize.event_clock import interval_micros
 from ..program import StateNames
 from .operator import Operator, Until
 from .state.buffered_rows import BufferedRows
-from .state.generations import time_plus
+from .state.generations import time_plus_sql
 from .time_conditions import at_most_conditions, conditions
 
 _Column = tuple[str, str]
@@ -38,7 +38,7 @@ class TimeBounds:
         self._times = times
         self._bounds = _transitive_bounds(_bounds_of_conditions(select, times), times)
 
-    def ends_of_matches(self) -> dict[str, Until] | None:
+    def until_for_inner_join(self) -> dict[str, Until] | None:
         """Returns for each alias the watermark until which its rows may find matches; None if it is unknown for
         one of them."""
         found = {}
@@ -57,7 +57,7 @@ class TimeBounds:
         Args:
             preserved: aliases of the preserved relations, in lower case.
         """
-        until = self.ends_of_matches()
+        until = self.until_for_inner_join()
         if until is None or len(until) != 2:
             return None
         found = self._extend_for_preserved_rows(until, until, preserved)
@@ -116,7 +116,9 @@ class TimeBounds:
         return found
 
 
-def delays_of_computed(select: exp.Select, delay_of: Callable[[exp.Expr], int | None]) -> dict[str, int]:
+def delays_of_computed_columns(
+    select: exp.Select, delay_of: Callable[[exp.Expr], int | None]
+) -> dict[str, int]:
     """Returns `Relation.delays` of the columns that a SELECT computes."""
     made = {
         item.alias.lower(): delay_of(item.this)
@@ -157,16 +159,18 @@ def arrival_delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int
     return None
 
 
-def buffered_until(operator: Operator, names: StateNames, until: Until) -> BufferedRows:
+def buffered_join_side(operator: Operator, names: StateNames, until: Until) -> BufferedRows:
     """Returns the buffered rows of one side of an interval join."""
     lasts = max(1, *(micros + 1 for _, micros in until))
-    return BufferedRows(operator, names, 0, busy=end_of_storage(until), lasts=lasts)
+    return BufferedRows(operator, names, 0, busy=storage_end_sql(until), lasts=lasts)
 
 
-def end_of_storage(until: Until, row: str = "own") -> str:
+def storage_end_sql(until: Until, row: str = "own") -> str:
     """Returns SQL of the time from which on a row is no longer stored."""
     # A row whose time equals the watermark isn't late.
-    ends = [time_plus(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until]
+    ends = [
+        time_plus_sql(f"cast({row}.{quote(column)} as timestamp)", micros + 1) for column, micros in until
+    ]
     return ends[0] if len(ends) == 1 else f"greatest({', '.join(ends)})"
 
 

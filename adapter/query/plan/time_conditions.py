@@ -41,19 +41,19 @@ def at_most_conditions(tests: Sequence[exp.Expr]) -> list[AtMost]:
     found: list[AtMost] = []
     for test in tests:
         if isinstance(test, exp.Between):
-            found += _at_most(test.args["low"], test.this)
-            found += _at_most(test.this, test.args["high"])
+            found += _bounds_of_comparison(test.args["low"], test.this)
+            found += _bounds_of_comparison(test.this, test.args["high"])
         elif isinstance(test, exp.LT | exp.LTE):
-            found += _at_most(test.this, test.expression)
+            found += _bounds_of_comparison(test.this, test.expression)
         elif isinstance(test, exp.GT | exp.GTE):
-            found += _at_most(test.expression, test.this)
+            found += _bounds_of_comparison(test.expression, test.this)
         elif isinstance(test, exp.EQ):
-            found += _at_most(test.this, test.expression)
-            found += _at_most(test.expression, test.this)
+            found += _bounds_of_comparison(test.this, test.expression)
+            found += _bounds_of_comparison(test.expression, test.this)
     return found
 
 
-def _at_most(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
+def _bounds_of_comparison(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
     """Yields the bound in ``earlier <= later``, if both are such columns of two relations."""
     one, other = _moved_column(earlier), _moved_column(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():

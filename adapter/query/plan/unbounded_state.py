@@ -10,7 +10,7 @@ from ..sql.nodes import every
 from .operator import UnboundedState
 
 
-def names_of(key: exp.Expr, select: exp.Select) -> tuple[str, ...]:
+def key_names(key: exp.Expr, select: exp.Select) -> tuple[str, ...]:
     """Returns a key's names in a query: its alias (empty if it has none), then the columns that it is computed from."""
     text = sql(key).lower()
     aliases = (
@@ -21,14 +21,14 @@ def names_of(key: exp.Expr, select: exp.Select) -> tuple[str, ...]:
     return (next(aliases, ""), *dict.fromkeys(column.name.lower() for column in every(key, exp.Column)))
 
 
-def columns_to_name(key: exp.Expr, select: exp.Select) -> set[str]:
+def constant_domain_columns(key: exp.Expr, select: exp.Select) -> set[str]:
     """Returns the columns of a key that ``constant_domains`` has to name to bound its set of values."""
-    alias, *columns = names_of(key, select)
+    alias, *columns = key_names(key, select)
     # Spark's name of a computed column is no identifier.
     return {alias} if alias.isidentifier() or not columns else {*columns}
 
 
-def refusal_of(growth: UnboundedState, domains: frozenset[str]) -> str:
+def unbounded_state_message(growth: UnboundedState, domains: frozenset[str]) -> str:
     """Returns the message for a query whose state is unbounded, with what would bound it, but without the final period.
 
     Args:

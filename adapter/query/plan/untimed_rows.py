@@ -37,7 +37,7 @@ class DroppedRows:
     alias: str = ""
     """Relation whose rows are dropped; empty for all that the SELECT reads."""
 
-    def as_written(self) -> DroppedRows:
+    def with_author_names(self) -> DroppedRows:
         """Returns the place with the author's names."""
         return replace(self, time=remove_marks(self.time), alias=remove_marks(self.alias))
 
@@ -63,7 +63,7 @@ def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
         over = [node for item in select.expressions for node in item.find_all(exp.Window)]
         orders = [order.expressions for each in over if (order := each.args.get("order"))]
         if orders:
-            select.where(_is_usable(orders[0][0].this), copy=False)
+            select.where(_usable_time_condition(orders[0][0].this), copy=False)
         return
     # The stream joins a query in EXISTS or IN.
     read = [node for each in every(select, exp.Select) for node in relations(each)]
@@ -76,13 +76,15 @@ def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
         )
         node.replace(holder)
         rows = (
-            exp.Select(expressions=[exp.Star()]).from_(node, copy=False).where(_is_usable(time), copy=False)
+            exp.Select(expressions=[exp.Star()])
+            .from_(node, copy=False)
+            .where(_usable_time_condition(time), copy=False)
         )
         holder.set("this", rows)
         return
 
 
-def _is_usable(time: exp.Expr) -> exp.Expr:
+def _usable_time_condition(time: exp.Expr) -> exp.Expr:
     """Returns the predicate `usable_time_condition` over a time."""
     (test,) = parse(f"select {usable_time_condition('event_time')}").selects
     test.set("this", time.copy())

@@ -15,7 +15,7 @@ from .state.sessions import SessionWindows
 from .state.window_steps import WindowSteps
 
 
-def why_rows_not_found(
+def why_rows_cant_be_replaced(
     plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission
 ) -> QueryError | None:
     """Returns why results can't replace those before them, which says what to change in the query; None if they can.
@@ -31,7 +31,7 @@ def why_rows_not_found(
         )
     needed = [WINDOW_END]
     if any(piece.window.merges for piece in steps):
-        if (problem := _why_sessions_not_found(plan, steps)) is not None:
+        if (problem := _why_sessions_cant_be_replaced(plan, steps)) is not None:
             return problem
         needed = [
             WINDOW_START,
@@ -39,7 +39,7 @@ def why_rows_not_found(
             *(f"{plan.specs[0].name}.{name}" for name in _session_keys(steps)),
         ]
     names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
-    problem = identity.why_no_key(plan.carried, plan.unique, names)
+    problem = identity.missing_key_error(plan.carried, plan.unique, names)
     lacks = next((each for each in needed if each not in plan.carried.values()), None)
     if problem is None and lacks is not None:
         return QueryError(
@@ -57,14 +57,14 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
         emission: when results are emitted.
 
     Raises:
-        QueryError: see `why_rows_not_found`.
+        QueryError: see `why_rows_cant_be_replaced`.
     """
-    if (problem := why_rows_not_found(plan, steps, emission)) is not None:
+    if (problem := why_rows_cant_be_replaced(plan, steps, emission)) is not None:
         raise problem
     if any(piece.window.merges for piece in steps):
         return _upsert_of_sessions(plan, steps)
-    key = identity.key(plan.carried, plan.unique)
-    end = _column_with(plan, WINDOW_END)
+    key = identity.key_columns(plan.carried, plan.unique)
+    end = _column_of_origin(plan, WINDOW_END)
     ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in steps]
     listed = "\nunion all\n".join(ends)
     return Upsert(
@@ -77,7 +77,7 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
     )
 
 
-def check_named(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
+def check_unique_key(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
     """Raises unless an author's unique_key identifies windows: results are compared only with rows of the
     same windows, so rows of two windows with one key would both stay.
 
@@ -108,7 +108,7 @@ def _session_keys(steps: Sequence[WindowSteps]) -> tuple[str, ...]:
     return piece.spec.session_keys
 
 
-def _why_sessions_not_found(plan: WindowResults, steps: Sequence[WindowSteps]) -> QueryError | None:
+def _why_sessions_cant_be_replaced(plan: WindowResults, steps: Sequence[WindowSteps]) -> QueryError | None:
     """Returns why results of sessions can't replace those before them; None if they can, as far as this depends on the
     sessions."""
     piece = steps[0]
@@ -138,10 +138,10 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
     (piece,) = steps
     assert isinstance(piece, SessionWindows)
     spec = piece.spec
-    key = identity.key(plan.carried, plan.unique)
-    start, end = _column_with(plan, WINDOW_START), _column_with(plan, WINDOW_END)
+    key = identity.key_columns(plan.carried, plan.unique)
+    start, end = _column_of_origin(plan, WINDOW_START), _column_of_origin(plan, WINDOW_END)
     same = [
-        ScopeCondition(_column_with(plan, f"{spec.name}.{name}"), "<=>", quote(name))
+        ScopeCondition(_column_of_origin(plan, f"{spec.name}.{name}"), "<=>", quote(name))
         for name in spec.session_keys
     ]
     same.append(ScopeCondition(start, ">=", WINDOW_START))
@@ -155,7 +155,7 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
         # begin a session around it.
         same.append(ScopeCondition(end, "<=", WINDOW_END))
         same.append(ScopeCondition(end, ">=", MERGE_FROM, keeps_closed=True))
-        fired = piece.sessions.bounds(spec.session_keys)
+        fired = piece.sessions.bounds_as_instants(spec.session_keys)
     return Upsert(
         key=key,
         fired=fired,
@@ -166,6 +166,6 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
     )
 
 
-def _column_with(plan: WindowResults, carried: str) -> str:
+def _column_of_origin(plan: WindowResults, carried: str) -> str:
     """Returns the first output column that holds a window column or group key (a value of `WindowResults.carried`)."""
     return next(column for column, what in plan.carried.items() if what == carried)

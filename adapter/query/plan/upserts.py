@@ -15,7 +15,7 @@ from sqlglot import exp
 from ..program import Lookup, ScopeCondition, Upsert
 from ..sql.clauses import first_aggregate, is_semi_or_anti, relations, relations_with_joins
 from ..sql.nodes import every
-from .column_origins import outputs
+from .column_origins import outputs_of_select
 from .dataflow import Dataflow
 from .identity import multiplies_rows
 from .lookup_keys import KeyQuery, LookupTable, key_queries, ordered_lookups
@@ -45,7 +45,7 @@ class ResultOperator:
     certain: bool = True
     """Whether the key is known to be unique: no joined table may multiply rows."""
 
-    def operators_over(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
+    def operators_with_inputs(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
         """Yields the operators of `path`, each with the query for its input.
 
         Args:
@@ -62,10 +62,10 @@ class ResultOperator:
             if isinstance(each, MaterializedProject):
                 text = f"select * except ({GIVEN_BY}), 1L as {WEIGHT} from (\n{text}\n)"
 
-    def output(self, rows: str) -> str:
-        """Returns the query for the result, over the relation `rows`, as in `operators_over`."""
+    def output_sql(self, rows: str) -> str:
+        """Returns the query for the result, over the relation `rows`, as in `operators_with_inputs`."""
         text = f"select * except ({WEIGHT}) from {rows}"
-        for each, below in self.operators_over(rows):
+        for each, below in self.operators_with_inputs(rows):
             text = with_inputs(each.sql, [below])
             hidden = GIVEN_BY if isinstance(each, MaterializedProject) else WEIGHT
             text = text if self.key is None else f"select * except ({hidden}) from (\n{text}\n)"
@@ -75,8 +75,8 @@ class ResultOperator:
         """Returns the look-ups in external tables that the result needs."""
         queries: list[KeyQuery] = []
         read = frozenset[str]()
-        for each, below in self.operators_over(rows):
-            queries += [query.over([below], read) for query in key_queries(each.query, tables)]
+        for each, below in self.operators_with_inputs(rows):
+            queries += [query.with_input_queries([below], read) for query in key_queries(each.query, tables)]
             read |= each.tables_read
         return ordered_lookups(queries, tables)
 
@@ -119,7 +119,7 @@ def result_operator(flow: Dataflow) -> ResultOperator | None:
         return None
     names = {*within, *(name for each in keys for name in each)}
     shown = {
-        column: name for name, column in _renamed_columns({name: name for name in names}, selects).items()
+        column: name for name, column in _rename_through({name: name for name in names}, selects).items()
     }
     key = next((each for each in keys if each <= shown.keys()), None)
     if key is None or not shown.keys() >= {*within}:
@@ -202,9 +202,9 @@ def _is_equated(test: exp.Expr, alias: str) -> bool:
     return any(side & {*own, ""} for side in sides) and not all(side == own for side in sides)
 
 
-def _renamed_columns(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
+def _rename_through(columns: Mapping[str, str], selects: Sequence[exp.Select]) -> dict[str, str]:
     """Returns the mapping with columns renamed as they pass through the SELECTs."""
     found = dict(columns)
     for select in selects:
-        found = outputs(select, relations(select)[0].alias_or_name).carry(found)
+        found = outputs_of_select(select, relations(select)[0].alias_or_name).with_output_names(found)
     return found

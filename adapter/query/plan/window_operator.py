@@ -14,9 +14,9 @@ from ..sql.clauses import table_names
 from ..windows.emission import FINAL, Emission
 from ..windows.windows import Window
 from .explanation import Context, Explanation
-from .lineage import Lineage, opaque
+from .lineage import Lineage, opaque_lineage
 from .operator import Operator, Wiring
-from .query_summary import rows_suffix, tables
+from .query_summary import rows_suffix, tables_read_by
 from .relation import Relation
 from .state.window_steps import WindowSpec, WindowSteps
 
@@ -77,7 +77,7 @@ class WindowOperator(Operator):
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of windows by name. `WindowResults` derives that of their results from `definition`."""
-        return opaque("windows", self.name)
+        return opaque_lineage("windows", self.name)
 
     def explanation(self, context: Context, description: str, *args: Any, **more: Any) -> Explanation:
         """Returns an explanation with the properties of windows. See `Operator.explanation`."""
@@ -86,18 +86,18 @@ class WindowOperator(Operator):
         final = (
             f"window_end, final when the watermark reaches it{f' + {intervals.format(last)}' if last else ''}"
         )
-        more = {"event_time": final, "reads": tables(self.spec.written, self._read), **more}
+        more = {"event_time": final, "reads": tables_read_by(self.spec.written, self._windows_below), **more}
         more["notes"] = (*more.get("notes", ()), *window_bounds(self.spec.window))
         return super().explanation(context, description, *args, **more)
 
     @property
-    def _read(self) -> tuple[str, ...]:
+    def _windows_below(self) -> tuple[str, ...]:
         """Names of the windows below."""
         return tuple(each.name for each in self.inputs)
 
     def rows_suffix(self) -> str:
         """Returns its input rows, as a suffix of its description."""
-        return rows_suffix(self.spec.written, (*self.spec.streams, *self._read))
+        return rows_suffix(self.spec.written, (*self.spec.streams, *self._windows_below))
 
     def clearing_phrase(self, context: Context, last: str = "") -> str:
         """Returns what clears the state of windows, as a phrase."""

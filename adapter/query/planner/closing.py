@@ -46,7 +46,7 @@ def closed_inputs(
 def passes_window_end(select: exp.Select, source: FromItem) -> bool:
     """Whether a SELECT passes on the end of open windows of a relation, if there are any."""
     end = source.stream_operator.relation.open_until
-    return end is None or end in column_origins.outputs(select, source.alias)
+    return end is None or end in column_origins.outputs_of_select(select, source.alias)
 
 
 def count_late_rows_of_inputs(

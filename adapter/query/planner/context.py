@@ -136,7 +136,7 @@ class Planner(ABC):
     def have_few_values(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
         """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
         return all(
-            is_finite(key, select) or self.is_covered(unbounded_state.names_of(key, select)) for key in keys
+            is_finite(key, select) or self.is_covered(unbounded_state.key_names(key, select)) for key in keys
         )
 
     def is_covered(self, names: tuple[str, ...]) -> bool:

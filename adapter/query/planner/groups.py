@@ -15,7 +15,7 @@ from ..aggregates.model import GroupAggregateSpec, Key
 from ..frontend import hints
 from ..normalize import above_groups, conditions, event_clock
 from ..plan import column_origins, unbounded_state
-from ..plan.operator import Operator, UnboundedState, ttl_over
+from ..plan.operator import Operator, UnboundedState, ttl_of_stored_rows
 from ..plan.operators.group_aggregate import GroupAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.relations.grouped import GroupedRows
@@ -141,7 +141,7 @@ def _plan_recomputed_groups(
             aliases=(source.alias,),
             label=reason,
             unique=() if key_columns is None else (key_columns,),
-            end=column_origins.passed_end(select, source.alias, relation, in_all),
+            end=column_origins.passed_window_end(select, source.alias, relation, in_all),
             has_few_rows=relation.bounded or planner.have_few_values(in_all, select),
             growth=growth,
         ),
@@ -203,7 +203,7 @@ def _plan_partial_aggregates(
     grouped = GroupedRows(keys, builder.grouping_sets, source.alias, below.relation)
     expires_in_time = grouped.relation.ends is not None
     # A global aggregate has no key that could be idle.
-    is_timed = (bool(keys) and ttl_over(below, planner.ttl) is not None) or expires_in_time
+    is_timed = (bool(keys) and ttl_of_stored_rows(below, planner.ttl) is not None) or expires_in_time
     # GROUP BY b, a GROUPING SETS (…) numbers the sets by another order of keys than the sets do.
     names, in_sets = [key.name for key in keys], chain.from_iterable(builder.grouping_sets or ())
     identity = digest(
@@ -215,12 +215,14 @@ def _plan_partial_aggregates(
     )
     groups = f"group_{identity}"
     name = f"{groups}_{digest(*(m.sql for m in builder.metrics.values()))}"
-    enumerated = planner.rewrites.enumerated_keys(select, groups, builder, ttl_over(below, planner.ttl))
+    enumerated = planner.rewrites.enumerated_keys(
+        select, groups, builder, ttl_of_stored_rows(below, planner.ttl)
+    )
     planner.rewrites.record_split_distinct(select, groups, builder)
     hidden = [*(["row_time"] if is_timed else []), *(["sign"] if signed else [])]
     spec = GroupAggregateSpec(
         name=name,
-        rows=sql(builder.rows(hidden)),
+        rows=sql(builder.rows_query(hidden)),
         keys=keys,
         grouping_sets=builder.grouping_sets,
         metrics=tuple(builder.metrics.values()),
@@ -241,12 +243,12 @@ def _plan_partial_aggregates(
             label="all rows" if by is None else sql(by).strip(),
             growth=None if below.relation.bounded or expires_in_time else grows_with,
             groups=groups,
-            ends=(str(grouped.end),) if expires_in_time else (),
+            ends=(str(grouped.window_end_column),) if expires_in_time else (),
             has_few_groups=grows_with is None,
         )
     )
     group = hold_back_open_windows(planner, group)
-    above = builder.finished(planner.placeholder_for(group, "groups"))
+    above = builder.output_over(planner.placeholder_for(group, "groups"))
     if is_result(select):
         results.mark_result(above)
     if select.parent is not None:
@@ -257,9 +259,9 @@ def _plan_partial_aggregates(
 def _growth_of_groups(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
     """Returns what the number of groups grows with; None if their keys have few values."""
     growing = [key.expression for key in keys if not is_finite(key.expression, select)]
-    if all(planner.is_covered(unbounded_state.names_of(key, select)) for key in growing):
+    if all(planner.is_covered(unbounded_state.key_names(key, select)) for key in growing):
         return None
     return UnboundedState(
         f"something for every value of {', '.join(map(sql, growing))}",
-        frozenset().union(*(unbounded_state.columns_to_name(key, select) for key in growing)),
+        frozenset().union(*(unbounded_state.constant_domain_columns(key, select) for key in growing)),
     )

@@ -19,7 +19,7 @@ from ..plan.operator import Operator, UnboundedState, Until
 from ..plan.operators.join import Join
 from ..plan.operators.outer_interval_join import OuterIntervalJoin
 from ..plan.operators.recompute import Recompute
-from ..plan.relation import Relation, smallest_key, weight_of
+from ..plan.relation import Relation, smallest_key, weight_column
 from ..plan.relations.joined import JoinedRelations, preserved_sides
 from ..plan.time_bounds import TimeBounds
 from ..sql.dialect import canonical, reading_select, walk_same_query
@@ -234,14 +234,14 @@ def _plan_inner_join(planner: Planner, made: _JoinedSelect) -> Operator:
     select, streams = made.select, made.streams
     ends = compared_window_ends(made.equal, made.aliases, made.relations)
     bounds = None if made.changes else TimeBounds(select, event_times_by_alias(streams))
-    if bounds is None or bounds.ends_of_matches() is None:
+    if bounds is None or bounds.until_for_inner_join() is None:
         inputs, bounds = made.inputs, None
     else:
         inputs = count_late_rows_of_inputs(planner, select, made.inputs, streams)
     growth = None
     if not (made.bounded or ends or bounds):
         growth = UnboundedState("every row of both sides", None, or_else=_IN_TIME)
-    weighed = [(each.alias, weight_of(number)) for number, each in enumerate(streams)]
+    weighed = [(each.alias, weight_column(number)) for number, each in enumerate(streams)]
     return planner.add(
         Join(
             name=f"join_{digest(canonical(made.template), *(each.name for each in inputs))}",
@@ -299,7 +299,7 @@ def _plan_recomputed_join(
             aliases=aliases,
             label=short_label(select),
             unique=keys,
-            end=made.joined_relations.end if by_end and not until else None,
+            end=made.joined_relations.window_end_column if by_end and not until else None,
             delays=delays,
             growth=growth,
             until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
@@ -428,7 +428,7 @@ def _bound_advice(
     is_timed = (
         not inner
         and not changes
-        and TimeBounds(select, event_times_by_alias(streams)).ends_of_matches() is not None
+        and TimeBounds(select, event_times_by_alias(streams)).until_for_inner_join() is not None
     )
     return _TWO_BY_TWO if is_timed and len(streams) > 2 else ""
 

@@ -22,7 +22,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..plan.dataflow import Dataflow
-from ..plan.lookup_keys import LookupKey, LookupTable, joins_needed, keys_of, relations_before
+from ..plan.lookup_keys import LookupKey, LookupTable, lookup_keys, needed_joins, relations_before
 from ..plan.operators.materialized_project import MaterializedProject
 from ..plan.operators.project import Project
 from ..plan.operators.window_results import WindowResults
@@ -62,7 +62,7 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
         table = _unwrap_plain_select(table)
         join = _join_of(table, relation)
         alias = table.alias_or_name
-        keys = keys_of(join, alias)
+        keys = lookup_keys(join, alias)
         if not keys:
             raise QueryError(
                 f"The join with {relation}, a lookup table, compares no column of it for equality with a value of the "
@@ -75,7 +75,7 @@ def replace_by_views(tree: exp.Query, relations: Collection[str]) -> tuple[Looku
             for each in relations_before(join)
             if isinstance(each, exp.Join)
         }
-        waits_for = {views.get(id(each)) for each in joins_needed([key.value for key in keys], before)}
+        waits_for = {views.get(id(each)) for each in needed_joins([key.value for key in keys], before)}
         columns_of_key = tuple(key.column.lower() for key in keys)
         view = _view_name(table, relation, columns_of_key, found, waits_for)
         views[id(join)] = view

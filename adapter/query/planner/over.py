@@ -12,9 +12,9 @@ from ..normalize import conditions
 from ..normalize.rankings import ranks
 from ..plan import column_origins
 from ..plan import running as running_values
-from ..plan.frame_extent import FrameExtent, extent_of, ordered_by
+from ..plan.frame_extent import FrameExtent, ascending_order_column, frame_extent
 from ..plan.hidden_items import with_weight
-from ..plan.operator import Operator, UnboundedState, ttl_over
+from ..plan.operator import Operator, UnboundedState, ttl_of_stored_rows
 from ..plan.operators.over_aggregate import GENERATION, OverAggregate
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
@@ -64,7 +64,8 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         check_repeatable(written, template, inputs, "ranks")
     partitioned = PartitionedRows(select, source.alias, relation, bounds)
     if not relation.changes and any(
-        column_origins.value_of_column(key, source.alias, relation.together) for key in partitioned.common
+        column_origins.value_of_column(key, source.alias, relation.together)
+        for key in partitioned.common_keys
     ):
         return plan_local(planner, "OVER", inputs, template, rank_keys(select, bounds))
     if (in_time := _plan_over_in_time(planner, select, template, source, inputs)) is not None:
@@ -96,7 +97,7 @@ def _plan_ranked_or_recomputed(
     Raises:
         QueryError: it would be computed again, and has non-deterministic values.
     """
-    select, common, bounds = partitioned.select, partitioned.common, partitioned.bounds
+    select, common, bounds = partitioned.select, partitioned.common_keys, partitioned.bounds
     ranked, relation = ranks.rankings(select), source.stream_operator.relation
     all_are_limited = ranked.keys() <= bounds.keys()
     has_other = len(over_clauses(select)) != len(ranked)
@@ -145,7 +146,7 @@ def _plan_ranked_or_recomputed(
             aliases=(source.alias,),
             label="OVER",
             unique=unique,
-            end=partitioned.end,
+            end=partitioned.window_end_column,
             has_few_rows=relation.bounded or (covered and all_are_limited and not has_other),
             top=top,
             growth=growth,
@@ -190,7 +191,7 @@ def _plan_first_rows(
         growth: what its state grows with; None if nothing.
     """
     select, relation = limited.select, source.stream_operator.relation
-    is_forgotten = ttl_over(limited.below, planner.ttl) is not None
+    is_forgotten = ttl_of_stored_rows(limited.below, planner.ttl) is not None
     if relation.changes:
         # Operators above a ranking of expiring groups depend on the generations of its rows.
         lives = not is_forgotten or is_result(select)
@@ -243,11 +244,11 @@ def _plan_over_in_time(
     relation = source.stream_operator.relation
     over = over_clauses(select)
     waits = relation.event_time is not None
-    time = ordered_by(over[0], source.alias)
+    time = ascending_order_column(over[0], source.alias)
     if relation.changes or time is None or conditions.may_multiply_rows(select):
         return None
     in_order = relation.event_time == time if waits else arrives_in_order(relation.together.get(time))
-    reached = extent_of(over, time, source.alias) if in_order else None
+    reached = frame_extent(over, time, source.alias) if in_order else None
     if reached is None:
         return None
     if select.args.get("where"):
@@ -260,7 +261,9 @@ def _plan_over_in_time(
     ending = filter(None, (column_origins.value_of_column(key, source.alias, timed) for key in keys))
     until = tuple((column, relation.times[column]) for column in sorted(ending))[:1]
     grows = not until and not relation.bounded and planner.ttl is None
-    running = running_values.running_frames(template, source.alias) if grows and reached.everything else None
+    running = (
+        running_values.with_running_values(template, source.alias) if grows and reached.everything else None
+    )
     if running is not None:
         growth = None if covered else _growth_per_key("totals", keys)
     else:

@@ -26,12 +26,12 @@ from ..frontend.streams import Known, Streams
 from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
 from ..plan.dataflow import Dataflow
-from ..plan.operator import in_order
+from ..plan.operator import inputs_first
 from ..plan.operators.window_buffer import WindowBuffer
 from ..plan.operators.window_close import WindowClose
 from ..plan.plain_batch_text import plain_batch_text
 from ..plan.plan import Plan
-from ..plan.upsert_keys import why_rows_not_found
+from ..plan.upsert_keys import why_rows_cant_be_replaced
 from ..sql import functions
 from ..sql.clauses import over_clauses
 from ..sql.dialect import parse, sql
@@ -201,7 +201,7 @@ def plan_with_separate_names(
         # sqlglot accepts syntax that Spark doesn't, as in min_by(a, b ORDER BY c): what it prints doesn't parse.
         message = str(problem).partition("\n")[0]
         raise QueryError(f"The query has something that isn't Spark's SQL: {message}") from problem
-    dropped = tuple(each.as_written() for each in found.dropped)
+    dropped = tuple(each.with_author_names() for each in found.dropped)
     return replace(
         found, taken=taken, dropped=dropped, batch=partial(plain_batch_text, text, ask, known, dropped)
     )
@@ -270,7 +270,7 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
     if isinstance(root, QueryError):
         return root
     root = replace(root, query=read.rewrites.output(root.query))
-    flow = Dataflow(root, None, tuple(in_order(root)))
+    flow = Dataflow(root, None, tuple(inputs_first(root)))
     if (left := read.rewrites.no_effect_error(flow.names)) is not None:
         return left
     if root.specs:
@@ -280,7 +280,7 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         raise UnintendedQueryError(emission.refusal(PASSED_ON))
     if emission.changes:
         steps = [each.window_steps(emission) for each in root.windows]
-        if (left := why_rows_not_found(root, steps, emission)) is not None:
+        if (left := why_rows_cant_be_replaced(root, steps, emission)) is not None:
             return left
     keeps_whole_rows = not root.specs or any(isinstance(each, WindowBuffer) for each in root.windows)
     return read.plan(streams.read(keeps_whole_rows), flow, root.ranks)

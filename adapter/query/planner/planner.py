@@ -17,7 +17,7 @@ from ..frontend import hints
 from ..frontend.streams import Streams
 from ..plan import unbounded_state, untimed_rows
 from ..plan.dataflow import Dataflow
-from ..plan.operator import Operator, in_order
+from ..plan.operator import Operator, inputs_first
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.top_n import TopN
 from ..plan.upserts import result_operator, state_root
@@ -97,7 +97,7 @@ class TreePlanner(Planner):
         root = self.visit(self.tree)
         if root is None:
             raise QueryError(NO_STREAM)
-        operators = tuple(in_order(root))
+        operators = tuple(inputs_first(root))
         times = [self.streams.known(stream.view).event_time for stream in self.streams.streams.values()]
         if self.ttl is not None and not any(times):
             raise QueryError(
@@ -108,9 +108,11 @@ class TreePlanner(Planner):
         flow = Dataflow(root, None if key is None else tuple(sorted(key)), operators)
         if self.ttl is None and not self.settings.may_grow:
             # Operators above the one that is the result have no state.
-            for each in in_order(state_root(flow)):
+            for each in inputs_first(state_root(flow)):
                 if each.growth is not None:
-                    raise UnboundedStateError(unbounded_state.refusal_of(each.growth, self.domains))
+                    raise UnboundedStateError(
+                        unbounded_state.unbounded_state_message(each.growth, self.domains)
+                    )
         return flow
 
     def source(self, table: exp.Table) -> Operator:

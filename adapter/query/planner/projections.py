@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..normalize import conditions, event_clock
-from ..plan.hidden_items import with_row, with_weight
-from ..plan.operator import Operator, UnboundedState, in_order
+from ..plan.hidden_items import with_source_row, with_weight
+from ..plan.operator import Operator, UnboundedState, inputs_first
 from ..plan.operators.late_rows import LateRows
 from ..plan.operators.local import Local
 from ..plan.operators.materialized_project import MaterializedProject
@@ -49,7 +49,7 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
         raise QueryError(
             f"'{sql(test)}' over an updating input is not supported; put it into the model that computes that input."
         )
-    if any(isinstance(each, LateRows) for each in in_order(below)):
+    if any(isinstance(each, LateRows) for each in inputs_first(below)):
         # Late rows are counted when the watermark is known, after rows have arrived.
         raise QueryError(
             f"'{sql(test)}' over an interval join is not supported; put it on the streams below the join, or into a "
@@ -109,7 +109,7 @@ def plan_projection(planner: Planner, select: exp.Select, read: Sequence[FromIte
     # VALUES are part of the query.
     if relation.changes and (conditions.reads_tables(template) or not conditions.is_repeatable(template)):
         ends = () if relation.ends is None else (relation.ends,)
-        template = with_row(template, source.alias)
+        template = with_source_row(template, source.alias)
         return planner.add(
             MaterializedProject(
                 name=f"given_{digest(below.name, canonical(template))}",

@@ -218,7 +218,9 @@ def _group_columns(selects: Sequence[exp.Query], group: GroupAggregate) -> dict[
     found = {name.lower(): name for name in (*identity_columns(spec), *(m.name for m in spec.metrics))}
     for select in selects:
         assert isinstance(select, exp.Select)
-        found = column_origins.outputs(select, relations(select)[0].alias_or_name).carry(found)
+        found = column_origins.outputs_of_select(
+            select, relations(select)[0].alias_or_name
+        ).with_output_names(found)
     return found
 
 

@@ -12,7 +12,7 @@ from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.compared_types import compares_mixed_types
 from ..plan import column_origins
-from ..plan.operator import Operator, UnboundedState, in_order
+from ..plan.operator import Operator, UnboundedState, inputs_first
 from ..plan.operators.recompute import Recompute
 from ..plan.relation import Relation
 from ..sql.dialect import canonical
@@ -107,7 +107,7 @@ def plan_recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Op
 
 def is_repeatable(template: exp.Select, inputs: Sequence[Operator]) -> bool:
     """Whether a query and everything below it is deterministic."""
-    below = [each for operator in inputs for each in in_order(operator)]
+    below = [each for operator in inputs for each in inputs_first(operator)]
     return conditions.is_repeatable(template) and all(each.relation.repeatable for each in below)
 
 

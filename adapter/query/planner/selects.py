@@ -19,7 +19,7 @@ from ..normalize import (
     subqueries_below,
 )
 from ..normalize.rankings import ranks
-from ..plan.operator import Operator, in_order
+from ..plan.operator import Operator, inputs_first
 from ..plan.operators.project import Project
 from ..plan.operators.source import Source
 from ..plan.operators.union_all import UnionAll
@@ -162,7 +162,7 @@ def _check_clock_predicate(test: exp.Expr, source: FromItem) -> None:
             "when it arrives, and its retraction might be filtered differently; write it over the stream itself, below the "
             "windowing table function."
         )
-    for each in in_order(operator):
+    for each in inputs_first(operator):
         at_once = isinstance(each, Source | Project | UnionAll | WindowRows)
         if not (at_once or (isinstance(each, WindowResults) and not each.specs)):
             raise event_clock.buffered_rows_filter_error(test)

@@ -16,7 +16,7 @@ from ..plan.operator import Operator, UnboundedState, input_name
 from ..plan.operators.local import Local
 from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
-from ..plan.relation import common_end
+from ..plan.relation import common_window_end
 from ..sql.clauses import output_names, over_clauses
 from ..sql.finite import is_finite
 from ..sql.names import digest
@@ -73,7 +73,7 @@ def plan_set_operation(planner: Planner, node: exp.SetOperation) -> Operator:
             names.sort()  # the order of the sides doesn't matter
         return planner.add(UnionAll(name=f"union_{digest(*names)}", inputs=(left, right), pairs=pairs))
     words = f"{kind}{'' if node.args.get('distinct') else ' all'}"
-    end = common_end(left.relation, right.relation, pairs)
+    end = common_window_end(left.relation, right.relation, pairs)
     return _plan_counted_rows(planner, words, (left, right), end, selects)
 
 
@@ -157,7 +157,7 @@ def _combined_selects(node: exp.Expr) -> list[exp.Select] | None:
 
 def _has_few_values(planner: Planner, item: exp.Expr, select: exp.Select) -> bool:
     """Whether the set of a column's values doesn't grow, by its expression or by constant_domains."""
-    alias, *columns = unbounded_state.names_of(item.unalias(), select)
+    alias, *columns = unbounded_state.key_names(item.unalias(), select)
     is_named = alias in planner.domains or bool(columns)
     return is_finite(item, select) or (is_named and planner.is_covered((alias, *columns)))
 
@@ -166,7 +166,7 @@ def _columns_to_name(selects: Sequence[exp.Select]) -> frozenset[str]:
     """Returns the columns that constant_domains has to name, so that the set of different rows doesn't grow."""
     items = [(item, select) for select in selects for item in select.expressions]
     names = (
-        unbounded_state.columns_to_name(item.unalias(), select)
+        unbounded_state.constant_domain_columns(item.unalias(), select)
         for item, select in items
         if not is_finite(item, select)
     )

@@ -12,7 +12,7 @@ from ..frontend import hints, select_numbers
 from ..frontend.hints import VersionsAsOf
 from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first_relations
-from ..plan.operator import Operator, in_order
+from ..plan.operator import Operator, inputs_first
 from ..plan.operators.source import Source
 from ..plan.operators.temporal_join import TemporalJoin
 from ..plan.relation import Relation
@@ -105,7 +105,7 @@ def plan_temporal_join(
         growth=growth,
     )
     operator = planner.add(made)
-    if made.in_order:
+    if made.rows_arrive_in_order:
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
     return planner.record_dropped_rows(operator, select, written.name.lower(), written.table)
@@ -163,7 +163,7 @@ def _advice_on_time(alias: str, rows: Operator) -> str:
     times = sorted(_times_ahead_of_watermark(rows.relation))
     if times:
         return f"write as_of(…, '{alias}.{rows.relation.event_time or times[0]}')"
-    if any(isinstance(each, Source) and each.relation.event_time for each in in_order(rows)):
+    if any(isinstance(each, Source) and each.relation.event_time for each in inputs_first(rows)):
         return "join the versions to the stream itself, and put its joins, windows or groups above that"
     return f"give the stream {EVENT_TIME_IN_YAML}"
 

@@ -72,7 +72,7 @@ class WindowOperators:
         name = self._new_name(identity, text)
         enumerated = self._rewrites.enumerated_keys(select, name, builder)
         self._rewrites.record_split_distinct(select, name, builder)
-        rows = builder.rows()
+        rows = builder.rows_query()
         spec = WindowAggregateSpec(
             name=name,
             identity=identity,

@@ -11,7 +11,7 @@ from ..errors import QueryError, UnintendedQueryError
 from ..frontend import hints
 from ..normalize import conditions, on_change
 from ..normalize.names import ctes
-from ..plan.operator import Operator, UnboundedState, input_name, ttl_over
+from ..plan.operator import Operator, UnboundedState, input_name, ttl_of_stored_rows
 from ..plan.operators.project import Project
 from ..plan.operators.recompute import Recompute
 from ..plan.operators.window_changes import WindowChanges
@@ -145,7 +145,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     windowed = RowsInWindows(window, below.relation, changes)
     open_for = windowed.open_for
     if windowed.expires_in_time or open_for is not None:
-        text = generations.within_ttl(f"({text})", "own.window_end", open_for or 0)
+        text = generations.rows_within_ttl(f"({text})", "own.window_end", open_for or 0)
     name = f"windows_{digest(below.name, window.hint())}"
     if window.merges:
         return _plan_recomputed_windows(planner, below, window, name=name, text=text)
@@ -194,10 +194,10 @@ def _plan_recomputed_windows(
 
 def _drop_expired_rows(planner: Planner, operator: Operator, until: str) -> Operator:
     """Returns rows without those that expired more than one TTL ago."""
-    ttl = ttl_over(operator, planner.ttl)
+    ttl = ttl_of_stored_rows(operator, planner.ttl)
     if ttl is None:
         return operator
-    text = generations.within_ttl(input_name(0), until, ttl)
+    text = generations.rows_within_ttl(input_name(0), until, ttl)
     return planner.add(
         Project(
             name=f"project_{digest(operator.name, text)}",

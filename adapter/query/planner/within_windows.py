@@ -37,7 +37,7 @@ from ..frontend.streams import Streams
 from ..normalize import event_clock, on_change
 from ..normalize.rankings import ranks
 from ..plan import identity
-from ..plan.operator import in_order
+from ..plan.operator import inputs_first
 from ..plan.operators.window_results import WindowResults
 from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
@@ -345,7 +345,7 @@ class WithinWindows:
             return left
         break_ties(select)
         break_ties_of_extremes(select)
-        unique = identity.unique_of_select(select, sources, outputs)
+        unique = identity.unique_origins(select, sources, outputs)
         if unique is not None and WINDOW_END in unique:
             # Where the clock of a time zone is put forward, several windows may end at once.
             if any(each.spec.window.time_zone for each in self._operators.read_by(select)):
@@ -586,7 +586,7 @@ def _why_closed(select: exp.Select) -> str | None:
 def _why_unmeasured(windows: Sequence[WindowOperator], streams: Streams) -> QueryError | None:
     """Returns the error about the first window over a union of streams if one of these has no watermark; None if there
     is none."""
-    below = [each.spec for top in windows for each in in_order(top) if isinstance(each, WindowOperator)]
+    below = [each.spec for top in windows for each in inputs_first(top) if isinstance(each, WindowOperator)]
     over_several = [spec for spec in below if len(spec.streams) > 1]
     if not over_several:
         return None

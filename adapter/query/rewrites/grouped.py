@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
-from ..aggregates.grouping import grouping, resolve, value_or_column
+from ..aggregates.grouping import ambiguous_key_error, grouping, resolve_key
 from ..errors import QueryError
 from ..sql.clauses import AROUND, unwrap_call
 from ..sql.dialect import (
@@ -112,11 +112,11 @@ class GroupedSelect:
         found = every(group, exp.Column) if group is not None else ()
         names = [name for name in found if isinstance(name.parent, exp.Group | exp.Paren | _SETS)]
         for name in names:
-            made = resolve(name, self.select)
+            made = resolve_key(name, self.select)
             others = {self.canonical(other) for other in names if other.name.lower() != name.name.lower()}
             columns = {self.canonical(column) for column in every(made, exp.Column)}
             if made is not name and columns and columns <= others:
-                raise value_or_column(name.name, made)
+                raise ambiguous_key_error(name.name, made)
 
     @property
     def distinct(self) -> list[Call]:
@@ -172,7 +172,7 @@ class GroupedSelect:
                 self._name_keys(child)
             return
         inner = node.this if isinstance(node, exp.Paren) else node
-        inner.replace(column(self._key_of[self.canonical(resolve(inner, self.select))]))
+        inner.replace(column(self._key_of[self.canonical(resolve_key(inner, self.select))]))
 
     def key_columns(self) -> list[exp.Expr]:
         """Returns the select items of the keys."""

@@ -58,7 +58,7 @@ class Batches:
         self._session_defaults = session.session_defaults(spark)
         self._prepared = False
         self._meter: StateMeter | None = None
-        counts_rows = any(rows.read_by is not None for rows in context.program.of(Rows))
+        counts_rows = any(rows.read_by is not None for rows in context.program.items_of_kind(Rows))
         self._splitter = BatchSplitter(
             spark=spark,
             model=context.model,

@@ -180,7 +180,7 @@ class MicroBatch:
             return latest_local_time(None if watermark is None else watermark - each.behind, each.time_zone)
 
         before, after = self.position.before, self.position.after
-        return max(0, *(each.closing(at(before, each), at(after, each)) for each in boundaries))
+        return max(0, *(each.count_closing(at(before, each), at(after, each)) for each in boundaries))
 
     def write_without_state(self, batch: DataFrame, watermark: Watermark, at: int) -> Watermark:
         """Writes the micro-batch's rows straight to the table, for a program without state: one commit. Returns the
@@ -295,7 +295,7 @@ class MicroBatch:
         """Registers a view per stream. Rows are counted when they are read."""
         program = self._context.program
         rows_of = split(batch, program.inputs)
-        once = {view for rows in program.of(Rows) if rows.alone for view in rows.streams}
+        once = {view for rows in program.items_of_kind(Rows) if rows.alone for view in rows.streams}
         for stream in program.inputs:
             rows = with_row_counts(rows_of[stream.view], stream)
             if stream.view not in once:
@@ -475,7 +475,9 @@ class MicroBatch:
         """Returns SQL for a state table's new rows. Rows that are read before they are written are computed once."""
         rewrite = self._rewrite_of(part)
         text = item_sql(part, is_empty) if rewrite is None else rewrite.sql
-        if not any(part.name in step.reads for step in self._context.program.of(Step) if step.sees_changes):
+        if not any(
+            part.name in step.reads for step in self._context.program.items_of_kind(Step) if step.sees_changes
+        ):
             return self._analyzed_sql(part, text)
         name = f"{part.name}__new"
         self._register_step(Step(name, text, persist=True, reads=part.reads))
@@ -585,7 +587,11 @@ class MicroBatch:
         schemas = {name: rows.schema for name, rows in parts.items()}
         kept = [kind for schema in schemas.values() for kind in column_types(schema).values()]
         check_collations(self._context.model, kept)
-        readers: list[Step | StatePart] = [*program.of(Step), *program.parts, *program.output_steps]
+        readers: list[Step | StatePart] = [
+            *program.items_of_kind(Step),
+            *program.parts,
+            *program.output_steps,
+        ]
         return layout_of(schemas, dict.fromkeys(each.reads for each in readers), stored, known)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...query.program import Rows, StreamInput, clock_column, now
+from ...query.program import Rows, StreamInput, clock_column, clock_sql
 from ...query.sql.instants import usable_time_condition
 from ...sources.unreadable import DROPPED, UNREADABLE
 from ...util.quoting import quote as quoted
@@ -232,9 +232,9 @@ def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFram
 
     watermark, is_late = clock_column("watermark_before", step.time_zone), "false"
     if step.expires:
-        is_late = f"coalesce(step.expires_at <= {now(watermark)}, false)"
+        is_late = f"coalesce(step.expires_at <= {clock_sql(watermark)}, false)"
     elif step.forgets:
-        is_late = f"coalesce(cast(step.event_time as timestamp) < {now('watermark_before')}, false)"
+        is_late = f"coalesce(cast(step.event_time as timestamp) < {clock_sql('watermark_before')}, false)"
     rows = sql(spark, f"select step.*, {is_late} as {_LATE}\nfrom (\n{step.sql}\n) as step")
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     # Beyond SQL's range a time counts as missing: the window's end would exceed TIMESTAMP.

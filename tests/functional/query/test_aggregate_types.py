@@ -205,7 +205,7 @@ def test_types_in_batch(spark: Any, folder: str, ask: Any) -> None:
     asked = every_call()
     text = over_windows("hop", asked)
     plan = plan_of(text, ask=ask)
-    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
+    assert isinstance(plan.dataflow.window_specs[0], WindowAggregateSpec)
     assert differing_types(spark.sql(generate.batch_sql(plan)), spark.sql(text), asked, 3) == []
 
 
@@ -213,7 +213,7 @@ def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder:
     asked = [f"avg({'distinct ' * (n % 2)}{name})" for name in LONG for n in range(2)]
     text = over_windows("hop", asked)
     plan = plan_of(text, ask=ask)
-    (spec,) = plan.dataflow.windowed
+    (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowBufferSpec) and "more digits than a quotient" in spec.reason
     found, expected = spark.sql(generate.batch_sql(plan)), spark.sql(text)
     assert differing_types(found, expected, asked, 3) == []
@@ -307,7 +307,7 @@ def streamed(spark: Any, root: Path, folder: str, plan: Plan, expected: Any, del
     source = StreamSource(stream.relation, folder, "parquet", schema, {"maxFilesPerTrigger": "1"})
     storage = Storage(str(root), lambda: spark)
     model = StreamModel(target, target, f"{target}__state", storage, (source,), watermark_delay=delay)
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     result = run_stream(spark, model, program)
     assert (result.batches, result.late_rows) == (PIECES, 0)
     flush(spark, model, program)
@@ -440,7 +440,7 @@ def test_distinct_values_that_are_met_earlier_later_on(spark: Any, storage_root:
     asked += ["avg(distinct money)", "avg(distinct x)", "avg(distinct big)", "count(distinct x)"]
     text = over_windows("cumulate", asked, "moving")
     plan = plan_of(text, ask=ask)
-    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
+    assert isinstance(plan.dataflow.window_specs[0], WindowAggregateSpec)
     expected = spark.sql(text)
     found = streamed(spark, storage_root, path, plan, expected, delay=7_200_000_000)
     assert differences(found, expected, asked, 3) == []

@@ -46,7 +46,7 @@ def test_streams_have_the_rows_of_the_text(spark: Any, storage_root: Path, folde
     batch = spark.sql(QUERIES[name])
     expected = rows(batch)
     assert expected
-    program = generate.program(plan_of(QUERIES[name], KNOWN, ask=asks(spark)))
+    program = generate.generate_program(plan_of(QUERIES[name], KNOWN, ask=asks(spark)))
     model = model_of(spark, storage_root, folder, program, batch, files=4)
     assert run_stream(spark, model, program).batches == 1
     flush(spark, model, program)

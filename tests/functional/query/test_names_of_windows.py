@@ -113,7 +113,9 @@ def test_a_stream_has_the_same_rows(spark: Any, storage_root: Path, name: str) -
     text = QUERIES[name]
     batch = spark.sql(text)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in batch.schema.fields)
-    stream = Stream(spark, storage_root, generate.program(plan_of(text)), columns, delay=3_600_000_000)
+    stream = Stream(
+        spark, storage_root, generate.generate_program(plan_of(text)), columns, delay=3_600_000_000
+    )
     source = f"{SCHEMA}.{stream.model.name}_crowded"
     rows_of = spark.table("crowded")
     spark.sql(f"create table {source} using iceberg as select * from crowded where false")

@@ -34,7 +34,7 @@ QUERIES = {
 def _run(spark: Any, storage_root: Path, folder: Path, text: str) -> tuple[list[Any], list[Any]]:
     plan = plan_query.plan(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
     batch = spark.sql(generate.batch_sql(plan))
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     model = model_of(spark, storage_root, folder, program, batch, files=1)
     run_stream(spark, model, program)
     flush(spark, model, program)

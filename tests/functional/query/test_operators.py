@@ -37,7 +37,7 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
     batch = spark.sql(generate.batch_sql(plan))
     expected = rows(batch)
     assert expected
-    program = generate.program(plan, ttl=30 * DAY if name in TTL else None)
+    program = generate.generate_program(plan, ttl=30 * DAY if name in TTL else None)
     changes = program.upsert is not None
     model = model_of(spark, storage_root, folder, program, batch, changelog=changes, files=1)
     result = run_stream(spark, model, program)
@@ -69,7 +69,7 @@ def test_what_was_given_is_taken_back_as_it_was(
 ) -> None:
     """Whatever a row gave before, what it gives now is all there is of it."""
     plan = tree_of(CHANGING[name], KNOWN, 30 * DAY, (*DOMAINS, "name", "r"), asks(spark))
-    program = generate.program(plan, ttl=30 * DAY)
+    program = generate.generate_program(plan, ttl=30 * DAY)
     batch = spark.sql(generate.batch_sql(plan))
     model = model_of(spark, storage_root, folder, program, batch, changelog=True, files=1)
     assert run_stream(spark, model, program).batches == 4

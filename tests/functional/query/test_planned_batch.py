@@ -122,7 +122,7 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     items = ", ".join(f"{item} as v{number}" for number, item in enumerate(asked))
     text = f"select {listed}, {items} from {expansion.expand_window(rows, WINDOWS[name])} group by {listed}"
     plan = plan_of(text, ask=asks(spark))
-    assert isinstance(plan.dataflow.windowed[0], WindowAggregateSpec)
+    assert isinstance(plan.dataflow.window_specs[0], WindowAggregateSpec)
     assert differences(outcome(spark, generate.batch_sql(plan)), outcome(spark, text)) == []
 
 

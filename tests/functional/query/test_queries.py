@@ -103,7 +103,7 @@ def test_view_batch_and_stream_have_the_same_rows(
     assert rows(batch)
     if "row_number" not in text:  # whose ties a view leaves to chance
         assert rows(batch) == rows(spark.sql(text))
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     # A micro-batch takes a second or two. What is cut in more is for the oracle and the property tests.
     model = model_of(spark, storage_root, folder, program, batch, files=2)
     result = run_stream(spark, model, program)
@@ -116,7 +116,7 @@ def test_only_what_can_not_be_merged_keeps_rows() -> None:
     keeping = {
         name
         for name in QUERIES
-        if any(isinstance(s, WindowBufferSpec) for s in planned(name).dataflow.windowed)
+        if any(isinstance(s, WindowBufferSpec) for s in planned(name).dataflow.window_specs)
     }
     assert keeping == {
         "a join of rows of two streams",

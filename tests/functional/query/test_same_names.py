@@ -77,7 +77,7 @@ def test_a_stream_has_the_rows_of_batch(spark: Any, storage_root: Path, folder: 
     batch = spark.sql(generate.batch_sql(plan))
     assert rows(batch) == expected
     assert batch.columns == spark.sql(QUERIES[name]).columns
-    program = generate.program(plan, ttl=30 * DAY)
+    program = generate.generate_program(plan, ttl=30 * DAY)
     model = model_of(
         spark, storage_root, folder, program, batch, changelog=program.upsert is not None, files=1
     )

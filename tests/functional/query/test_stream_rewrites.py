@@ -64,7 +64,7 @@ def test_a_stream_has_the_rows_of_the_plain_query(
     assert expected and rows(batch) == expected
     sizes = []
     for planned in (plan, plain) if rewrite == "enum_distinct" else (plan,):
-        program = generate.program(planned)
+        program = generate.generate_program(planned)
         model = model_of(spark, storage_root, folder, program, batch, files=2)
         assert run_stream(spark, model, program).batches == 2
         kept = spark.table(model.state).where("part like '%distinct%'")

@@ -116,7 +116,7 @@ def test_days_of_23_and_25_hours(
     plan = plan_of(text)
     assert comparable(spark.sql(generate.batch_sql(plan))) == due
 
-    program = generate.program(plan)
+    program = generate.generate_program(plan)
     spark.sql("create namespace if not exists zones")
     target = f"zones.m{abs(hash((name, moments[0])))}"
     spark.sql(f"create table {target} (window_start timestamp, window_end timestamp, n bigint) using iceberg")

@@ -31,7 +31,7 @@ def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, fol
     batch = spark.sql(generate.batch_sql(plan))
     expected = rows(batch)
     assert expected
-    program = generate.program(plan, ttl=DAY if name in TTL else None)
+    program = generate.generate_program(plan, ttl=DAY if name in TTL else None)
     # A micro-batch takes a second or two, so most queries make do with two.
     files = 1 if name in AT_EVERY_VERSION else 2
     changes = program.upsert is not None

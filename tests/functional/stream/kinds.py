@@ -109,7 +109,7 @@ class Kind:
     @cached_property
     def program(self) -> Program:
         """What a micro-batch of it does."""
-        return generate.program(
+        return generate.generate_program(
             self.plan, emission.emission_from_configs(self.configs), self.upsert, self.ttl
         )
 

@@ -44,7 +44,7 @@ def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
 
 def program_of(text: str) -> Program:
     """What a micro-batch of a query does."""
-    return generate.program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
+    return generate.generate_program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
 
 
 def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:
@@ -53,7 +53,7 @@ def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:
         run_stream(spark, model, program)
     elif done == "edit":
         (part,) = (part.name for part in program.parts)
-        change = state_edit.edit(CORRECTION.format(part=part))
+        change = state_edit.parse_state_edit(CORRECTION.format(part=part))
         edit(spark, model, program, change.rows, change.more, False)
     elif done == "savepoint":
         save(spark, model, "second")

@@ -145,7 +145,7 @@ class Swaps:
 
     def _program(self, new: bool) -> Program:
         text = _TEXTS[self._key(new)].replace("events", "(select /*+ STREAM */ * from events)")
-        return generate.program(plan_of(text))
+        return generate.generate_program(plan_of(text))
 
     def _is_right(self, model: StreamModel, new: bool) -> None:
         self.spark.catalog.refreshTable(model.target)

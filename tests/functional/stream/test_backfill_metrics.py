@@ -317,7 +317,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
 
     def run(items: str) -> None:
         plan = plan_of(text.format(items, *branches))
-        stream.program = generate.program(plan)
+        stream.program = generate.generate_program(plan)
         columns = {"k": "string", "n": "bigint", **({"s": "bigint", "d": "bigint"} if "sum" in items else {})}
         stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
         stream.run()
@@ -333,7 +333,7 @@ def test_a_folder_and_a_table(spark: Any, storage_root: Path, tmp_path: Path) ->
 
     counts, more = "count(*) as n", "sum(x) as s, count(*) as n, count(distinct day) as d"
     plan = plan_of(text.format(counts, *branches))
-    stream = Stream(spark, storage_root, generate.program(plan), "k string, n bigint")
+    stream = Stream(spark, storage_root, generate.generate_program(plan), "k string, n bigint")
     lines = f"{stream.model.target}_lines"
     spark.sql(f"create table {lines} (k string, day int, x int) using iceberg")
     put(1, 1, 2, 3)
@@ -505,7 +505,9 @@ def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> No
     branches = [f"select k, v, x from (select /*+ STREAM */ * from {name})" for name in ("one", "two")]
     text = f"select k, {{}} from ({' union all '.join(branches)}) group by k"
     counts, more = "count(*) as n", "count(*) as n, sum(x) as s"
-    stream = Stream(spark, storage_root, generate.program(plan_of(text.format(counts))), "k string, n bigint")
+    stream = Stream(
+        spark, storage_root, generate.generate_program(plan_of(text.format(counts))), "k string, n bigint"
+    )
     other = f"{stream.events}_other"
     spark.sql(f"create table {other} (ts timestamp, k string, v bigint, x bigint) using iceberg")
     sources = (StreamSource("one", stream.events), StreamSource("two", other))
@@ -513,7 +515,7 @@ def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> No
     stream.add((0, "a", 1), (1, "b", 2))
     stream.run()
     spark.sql(f"insert into {other} values (null, 'a', 3, 4)")
-    stream.program = generate.program(plan_of(text.format(more)))
+    stream.program = generate.generate_program(plan_of(text.format(more)))
     columns = {"k": "string", "n": "bigint", "s": "bigint"}
     stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
     assert stream.run().rows_in == 1

@@ -56,7 +56,7 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def stream(spark: Any, root: Path, over: str, changelog: bool = False) -> Stream:
     text = RANKED.format(over, ROWS)
-    program = generate.program(plan_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(text, {"events": Known("ts")}))
     return Stream(spark, root, program, COLUMNS, changelog=changelog)
 
 

@@ -62,8 +62,8 @@ def test_as_if_it_had_run_from_the_beginning(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(splitter.BatchSplitter, "_rows_that_fit", lambda *_: 3)
-    groups = generate.program(plan_of(GROUPS))
-    windows = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
+    groups = generate.generate_program(plan_of(GROUPS))
+    windows = generate.generate_program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"
     for text, stream in (
         (GROUPS, Stream(spark, tmp_path, groups, "k string, n bigint, s bigint", changelog=True)),
@@ -97,7 +97,9 @@ def test_as_if_it_had_run_from_the_beginning(
 
 
 def test_a_source_whose_first_rows_come_while_the_stream_is_going_on(spark: Any, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint")
+    stream = Stream(
+        spark, tmp_path, generate.generate_program(plan_of(GROUPS)), "k string, n bigint, s bigint"
+    )
     files = tmp_path / "files"
     files.mkdir()
     begins_with(stream, history(stream, (0, "b", 1)))
@@ -112,7 +114,9 @@ def test_a_source_whose_first_rows_come_while_the_stream_is_going_on(spark: Any,
 
 
 def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint")
+    stream = Stream(
+        spark, tmp_path, generate.generate_program(plan_of(GROUPS)), "k string, n bigint, s bigint"
+    )
     stream.add((0, "a", 1))
     begins_with(stream, f"{stream.model.target}_history")
     assert f"the table {stream.model.bootstrap} to bootstrap it from doesn't exist" in refused(stream)
@@ -159,7 +163,9 @@ def test_what_cannot_begin_so(spark: Any, tmp_path: Path) -> None:
 
 def test_fields_of_structs_are_found_by_name(spark: Any, tmp_path: Path) -> None:
     # Spark casts structs by position.
-    model = Stream(spark, tmp_path, generate.program(plan_of(GROUPS)), "k string, n bigint, s bigint").model
+    model = Stream(
+        spark, tmp_path, generate.generate_program(plan_of(GROUPS)), "k string, n bigint, s bigint"
+    ).model
     table = spark.sql(
         "select named_struct('a', 1, 'b', 100) as s, array(named_struct('a', 1, 'b', 100)) as l"
     )

@@ -29,7 +29,7 @@ ROWS = "ts timestamp, k string, doubled bigint"
 
 def planned(text: str) -> Program:
     plan = plan_query.plan(text, {"events": Known(event_time="ts")}, domains=["k"])
-    return generate.program(replace(plan, text=text))
+    return generate.generate_program(replace(plan, text=text))
 
 
 @contextmanager

@@ -47,14 +47,14 @@ def fails_at(point: str) -> Iterator[None]:
 
 
 def groups(text: str) -> Program:
-    return generate.program(plan_query.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
+    return generate.generate_program(plan_query.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
 
 
 def early(text: str) -> Program:
     settings = emission.emission_from_configs(
         {"first_result_offset": "-9 minutes", "update_rate": "1 minute"}
     )
-    return generate.program(plan_of(text, {"events": Known("ts")}), settings, upsert=True)
+    return generate.generate_program(plan_of(text, {"events": Known("ts")}), settings, upsert=True)
 
 
 def names_table(spark: Any) -> str:
@@ -314,7 +314,7 @@ def test_a_refresh_that_is_cut_short_after_a_run_that_was(spark: Any, storage_ro
     stream = Stream(
         spark,
         storage_root,
-        generate.program(
+        generate.generate_program(
             plan_query.plan(
                 f"select window_end, count(*) as n from {HOP} group by window_start, window_end", {}, None, ()
             )
@@ -403,7 +403,7 @@ def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root
     known = changelogs.with_changelogs(spark, {}, {table: table})
     assert known == {table: Known(key=("k",), changes=True)}
     text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
-    program = generate.program(plan_query.plan(text, known, None, ("k", "n")), upsert=True)
+    program = generate.generate_program(plan_query.plan(text, known, None, ("k", "n")), upsert=True)
     reader = Stream(spark, storage_root, program, "k string, n bigint")
     reader.reads(StreamSource(table, upstream.model.changes))
     assert reader.run().rows_in == 0
@@ -424,7 +424,7 @@ def test_a_table_whose_rows_are_replaced_no_more_says_so(spark: Any, storage_roo
         changelogs.with_changelogs(spark, {}, {table: table})
     before.reset()
     spark.sql(f"create or replace table {table} (k string, n bigint) using iceberg")
-    before.program = generate.program(plan_of(f"select k, v as n from {E}"))
+    before.program = generate.generate_program(plan_of(f"select k, v as n from {E}"))
     before.model = replace(before.model, changelog=False)
     before.run()
     assert before.rows() == [("a", 1)]

@@ -43,7 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def changing(spark: Any, root: Path, retention: int | None = 0) -> Stream:
     """A model whose rows change, which keeps few snapshots, and each change for so many microseconds."""
-    stream = Stream(spark, root, generate.program(plan_of(GROUPS)), COLUMNS, changelog=True)
+    stream = Stream(spark, root, generate.generate_program(plan_of(GROUPS)), COLUMNS, changelog=True)
     kept = replace(stream.model, retention=Retention(max_snapshots=2), changelog_retention=retention)
     stream.model = kept
     return stream
@@ -54,7 +54,9 @@ def reader(upstream: Stream, text: str, columns: str, **known: Any) -> Stream:
     table = upstream.model.target
     of = Known(**{"key": ("k",), "changes": True, **known})
     text = text.format(f"(select /*+ STREAM */ * from {table})")
-    program = generate.program(plan_query.plan(text, {table: of}, None, ("k", "n", "s")), upsert=True)
+    program = generate.generate_program(
+        plan_query.plan(text, {table: of}, None, ("k", "n", "s")), upsert=True
+    )
     made = Stream(upstream.spark, Path(upstream.model.storage.root), program, columns)
     made.reads(StreamSource(table, upstream.model.changes))
     return made
@@ -217,7 +219,7 @@ def test_rows_that_nothing_tells_apart(spark: Any, root: Path) -> None:
     """Each change says the whole of the row; a row may be there more than once."""
     upstream = changing(spark, root)
     text = "select count(*) as n, sum(v) as s from (select /*+ STREAM */ * from events) group by k"
-    upstream.program = generate.program(plan_query.plan(text, domains=["k"]), upsert=True)
+    upstream.program = generate.generate_program(plan_query.plan(text, domains=["k"]), upsert=True)
     spark.sql(f"alter table {upstream.model.target} drop column k")
     read = totals(upstream, key=())
     for number in range(6):

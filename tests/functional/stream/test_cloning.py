@@ -44,12 +44,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def groups(spark: Any, root: Path) -> Stream:
-    program = generate.program(plan_of(GROUPS))
+    program = generate.generate_program(plan_of(GROUPS))
     return Stream(spark, root, program, "k string, c bigint, d bigint", changelog=True)
 
 
 def operators(spark: Any, root: Path) -> Stream:
-    program = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
+    program = generate.generate_program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     return Stream(spark, root, program, "c bigint, keys bigint")
 
 
@@ -204,7 +204,7 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     assert "there is no savepoint 'x' of it" in refused(check, *arguments, "x")
     assert "is in progress" in refused(_while_locked, stream, model)
     # Of another query: as `state diff` says it.
-    other = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
+    other = generate.generate_program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
     said = refused(check, spark, model, other, stream.model, None)
     assert (
         f"the state of model {stream.model.name} isn't one of its query: its query has changed in what"
@@ -215,7 +215,7 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
         check, spark, model, programs.pass_through(), stream.model, None
     )
     # Which the state could go on with, it does.
-    more = generate.program(plan_of(GROUPS.replace("count(*) as c", "count(*) as c, sum(v) as s")))
+    more = generate.generate_program(plan_of(GROUPS.replace("count(*) as c", "count(*) as c, sum(v) as s")))
     spark.sql(f"alter table {model.target} add column s bigint")
     done = clone(spark, model, more, stream.model, None)
     assert done.next_run is not None and "new from here on: SUM(v)" in done.next_run
@@ -246,7 +246,7 @@ def test_types_that_are_wider_by_now(spark: Any, root: Path) -> None:
     text = (
         "select k, sum(v) as s, max(cast(v as int)) as m from (select /*+ STREAM */ * from events) group by k"
     )
-    stream = Stream(spark, root, generate.program(plan_of(text)), "k string, s bigint, m int")
+    stream = Stream(spark, root, generate.generate_program(plan_of(text)), "k string, s bigint, m int")
     stream.add((0, "a", 1))
     stream.run()
     save(spark, stream.model, "ints")

@@ -37,7 +37,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", mostly_thorough(KEPT, ["greatest", "keys", "greatest of windows", "order"]))
 def test_refused_before_anything_is_kept(spark: Any, storage_root: Path, name: str) -> None:
-    program = generate.program(plan_of(KEPT[name], {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(KEPT[name], {"events": Known("ts")}))
     made = Stream(spark, storage_root, program, "x bigint, m string")
     made.add((0, "c", 1, 1))
     with pytest.raises(StreamError, match=r"keeps texts with a collation.*lower\(…\)"):
@@ -49,7 +49,10 @@ def test_refused_before_anything_is_kept(spark: Any, storage_root: Path, name: s
 def test_what_is_not_kept_may_have_one(spark: Any, storage_root: Path) -> None:
     text = f"select c collate utf8_binary as c, count(*) as n from {COLLATED} where c = 'a' group by c collate utf8_binary"
     made = Stream(
-        spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), "c string, n bigint"
+        spark,
+        storage_root,
+        generate.generate_program(plan_of(text, {"events": Known("ts")})),
+        "c string, n bigint",
     )
     for step in range(2):
         made.add((step, "a", 1, 1), (step, "A", 1, 1), (step, "b", 1, 1))

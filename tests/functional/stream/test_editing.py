@@ -36,7 +36,7 @@ WINDOWS = (
 
 
 def changed(stream: Stream, text: str, dry: bool = False) -> Edited:
-    change = state_edit.edit(text)
+    change = state_edit.parse_state_edit(text)
     return edit(stream.spark, stream.model, stream.program, change.rows, change.more, dry)
 
 
@@ -59,7 +59,7 @@ def batch(stream: Stream, text: str, where: str = "true") -> list[tuple[Any, ...
 @pytest.mark.thorough
 @pytest.mark.usefixtures("failing")
 def test_groups(spark: Any, tmp_path: Path) -> None:
-    program = generate.program(plan_query.plan(GROUPS, domains=["k"]))
+    program = generate.generate_program(plan_query.plan(GROUPS, domains=["k"]))
     stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint", changelog=True)
     assert "it has no state yet" in refused(stream, "delete from state where k = 'a'")
     stream.add((0, "a", 1), (0, "a", 2), (0, "b", 3), (0, "c", 4))
@@ -144,7 +144,7 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
 
 
 def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
-    program = generate.program(plan_of(WINDOWS, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(WINDOWS, {"events": Known("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint, d bigint"
     stream = Stream(spark, tmp_path, program, columns)
     stream.add((100, "a", 1), (100, "wrong", 2), (1100, "a", 1))
@@ -177,7 +177,7 @@ def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
         from (select {by}, count(*) as n from {tumble} group by {by}) as l
         join (select {by}, count(*) as n, count(distinct k) as d from ({numbers}) group by {by}) as r
             on l.window_start = r.window_start and l.window_end = r.window_end and length(l.k) = r.k"""
-    program = generate.program(plan_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(text, {"events": Known("ts")}))
     of_texts, of_numbers = (f"{each.name}_slices" for each in program.signature.windows)
     columns = "window_start timestamp, window_end timestamp, k string, n bigint, m bigint, d bigint"
     stream = Stream(spark, tmp_path, program, columns)
@@ -202,7 +202,7 @@ def test_states_of_other_kinds_are_left_alone(spark: Any, tmp_path: Path) -> Non
         (OF_COUNTS, "Its state has several operators"),
         ("select k, v from (select /*+ STREAM */ * from events)", "keeps no state"),
     ):
-        program = generate.program(plan_query.plan(text, domains=["k", "n"]))
+        program = generate.generate_program(plan_query.plan(text, domains=["k", "n"]))
         stream = Stream(spark, tmp_path, program, "k string, n bigint, s bigint, d bigint, place int")
         with pytest.raises(StreamError, match=what):
             changed(stream, "delete from state where k = 'a'")

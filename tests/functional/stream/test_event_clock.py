@@ -24,7 +24,7 @@ def test_a_row_is_judged_by_the_watermark_before_its_micro_batch(spark: Any, sto
         where ts > current_timestamp() - interval '5' seconds group by window_start, window_end"""
     # The state is kept longer than the window; how old a row is doesn't depend on it.
     late = emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"})
-    program = generate.program(plan_of(text), late)
+    program = generate.generate_program(plan_of(text), late)
     s = Stream(spark, storage_root, program, "window_start timestamp, window_end timestamp, n bigint")
     s.add((0, "a", 1), (20_000, "a", 1))  # no watermark yet
     s.run()
@@ -40,7 +40,7 @@ def test_without_state_the_watermark_goes_on_with_the_next_run(spark: Any, stora
     """The table's commit is all there is to carry it."""
     of = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     text = f"select window_start, k, v from {of} where ts > current_timestamp() - interval '5' seconds"
-    program = generate.program(plan_of(text))
+    program = generate.generate_program(plan_of(text))
     assert not program.keeps_state
     s = Stream(spark, storage_root, program, "window_start timestamp, k string, v bigint")
     s.add((60_000, "a", 1))
@@ -59,7 +59,7 @@ def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_r
         f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
     )
     text = f"select n, count(*) as c from ({groups}) group by n"
-    program = generate.program(tree_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(tree_of(text, {"events": Known("ts")}))
     s = Stream(spark, storage_root, program, "n bigint, c bigint", changelog=True)
     s.add((0, "a", 1), (20_000, "a", 1), (15_000, "b", 1), (14_999, "c", 1), (None, "d", 1))
     assert s.run().null_time_rows == 1

@@ -29,7 +29,7 @@ EVERYTHING = "select * from (select /*+ STREAM */ * from events_in_files)"
 
 def planned(text: str) -> Program:
     plan = plan_query.plan(text, {"events_in_files": Known()})
-    return generate.program(replace(plan, text=text))
+    return generate.generate_program(replace(plan, text=text))
 
 
 class Folder:
@@ -249,7 +249,7 @@ def test_rows_that_are_kept_go_on_with_a_column_more(spark: Any, storage_root: P
     )
     s = reading(spark, storage_root, folder)
     plan = plan_query.plan(text, {"events_in_files": Known()}, domains=["k"])
-    s.program = generate.program(replace(plan, text=text))
+    s.program = generate.generate_program(replace(plan, text=text))
     columns = {"k": "string", "v": "bigint", "place": "int"}
     spark.sql(f"alter table {s.model.target} add column place int")
     s.model = replace(s.model, columns=columns)

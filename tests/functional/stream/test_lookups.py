@@ -105,7 +105,7 @@ def stream(
 ) -> Stream:
     """A model over `events` that asks a table of the shop."""
     known = {"events": Known("ts"), f"crm.{table}": Known(lookup=True)}
-    made = Stream(spark, root, generate.program(plan_of(text, known)), columns)
+    made = Stream(spark, root, generate.generate_program(plan_of(text, known)), columns)
     config = {"url": shop.url, **said}
     source = LookupSource.from_config(f"crm.{table}", f"crm.{table}", config, table)
     made.model = replace(made.model, lookups=(source,))
@@ -310,7 +310,7 @@ def test_in_a_tree_of_operators_an_answer_is_taken_back_as_it_was(
     known = {"events": Known("ts"), "crm.customers": Known(lookup=True)}
     plan = plan_query.plan(REGIONS, known, 24 * HOUR * 1000)
     columns = "region string, n bigint, keys bigint"
-    model = Stream(spark, storage_root, generate.program(plan, ttl=24 * HOUR * 1000), columns)
+    model = Stream(spark, storage_root, generate.generate_program(plan, ttl=24 * HOUR * 1000), columns)
     source = LookupSource.from_config("crm.customers", "crm.customers", {"url": shop.url}, "customers")
     model.model = replace(model.model, lookups=(source,), changelog=True)
     model.add((0, "a", 1), (0, "b", 1), (0, "c", 2))

@@ -78,8 +78,8 @@ class Going:
 
 @pytest.fixture
 def shapes(spark: Any, root: Path) -> Iterator[list[Stream]]:
-    groups = generate.program(plan_of(GROUPS))
-    operators = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
+    groups = generate.generate_program(plan_of(GROUPS))
+    operators = generate.generate_program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     yield [
         kept_small(Stream(spark, root, groups, "k string, c bigint, s bigint", changelog=True)),
         kept_small(Stream(spark, root, operators, "c bigint, keys bigint, most bigint")),

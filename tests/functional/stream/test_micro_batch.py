@@ -51,7 +51,9 @@ WORK = {
 @pytest.mark.parametrize("name", mostly_thorough(WORK, ["cumulate"]))
 def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, most = WORK[name]
-    s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)
+    s = Stream(
+        spark, storage_root, generate.generate_program(plan_of(text, {"events": Known("ts")})), columns
+    )
     s.add((0, "a", 5, 1), (500, "b", 4, 1), (1500, "c", 3, 2))
     s.run()
     # The member of ranking 1 falls, so that another group takes its place; and windows close.

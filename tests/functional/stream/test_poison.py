@@ -36,7 +36,7 @@ def text(made: str) -> str:
 
 
 def program(made: str) -> Program:
-    return generate.program(plan_of(text(made), {"events": Known("ts")}))
+    return generate.generate_program(plan_of(text(made), {"events": Known("ts")}))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ COLUMNS = "k string, n bigint, s bigint"
 def stream(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
     """A table of counts, that is never written anew."""
     written("by place", monkeypatch.setattr)
-    return Stream(spark, storage_root, generate.program(plan_of(TOTALS)), COLUMNS)
+    return Stream(spark, storage_root, generate.generate_program(plan_of(TOTALS)), COLUMNS)
 
 
 def expected(s: Stream) -> list[tuple[Any, ...]]:
@@ -163,7 +163,7 @@ def test_other_tables_are_merged_into(
 ) -> None:
     """Of which a file of deletes would have to be of a partition, or another kind of file."""
     written("by place", monkeypatch.setattr)
-    s = Stream(spark, storage_root, generate.program(plan_of(TOTALS)), COLUMNS)
+    s = Stream(spark, storage_root, generate.generate_program(plan_of(TOTALS)), COLUMNS)
     spark.sql(f"drop table {s.model.target}")
     spark.sql(f"create table {s.model.target} ({COLUMNS}) using iceberg {made}")
     assert "table.merge:after" in points_of(s)
@@ -176,7 +176,7 @@ def test_columns_called_as_ones_of_iceberg(
     """A MERGE takes them for those, too: old rows stayed beside new ones."""
     written("by place", monkeypatch.setattr)
     text, columns = TOTALS.replace("as s", f"as {name}"), COLUMNS.replace("s bigint", f"{name} bigint")
-    s = Stream(spark, storage_root, generate.program(plan_of(text)), columns)
+    s = Stream(spark, storage_root, generate.generate_program(plan_of(text)), columns)
     assert "table.overwrite:after" in points_of(s)
 
 
@@ -249,7 +249,7 @@ def test_a_second_row_of_a_key_that_others_put_there(
 ) -> None:
     """The new row would be written once for each of the two."""
     written(way, monkeypatch.setattr)
-    s = Stream(spark, storage_root, generate.program(plan_of(TOTALS)), COLUMNS)
+    s = Stream(spark, storage_root, generate.generate_program(plan_of(TOTALS)), COLUMNS)
     s.add((1, "a", 1), (1, "b", 1))
     s.run()
     spark.sql(f"insert into {s.model.target} values ('a', 77, 77)")

@@ -62,13 +62,17 @@ class Deploy:
     def __init__(self, spark: Any, root: Path) -> None:
         self.spark = spark
         self.old = Stream(
-            spark, root, generate.program(plan_of(BY_K)), "k string, c bigint, s bigint", changelog=True
+            spark,
+            root,
+            generate.generate_program(plan_of(BY_K)),
+            "k string, c bigint, s bigint",
+            changelog=True,
         )
         # In full, as dbt's are.
         self.catalog = spark.conf.get("spark.sql.defaultCatalog")
         target = f"{self.catalog}.{self.old.model.target}"
         self.old.model = self.model = replace(self.old.model, target=target, state=f"{target}__state")
-        self.program = generate.program(plan_of(BY_V))
+        self.program = generate.generate_program(plan_of(BY_V))
 
     def stage(self, again: bool = False) -> Deployment:
         """Builds the new version, as `deploy init` does."""
@@ -262,7 +266,7 @@ def test_changelogs_that_are_compacted_meanwhile(
     down = Stream(
         spark,
         root,
-        generate.program(plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})),
+        generate.generate_program(plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})),
         "c bigint, keys bigint",
     )
     down.reads(StreamSource("counts", model.changes))
@@ -299,7 +303,7 @@ def test_changelogs_that_are_compacted_meanwhile(
     deploy.is_right(model, BY_V)
     text = f"select c, count(*) as keys from {expansion.expand_stream('values_')} group by c"
     plan = plan_query.plan(text, {"values_": Known(key=("v",), changes=True)})
-    begins = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
+    begins = Stream(spark, root, generate.generate_program(plan), "c bigint, keys bigint")
     begins.reads(StreamSource("values_", model.changes))
     begins.run()
     expected = spark.sql(f"select c, count(*) as keys from {model.target} group by c").collect()
@@ -314,7 +318,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     old.run()
     text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
     plan = plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})
-    down = Stream(spark, root, generate.program(plan), "c bigint, keys bigint")
+    down = Stream(spark, root, generate.generate_program(plan), "c bigint, keys bigint")
     down.reads(StreamSource("counts", model.changes))
     down.run()
     found = deploy.stage()
@@ -367,7 +371,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     assert "it has read nothing yet" in refused(promote, spark, model)
     deploy.run_new(found)
     # It is of one query.
-    more = generate.program(plan_of(BY_V.replace("c from", "c, sum(x) as sx from")))
+    more = generate.generate_program(plan_of(BY_V.replace("c from", "c, sum(x) as sx from")))
     said = refused(run_stream, spark, new, more)
     assert "the new version of a model that is being deployed is of one query" in said
     assert f"`dbt-stream deploy init --full-refresh {model.name}`" in said

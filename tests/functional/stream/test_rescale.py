@@ -49,7 +49,7 @@ def tasks(spark: Any, number: int) -> Iterator[None]:
 
 
 def stream(spark: Any, root: Path, query: str, columns: str) -> Stream:
-    return Stream(spark, root, generate.program(plan_of(query, {"events": Known("ts")})), columns)
+    return Stream(spark, root, generate.generate_program(plan_of(query, {"events": Known("ts")})), columns)
 
 
 def files(s: Stream) -> set[str]:

@@ -65,7 +65,7 @@ def both(stream: Stream, name: str, to: str) -> None:
 
 
 def groups(spark: Any, root: Path) -> Stream:
-    program = generate.program(plan_of(GROUPS))
+    program = generate.generate_program(plan_of(GROUPS))
     return Stream(spark, root, program, "k string, c bigint, s bigint", changelog=True)
 
 
@@ -111,7 +111,7 @@ NAMES = ["groups", "operators", "folder"]
 def kinds(spark: Any, root: Path) -> Iterator[Kind]:
     """One for each of `NAMES`."""
     yield Kind(groups(spark, root), GROUPS)
-    operators = generate.program(plan_query.plan(OPERATORS, domains=["k", "c"]))
+    operators = generate.generate_program(plan_query.plan(OPERATORS, domains=["k", "c"]))
     yield Kind(Stream(spark, root, operators, "c bigint, keys bigint, most bigint"), OPERATORS)
     # Of a folder Spark keeps a log of files, which it sums up now and then.
     folder = Stream(spark, root, programs.pass_through(), "ts timestamp, k string, doubled bigint")
@@ -265,7 +265,9 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
 
     # Another query.
     program = stream.program
-    stream.program = generate.program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
+    stream.program = generate.generate_program(
+        plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v"))
+    )
     told(
         "its savepoint 'good' can't be continued with the query as it is now",
         "the group key",
@@ -402,7 +404,7 @@ def test_a_restore_brings_back_what_is_broken(spark: Any, root: Path) -> None:
 def test_models_downstream_notice(spark: Any, root: Path) -> None:
     up = groups(spark, root)
     changes = plan_query.plan(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
-    down = Stream(spark, root, generate.program(changes), "c bigint, keys bigint")
+    down = Stream(spark, root, generate.generate_program(changes), "c bigint, keys bigint")
     up.add((0, "a", 1))
     up.run()
     down.reads(StreamSource("counts", up.model.changes))

@@ -37,7 +37,7 @@ def select(window: Any, having: str = "") -> str:
 
 def made(spark: Any, root: Path, text: str, delay: int = 0, **configs: Any) -> Stream:
     """A stream whose changes are kept."""
-    program = generate.program(plan_of(text), emission.emission_from_configs(configs), upsert=True)
+    program = generate.generate_program(plan_of(text), emission.emission_from_configs(configs), upsert=True)
     return Stream(spark, root, program, TUMBLE, delay, changelog=True)
 
 
@@ -148,7 +148,7 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
     when = emission.emission_from_configs(configs)
     ttl = 30 * intervals.DAY
     plan = plan_query.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
-    return Stream(spark, root, generate.program(plan, when, ttl=ttl), columns, changelog=True)
+    return Stream(spark, root, generate.generate_program(plan, when, ttl=ttl), columns, changelog=True)
 
 
 @pytest.mark.thorough

@@ -35,7 +35,9 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stream(spark: Any, storage_root: Path) -> Stream:
     """A ranking over eight groups."""
-    made = Stream(spark, storage_root, generate.program(plan_of(RANKING, {"events": Known("ts")})), COLUMNS)
+    made = Stream(
+        spark, storage_root, generate.generate_program(plan_of(RANKING, {"events": Known("ts")})), COLUMNS
+    )
     made.add(*FIRST)
     made.run()
     return made

@@ -27,14 +27,14 @@ def test_branches_of_a_union_may_be_put_in_another_order(
 
     def reads(*names: str) -> None:
         branches = [f"select k, n from (select /*+ STREAM */ * from {name})" for name in names]
-        stream.program = generate.program(plan_of(" union all ".join(branches)))
+        stream.program = generate.generate_program(plan_of(" union all ".join(branches)))
         sources = (StreamSource(name, str(folders[name]), "parquet", "k string, n int") for name in names)
         stream.model = replace(stream.model, sources=tuple(sources))
 
     for name in folders:
         put(name, 1, 2)
     one = plan_of("select k, n from (select /*+ STREAM */ * from one)")
-    stream = Stream(spark, storage_root, generate.program(one), "k string, n int")
+    stream = Stream(spark, storage_root, generate.generate_program(one), "k string, n int")
     reads("one", "two")
     assert stream.run().rows_out == 4
     reads("two", "one")

@@ -127,14 +127,14 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
     window = expansion.expand_window(
         "events", window_arguments.make_window("hop", "ts", "5 seconds", "10 seconds")
     )
-    results = generate.program(plan_of(HOP.format(window=window), timed), asked)
+    results = generate.generate_program(plan_of(HOP.format(window=window), timed), asked)
     makers = {
         "groups": (GROUPS, "k string, c bigint, s bigint, d bigint", None),
         "operators": (OPERATORS, "c bigint, keys bigint, most bigint", None),
         "results": ("", TUMBLE, results),
     }
     for name, (text, columns, program) in makers.items():
-        made = program or generate.program(plan_query.plan(text, timed, domains=["k", "c"]))
+        made = program or generate.generate_program(plan_query.plan(text, timed, domains=["k", "c"]))
         whole, cut = (
             Stream(spark, storage_root, made, columns, delay=3 * SECOND, changelog=True) for _ in range(2)
         )
@@ -163,7 +163,7 @@ def test_several_streams(spark: Any, storage_root: Path, monkeypatch: pytest.Mon
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
     window = window_arguments.make_window("tumble", "ts", "10 seconds")
     windows = {name: expansion.expand_window(name, window) for name in timed}
-    both = generate.program(plan_of(JOINED.format(**windows), timed))
+    both = generate.generate_program(plan_of(JOINED.format(**windows), timed))
     columns = "window_start timestamp, window_end timestamp, k string, c bigint, s bigint"
     stream = Stream(spark, storage_root, both, columns)
     others = f"{stream.events}_others"

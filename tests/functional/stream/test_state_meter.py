@@ -23,7 +23,7 @@ GROUPS = f"select k, count(*) as c, count(distinct x) as d from {E} group by k"
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None) -> Stream:
     plan = plan_of(text, {"events": Known("ts")}, ttl)
-    return Stream(spark, root, generate.program(plan, ttl=ttl), columns)
+    return Stream(spark, root, generate.generate_program(plan, ttl=ttl), columns)
 
 
 def parts(s: Stream) -> dict[str, Any]:

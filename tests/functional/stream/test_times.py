@@ -52,7 +52,9 @@ QUERIES = {
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, ["append"]))
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
-    s = Stream(spark, storage_root, generate.program(plan_of(text, {"events": Known("ts")})), columns)
+    s = Stream(
+        spark, storage_root, generate.generate_program(plan_of(text, {"events": Known("ts")})), columns
+    )
 
     def add(*times: int) -> None:
         listed = ", ".join(f"({at}L, 'k', {n}L, {n}L)" for n, at in enumerate(times))
@@ -110,7 +112,7 @@ def test_windows_over_rows_that_change_leave_it_out_uncounted(
     spark = spark.newSession()
     spark.conf.set("spark.sql.ansi.enabled", "true")
     plan = plan_query.plan(text, {"events": Known("ts")}, ttl)
-    s = Stream(spark, storage_root, generate.program(plan, ttl=ttl), WINDOW)
+    s = Stream(spark, storage_root, generate.generate_program(plan, ttl=ttl), WINDOW)
 
     def add(*rows: tuple[str, int]) -> None:
         listed = ", ".join(f"({at}, 'k', {v}L, {x}L)" for x, (at, v) in enumerate(rows))

@@ -79,10 +79,14 @@ def made(spark: Any, root: Path, name: str) -> Stream:
     if name == "windows":
         return elsewhere(Stream(spark, root, programs.tumble(SECOND), TUMBLE))
     if name in OPERATORS:
-        program = generate.program(tree_of(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n")))
+        program = generate.generate_program(
+            tree_of(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n"))
+        )
         assert program.upsert is not None and (program.upsert.key is None) is (name == "union of groups")
         return elsewhere(Stream(spark, root, program, "n bigint, m bigint", changelog=True))
-    stream = Stream(spark, root, generate.program(plan_of(GROUPS)), "k string, n bigint", changelog=True)
+    stream = Stream(
+        spark, root, generate.generate_program(plan_of(GROUPS)), "k string, n bigint", changelog=True
+    )
     # Rows of such a table have ids, which a compaction, as whose files ours are written, writes.
     spark.sql(f"alter table {stream.model.target} set tblproperties ('format-version' = '3')")
     return elsewhere(stream)

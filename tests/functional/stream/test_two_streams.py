@@ -23,7 +23,7 @@ from .programs import SECOND
 def clicks_and_orders(spark: Any, storage_root: Path) -> tuple[Stream, str]:
     """Returns a stream of windows over both, and the table of orders."""
     one = programs.tumble(SECOND)
-    both = one.of(Rows)[0].sql.replace(
+    both = one.items_of_kind(Rows)[0].sql.replace(
         "from stream", "from (select * from clicks union all select * from orders)"
     )
     program = replace(

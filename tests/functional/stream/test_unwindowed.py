@@ -34,7 +34,7 @@ OF_GROUPS = "k string, n bigint, d bigint"
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None, **options: Any) -> Stream:
     plan = plan_of(text, {"events": Known("ts")}, ttl)
-    return Stream(spark, root, generate.program(plan, ttl=ttl), columns, **options)
+    return Stream(spark, root, generate.generate_program(plan, ttl=ttl), columns, **options)
 
 
 def state(s: Stream, part: str) -> list[tuple[Any, ...]]:
@@ -451,7 +451,7 @@ def test_maps_of_numbers_among_rows_that_change_are_refused(spark: Any, storage_
         "on a.k = b.k"
     )
     plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND)
-    program = generate.program(plan, ttl=86_400 * SECOND)
+    program = generate.generate_program(plan, ttl=86_400 * SECOND)
     s = Stream(spark, storage_root, program, "k string, m map<string, bigint>, v bigint")
     s.add((0, "a", 5))
     with pytest.raises(StreamError, match=r"keeps a MAP<STRING,BIGINT>, as a key.* Spark groups by it"):
@@ -479,7 +479,7 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
 
     plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
     columns = "k string, v bigint, m map<string, string>, nested array<map<string, string>>"
-    s = Stream(spark, storage_root, generate.program(plan, ttl=86_400 * SECOND), columns)
+    s = Stream(spark, storage_root, generate.generate_program(plan, ttl=86_400 * SECOND), columns)
     rows = [(0, "a", 5), (0, "a", 40), (500, "b", 4), (500, None, 3)]
     s.add(*rows)
     s.run()

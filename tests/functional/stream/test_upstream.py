@@ -133,14 +133,16 @@ def test_a_table_that_nobody_knows_the_step_of_is_not_filled_twice(spark: Any, s
 def test_a_beginning_is_read_with_the_columns_of_now(spark: Any, storage_root: Path) -> None:
     text = "select k, v as first, late from (select /*+ STREAM */ * from events)"
     stream = Stream(
-        spark, storage_root, generate.program(plan_of(text)), "k string, first bigint, late string"
+        spark, storage_root, generate.generate_program(plan_of(text)), "k string, first bigint, late string"
     )
     stream.add((0, "a", 1))
     stream.add((1000, "b", 2))
     expire_all_but_last(stream)
     spark.sql(f"alter table {stream.events} rename column v to old")
     spark.sql(f"alter table {stream.events} add columns (v bigint, late string)")
-    stream.program = generate.program(plan_of(text.replace("v as first", "coalesce(v, old) as first")))
+    stream.program = generate.generate_program(
+        plan_of(text.replace("v as first", "coalesce(v, old) as first"))
+    )
     assert stream.run().rows_in == 2
     assert stream.rows() == [("a", 1, None), ("b", 2, None)]
 
@@ -150,7 +152,7 @@ def test_a_beginning_that_has_expired_after_rows_were_deleted(spark: Any, storag
     """A file that is gone and rows that are, of another table, are still listed in manifests, as deleted."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")
     timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
-    program = generate.program(plan_query.plan(BOTH, timed, domains=["k"]))
+    program = generate.generate_program(plan_query.plan(BOTH, timed, domains=["k"]))
     stream = Stream(spark, storage_root, program, "k string, n bigint, s bigint")
     others = f"{stream.events}_others"
     spark.sql(

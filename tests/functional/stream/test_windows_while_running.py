@@ -24,9 +24,9 @@ QUERY = f"select window_end, count(*) as n from {WINDOW} group by window_start, 
 def test_open_windows_are_noted_while_it_follows(spark: Any, tmp_path: Path) -> None:
     plan = plan_of(QUERY, {"events": Known("ts")})
     program = replace(
-        generate.program(plan),
+        generate.generate_program(plan),
         open_windows=tuple(
-            each.window_steps(Emission()).open_windows() for each in plan.dataflow.window_operators
+            each.window_steps(Emission()).open_windows_query() for each in plan.dataflow.window_operators
         ),
     )
     stream = Stream(spark, tmp_path, program, "window_end timestamp, n bigint")

@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node, streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.program import MiniBatch
 from dbt.adapters.spark_streaming.query.sql.intervals import SECOND
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -40,8 +40,8 @@ def test_it_stands_after_any_select_and_changes_no_state(hint: str, asked: MiniB
         f"with n as ({grouped.format(f'/*+ {hint} */')}) select * from n",
     ):
         plan = plan_of(text)
-        assert plan.mini_batch == asked == generate.program(plan).mini_batch
-        assert signature(plan) == signature(plain)
+        assert plan.mini_batch == asked == generate.generate_program(plan).mini_batch
+        assert state_signature(plan) == state_signature(plain)
 
 
 def test_a_cte_that_is_read_twice_has_one_hint() -> None:

@@ -33,8 +33,8 @@ def _texts(made: Step | StatePart) -> list[str]:
 
 def _check(program: Program) -> int:
     found = 0
-    made: list[Step | StatePart] = [*program.output_steps, *program.of(Step), *program.parts]
-    assert not any(_STATE.search(rows.sql) for rows in program.of(Rows))
+    made: list[Step | StatePart] = [*program.output_steps, *program.items_of_kind(Step), *program.parts]
+    assert not any(_STATE.search(rows.sql) for rows in program.items_of_kind(Rows))
     for each in made:
         for text in _texts(each):
             parts = {*_PART.findall(text)}
@@ -53,7 +53,7 @@ def test_windows(emission: str) -> None:
     for text in windows.QUERIES.values():
         plan = plan_of(text)
         try:
-            program = generate.program(plan, _EMISSIONS[emission], upsert=emission != "final")
+            program = generate.generate_program(plan, _EMISSIONS[emission], upsert=emission != "final")
         except plan_query.QueryError:
             continue
         found += _check(program)
@@ -63,7 +63,7 @@ def test_windows(emission: str) -> None:
 @pytest.mark.parametrize("name", mostly_thorough(unwindowed.QUERIES, [*unwindowed.QUERIES][::4]))
 def test_without_windows(name: str) -> None:
     ttl = _DAY if name in unwindowed.TTL else None
-    program = generate.program(unwindowed.planned(name), ttl=ttl)
+    program = generate.generate_program(unwindowed.planned(name), ttl=ttl)
     _check(program)
     if program.rebuild is not None:
         _check(program.rebuild(()))
@@ -73,7 +73,7 @@ def test_without_windows(name: str) -> None:
 def test_trees(name: str) -> None:
     ttl = 30 * _DAY if name in operators.TTL else None
     plan = operators.planned(name)
-    program = generate.program(plan, ttl=ttl)
+    program = generate.generate_program(plan, ttl=ttl)
     found = _check(program)
     assert found
     if program.rebuild is not None and plan.dataflow.groups:
@@ -84,7 +84,7 @@ def test_trees(name: str) -> None:
 def test_a_program_for_a_state_has_its_names(name: str) -> None:
     ttl = 30 * _DAY if name in operators.TTL else None
     plan = operators.planned(name)
-    program = generate.program(plan, ttl=ttl)
+    program = generate.generate_program(plan, ttl=ttl)
     assert program.with_names is not None and program.fingerprints is not None
     own = program.fingerprints()
     windows = [each.name for each in plan.dataflow.window_operators]
@@ -117,7 +117,7 @@ def test_a_program_for_a_state_has_its_names(name: str) -> None:
 def test_rows_that_are_filtered_on_arrival(items: str, where: str) -> None:
     over = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 minute"))
     by = " group by window_start, window_end" if "count" in items else ""
-    program = generate.program(
+    program = generate.generate_program(
         plan_of(f"select window_start, window_end, {items} from {over} where {where}{by}")
     )
     assert program.filters_on_arrival == ("current_timestamp" in where)

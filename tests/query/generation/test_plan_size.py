@@ -46,13 +46,13 @@ def test_no_plan_of_operators_above_each_other_is_large() -> None:
         "stream_clicks", "(select /*+ STREAM */ * from clicks as clicks)"
     )
     plan = tree_of(text, {"clicks": Known("ts")}, 30 * DAY, (), None)
-    program = generate.program(plan, ttl=30 * DAY)
+    program = generate.generate_program(plan, ttl=30 * DAY)
     sizes: dict[str, int] = {}
-    for step in program.of(Step):
+    for step in program.items_of_kind(Step):
         size = max(_relations(text, sizes) for text in (step.sql, step.initial or ""))
         assert size <= 8 * MOST, step.name
         sizes[step.name] = 1 if step.materialize else size
-    assert any(step.materialize for step in program.of(Step))
+    assert any(step.materialize for step in program.items_of_kind(Step))
     assert sum(_relations(part.append, sizes) for part in program.parts) <= 8 * MOST
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import dialect
 from dbt.adapters.spark_streaming.query.state_signature import Signature, to_json
@@ -92,7 +92,7 @@ WITH_UNDERSCORES = {
 
 
 def _kept(text: str, ttl: int | None) -> str:
-    program = generate.program(plan_query.plan(text, KNOWN, ttl), ttl=ttl)
+    program = generate.generate_program(plan_query.plan(text, KNOWN, ttl), ttl=ttl)
     parts = sorted(part.name for part in program.parts)
     kept = json.dumps([to_json(program.signature), parts], sort_keys=True)
     return hashlib.sha256(kept.encode()).hexdigest()[:16]
@@ -119,7 +119,7 @@ def test_names_of_the_author_are_those_of_the_state(name: str) -> None:
 )
 def test_what_is_planned_before_changes_no_name(text: str) -> None:
     def names() -> list[str]:
-        program = generate.program(plan_query.plan(text, KNOWN, domains=("k", "x")))
+        program = generate.generate_program(plan_query.plan(text, KNOWN, domains=("k", "x")))
         return [part.name for part in program.parts]
 
     dialect._TEXTS.clear()
@@ -146,7 +146,7 @@ HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
     def of(text: str) -> Signature:
-        return signature(plan_of(text))
+        return state_signature(plan_of(text))
 
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
     assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
@@ -157,7 +157,7 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (spec,) = signature(plan_of(base)).windows
+    (spec,) = state_signature(plan_of(base)).windows
     assert spec.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
 
 
@@ -167,6 +167,6 @@ def test_a_ranking_whose_rows_have_a_map_is_ordered_by_its_entries() -> None:
 
     ranked = f"select k, m, row_number() over (partition by k order by ts desc) as rn from {E}"
     found = plan_query.plan(f"select k, m from ({ranked}) where rn = 1", KNOWN, domains=["k"], ask=ask)
-    tree = signature(found).tree
+    tree = state_signature(found).tree
     assert tree.single_by is not None
     assert "STRUCT(k, ARRAY_SORT(MAP_ENTRIES(m)))" in tree.single_by

@@ -14,7 +14,7 @@ JOINED = "select a.k, b.v from {} as a join {} as b on a.k = b.k"
 
 
 def alike(text: str) -> Fingerprints:
-    found = generate.program(tree_of(text, KNOWN, DAY, ("k",)), ttl=DAY).fingerprints
+    found = generate.generate_program(tree_of(text, KNOWN, DAY, ("k",)), ttl=DAY).fingerprints
     assert found is not None
     return found()
 

@@ -61,9 +61,9 @@ def test_not_in_is_asked_as_one_question() -> None:
     asked = f"count(case when not (v in (select v from {OTHER})) then 1 end)"
     texts = " ".join(
         step.sql
-        for step in generate.program(
+        for step in generate.generate_program(
             tree_of(f"select k, {asked} as n from {STREAM} group by k", KNOWN, DAY), ttl=DAY
-        ).of(Step)
+        ).items_of_kind(Step)
     )
     assert "WHEN `__asked_0`" in texts or "WHEN __asked_0" in texts
 

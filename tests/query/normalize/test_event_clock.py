@@ -7,9 +7,9 @@ import pytest
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.normalize import event_clock
-from dbt.adapters.spark_streaming.query.plan.operator import Operator, in_order
+from dbt.adapters.spark_streaming.query.plan.operator import Operator, inputs_first
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_filter import TemporalFilter
@@ -57,22 +57,22 @@ def groups(text: str) -> Plan:
 )
 def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, time: str) -> None:
     plan = windows(below=below, time=time)
-    assert THE_WATERMARK in plan.dataflow.windowed[0].rows
-    assert "CURRENT_TIMESTAMP" not in plan.dataflow.windowed[0].rows
+    assert THE_WATERMARK in plan.dataflow.window_specs[0].rows
+    assert "CURRENT_TIMESTAMP" not in plan.dataflow.window_specs[0].rows
     # Where closed windows are computed again, all rows come in at once; and the state knows what the author wrote.
     assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in generate.batch_sql(plan)
-    assert "now_before" not in str(signature(plan))
+    assert "now_before" not in str(state_signature(plan))
 
 
 def test_rows_far_ahead_are_left_out_by_a_time_that_stands_there() -> None:
     """As the page on time advises; the watermark would be no bound from above."""
     plan = windows(below="select * from bids where ts < timestamp'2050-01-01'")
-    assert "2050-01-01" in plan.dataflow.windowed[0].rows
-    assert THE_WATERMARK not in plan.dataflow.windowed[0].rows
+    assert "2050-01-01" in plan.dataflow.window_specs[0].rows
+    assert THE_WATERMARK not in plan.dataflow.window_specs[0].rows
 
 
 def test_and_right_above_it() -> None:
-    assert THE_WATERMARK in windows(f"where ts > {AGO}").dataflow.windowed[0].rows
+    assert THE_WATERMARK in windows(f"where ts > {AGO}").dataflow.window_specs[0].rows
     assert THE_WATERMARK in windows_of(f"select * from {window()} where ts > {AGO}").sql
 
 
@@ -96,7 +96,7 @@ def test_without_windows_rows_leave_again() -> None:
         (recent,) = (each for each in flow.operators if isinstance(each, TemporalFilter))
         assert recent.lasts == 3_600_000_000
         # Of what is right over the stream, before anything is made of it.
-        assert all(isinstance(each, Source | Project) for each in in_order(recent.inputs[0]))
+        assert all(isinstance(each, Source | Project) for each in inputs_first(recent.inputs[0]))
         assert not any("CURRENT_TIMESTAMP" in getattr(each, "sql", "") for each in flow.operators)
 
 
@@ -175,7 +175,7 @@ def test_what_a_row_is_computed_from_is_kept_with_it() -> None:
         f"where b.ts > {AGO} and b.price > 3) where n > 2"
     )
     assert list(made) == ["Source", "Project", "TemporalFilter"]
-    program = generate.program(tree_of(f"select distinct item from {RECENT_BIDS}", KNOWN))
+    program = generate.generate_program(tree_of(f"select distinct item from {RECENT_BIDS}", KNOWN))
     (part,) = (each for each in program.parts if each.name.startswith("recent_"))
     assert part.closes is None  # the end of the input isn't the end of time
     assert part.forgets == 3_600_000_000
@@ -208,7 +208,7 @@ def test_with_windows_a_tree_of_operators_judges_a_row_when_it_comes() -> None:
     (judging,) = (each for each in flow.operators if "now_before" in getattr(each, "sql", ""))
     # Right over the stream: what is kept above isn't judged again.
     assert isinstance(judging, Project)
-    assert all(isinstance(each, Source | Project) for each in in_order(judging))
+    assert all(isinstance(each, Source | Project) for each in inputs_first(judging))
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,13 @@ def test_which_column_is_event_time_must_be_known() -> None:
 
 def test_elsewhere_it_is_the_clock_of_the_machine() -> None:
     text = f"select item, now() - ts as age from {BIDS} where expires > {AGO}"
-    output = generate.program(groups(text), ttl=10**12).output
+    output = generate.generate_program(groups(text), ttl=10**12).output
     assert output.endswith("WHERE expires > CURRENT_TIMESTAMP() - INTERVAL '1' HOUR")
     assert "NOW() - ts AS age" in output
     dims = "(select * from dims where valid > current_date())"
-    assert "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").dataflow.windowed[0].rows
+    assert (
+        "CURRENT_DATE" in windows(f"as w join {dims} as d on w.item = d.item").dataflow.window_specs[0].rows
+    )
 
 
 def test_a_word_that_is_no_time_is_no_clock() -> None:

@@ -35,7 +35,7 @@ def test_what_is_random_and_read_twice_is_one_operator() -> None:
 def test_a_query_row_by_row_has_no_state() -> None:
     found = auction_plan(f"select x + 1 as y from {B} where x > 3")
     assert found.dataflow.is_stateless
-    program = generate.program(found)
+    program = generate.generate_program(found)
     assert (program.items, program.output_steps) == ((), ())
 
 

@@ -16,7 +16,7 @@ import pytest
 from dbt.adapters.spark_streaming.query.explain.build import Settings, build_tree
 from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation.generate import program
+from dbt.adapters.spark_streaming.query.generation.generate import generate_program
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.plan import operators
 from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
@@ -164,7 +164,7 @@ def planned(name: str, text: str = "") -> Example:
     emission = EARLY if name == "WindowChanges" else Emission()
     ttl = DAY if name in NEEDS_TTL else None
     found = tree_of(text or EXAMPLES[name], KNOWN, ttl, ("k",), emission=emission)
-    made = program(found, emission, ttl=ttl)
+    made = generate_program(found, emission, ttl=ttl)
     explained = operators_in_order(build_tree(found, made, Settings("m", emission, ttl)))
     return Example(
         found.dataflow, {part.name: part for part in made.parts}, {each.identity: each for each in explained}
@@ -213,7 +213,7 @@ def test_what_identifies_an_operator(name: str, operator: type[Operator]) -> Non
     names, same = ({each.name for each in of.of(operator)} for of in (example, again))
     assert names == same
     means, others = (
-        {lineages(of.flow)[each.name].means for each in of.of(operator)} for of in (example, wrapped)
+        {lineages(of.flow)[each.name].meaning for each in of.of(operator)} for of in (example, wrapped)
     )
     assert means <= others
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.plan.running import running_frames
+from dbt.adapters.spark_streaming.query.plan.running import with_running_values
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
 
@@ -26,6 +26,6 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse
 def test_a_count_is_of_rows_whose_arguments_are_not_null(argument: str, counted: str) -> None:
     query = parse(f"select k, count({argument}) over (partition by k order by ts) as n from __input_0 as s")
     assert isinstance(query, exp.Select)
-    made = running_frames(query, "s")
+    made = with_running_values(query, "s")
     assert made is not None
     assert [each.value for each in made[1]] == [f"CAST({counted} AS BIGINT)"]

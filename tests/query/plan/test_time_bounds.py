@@ -82,7 +82,7 @@ def test_until_when_rows_find_others(name: str) -> None:
     joins = "".join(f" join {alias}" for alias in others[:-1]) + f" join {others[-1]} on {condition}"
     select = parse(f"select * from {first}{joins}")
     assert isinstance(select, exp.Select)
-    found = TimeBounds(select, times).ends_of_matches()
+    found = TimeBounds(select, times).until_for_inner_join()
     assert (found and {alias: [*until] for alias, until in found.items()}) == expected
 
 
@@ -90,7 +90,7 @@ def test_when_rows_of_the_join_come() -> None:
     select = parse("select * from a join b on b.ts between a.ts and a.ts + interval 7 minutes")
     assert isinstance(select, exp.Select)
     bounds = TimeBounds(select, {"a": TS, "b": TS})
-    until = bounds.ends_of_matches()
+    until = bounds.until_for_inner_join()
     assert until is not None
     # A row of `a` waits for those of `b`; what `b` joins later came at the same time.
     assert bounds.delays(until) == {("a", "ts"): 7 * MINUTE, ("b", "ts"): 0}

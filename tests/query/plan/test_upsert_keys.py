@@ -22,7 +22,7 @@ TUMBLE = window("tumble", "10 minutes")
 
 
 def upsert(text: str, config: dict[str, Any] | None = None) -> Any:
-    program = generate.program(
+    program = generate.generate_program(
         plan_of(text), emission.emission_from_configs(EARLY if config is None else config)
     )
     return program.upsert
@@ -95,7 +95,7 @@ def test_a_row_number_identifies_rows() -> None:
 )
 def test_results_that_could_not_be_found_again(text: str, sentence: str) -> None:
     with pytest.raises(QueryError) as refusal:
-        generate.program(plan_of(text), emission.emission_from_configs(EARLY), upsert=True)
+        generate.generate_program(plan_of(text), emission.emission_from_configs(EARLY), upsert=True)
     assert sentence in str(refusal.value)
 
 

@@ -13,7 +13,7 @@ from tests.query.auctions import GROUPED_BIDS, B, auction_flow, auction_plan, ke
 
 
 def test_a_group_that_can_not_be_found_again_is_taken_away_as_the_row_it_was() -> None:
-    upsert = generate.program(auction_plan(f"select count(*) as n from {B} group by x")).upsert
+    upsert = generate.generate_program(auction_plan(f"select count(*) as n from {B} group by x")).upsert
     assert upsert is not None
     assert (upsert.key, upsert.change) == (None, "result_change")
 
@@ -46,7 +46,7 @@ def test_a_group_that_can_not_be_found_again_is_taken_away_as_the_row_it_was() -
     ],
 )
 def test_what_tells_groups_apart(text: str, key: tuple[str, ...] | None) -> None:
-    upsert = generate.program(auction_plan(text.format(B), DAY), ttl=DAY).upsert
+    upsert = generate.generate_program(auction_plan(text.format(B), DAY), ttl=DAY).upsert
     assert upsert is not None
     assert upsert.key == key
 
@@ -54,7 +54,7 @@ def test_what_tells_groups_apart(text: str, key: tuple[str, ...] | None) -> None
 @pytest.mark.parametrize("rows", ["stack(2, 1, 2)", "inline(array(struct(1)))", "explode(array(1))"])
 def test_a_row_that_becomes_several_has_no_key(rows: str) -> None:
     """Nothing tells what it becomes apart: the table and what changes are added up."""
-    upsert = generate.program(
+    upsert = generate.generate_program(
         auction_plan(f"select item, bidder, n, {rows} from ({GROUPED_BIDS})", DAY), ttl=DAY
     ).upsert
     assert upsert is not None
@@ -67,6 +67,6 @@ def test_rows_of_a_feed_that_nothing_tells_apart() -> None:
     # One of the equal rows is taken away.
     found = plan_of(f"select n from {B}", known)
     assert keeping(found.dataflow) == []
-    upsert = generate.program(found).upsert
+    upsert = generate.generate_program(found).upsert
     assert upsert is not None
     assert (upsert.key, upsert.change) == (None, "result_change")

@@ -130,7 +130,7 @@ def test_windows_over_a_model_whose_rows_change() -> None:
 )
 def test_which_rows_that_come_are_left_out(over: str, ttl: int | None, leaves_out: str | None) -> None:
     text = f"select item, price, place from (select *, {over} as place from {B}) where place <= 1"
-    steps = generate.program(auction_plan(text, ttl), ttl=ttl).of(Step)
+    steps = generate.generate_program(auction_plan(text, ttl), ttl=ttl).items_of_kind(Step)
     whole = [step.full_scan for step in steps if step.full_scan is not None]
     assert len(whole) == (leaves_out is not None)
     assert all(leaves_out in each.sql and each.of_many for each in whole if leaves_out is not None)

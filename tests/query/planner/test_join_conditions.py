@@ -23,7 +23,7 @@ def test_a_query_that_is_read_twice_is_told_apart_by_all_of_its_keys(
     text = f"""with g as (select k, v, count(*) as n from {STREAM} group by k, v)
       select l.k, l.v, l.n, r.n as m, r.v as w from g as l left join g as r on {on}"""
     found = plan_query.plan(text, KNOWN, DAY)
-    upsert = generate.program(found, ttl=DAY).upsert
+    upsert = generate.generate_program(found, ttl=DAY).upsert
     assert upsert is not None
     assert upsert.key == key
 

@@ -91,8 +91,8 @@ def test_a_query_in_a_select_list_is_kept_apart_from_the_unions_of_rows_below() 
     asked = f"(select count(*) from {OTHER} as t where t.k = s.k and t.v > s.v)"
 
     def steps(text: str) -> str:
-        program = generate.program(tree_of(text, KNOWN, DAY), ttl=DAY)
-        return " ".join(step.sql for step in program.of(Step))
+        program = generate.generate_program(tree_of(text, KNOWN, DAY), ttl=DAY)
+        return " ".join(step.sql for step in program.items_of_kind(Step))
 
     assert "explode(array(1))" in steps(f"select k, v, {asked} as n from {STREAM} as s")
     assert "explode(array(1))" not in steps(f"select k, v from {STREAM} as s where v > {asked}")

@@ -32,7 +32,7 @@ BY_ID = "lookup_customers_by_id"
 
 
 def program(text: str) -> Program:
-    return generate.program(plan_of(text, KNOWN))
+    return generate.generate_program(plan_of(text, KNOWN))
 
 
 def only(lookups: tuple[Lookup, ...]) -> Lookup:
@@ -154,7 +154,7 @@ def test_two_joins_by_the_same_key_are_asked_together_and_by_another_apart() -> 
 )
 def test_it_is_asked_where_its_rows_are(text: str, before_commit: bool, source: str) -> None:
     made = program(text)
-    before, after = made.of(Lookup), made.lookups
+    before, after = made.items_of_kind(Lookup), made.lookups
     asked = only(before if before_commit else after)
     assert source in asked.keys and "explode" not in asked.keys.lower()
     assert not (after if before_commit else before)
@@ -166,7 +166,7 @@ def test_a_ranking_over_an_answer_is_made_above_the_groups() -> None:
         select * from (select *, row_number() over (order by n desc) as place from named) where place <= 3"""
     made = program(text)
     # What a group was called is kept, and taken back as it was.
-    assert "given_" in only(made.of(Lookup)).keys and not made.lookups
+    assert "given_" in only(made.items_of_kind(Lookup)).keys and not made.lookups
 
 
 def test_only_the_columns_that_are_named_are_asked_for() -> None:
@@ -195,7 +195,7 @@ DAY = 86_400_000_000
 def tree(text: str) -> Program:
     plan = plan_query.plan(text, KNOWN, DAY)
     assert plan.static == ()
-    return generate.program(plan, ttl=DAY)
+    return generate.generate_program(plan, ttl=DAY)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def tree(text: str) -> Program:
 )
 def test_an_operator_asks_right_before_it_joins(text: str, source: str) -> None:
     made = tree(text)
-    asked = only(made.of(Lookup))
+    asked = only(made.items_of_kind(Lookup))
     step = made.items[made.items.index(asked) + 1]
     assert isinstance(step, Step) and asked.view in step.sql
     assert asked.relation == "crm.customers" and source in asked.keys
     # What the keys come out of is computed once.
-    read = [each for each in made.of(Step) if re.search(rf"\b{each.name}\b", asked.keys)]
+    read = [each for each in made.items_of_kind(Step) if re.search(rf"\b{each.name}\b", asked.keys)]
     assert all(each.persist or each.sees_changes for each in read)
 
 
@@ -244,7 +244,7 @@ def test_an_operator_that_reads_two_tables_asks_them_one_after_the_other() -> No
         f"select p.price, sum(n) as n from {G} as g join crm.customers c on c.id = g.customer "
         "left join crm.prices p on p.tariff = c.tariff group by p.price"
     )
-    first, then = made.of(Lookup)
+    first, then = made.items_of_kind(Lookup)
     assert (first.relation, then.relation) == ("crm.customers", "crm.prices") and BY_ID in then.keys
 
 
@@ -253,7 +253,7 @@ def test_below_windows_within_a_tree_it_is_asked_for_the_rows() -> None:
         "select region, max(n) as n from (select window_start, window_end, c.region, count(*) as n "
         f"from {HOURS} as w join crm.customers c on c.id = w.customer group by 1, 2, 3) group by region"
     )
-    assert "stream_orders" in only(made.of(Lookup)).keys
+    assert "stream_orders" in only(made.items_of_kind(Lookup)).keys
 
 
 def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
@@ -261,7 +261,7 @@ def test_inside_an_expression_it_goes_into_a_query_of_its_own() -> None:
         f"select o.id from {ORDERS} where exists (select 1 from {PAY} join crm.customers c on c.id = p.customer "
         "where p.id = o.id)"
     )
-    (lookup,) = tree(text).of(Lookup)
+    (lookup,) = tree(text).items_of_kind(Lookup)
     assert lookup.relation == "crm.customers" and "SELECT DISTINCT p.customer AS" in lookup.keys
 
 

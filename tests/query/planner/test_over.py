@@ -92,7 +92,7 @@ def test_numbers_of_rows_are_a_ranking_which_has_to_have_an_end() -> None:
 def test_first_rows_that_are_the_result_come_once() -> None:
     found = bid_ranking(FIRST)
     assert (found.final, found.relation.changes) == (True, False)
-    program = generate.program(auction_plan(FIRST))
+    program = generate.generate_program(auction_plan(FIRST))
     assert program.upsert is None
     assert "due <= (select struct(*) from clock).watermark_after" in program.output_steps[-1].sql
     (part,) = program.parts
@@ -122,9 +122,9 @@ def test_first_rows_below_something_come_at_once_and_are_taken_back(
     assert keeping(auction_flow(text, ttl)) == kinds  # read twice, they are one operator
     found = bid_ranking(text, ttl)
     assert (found.final, found.relation.changes) == (False, True)
-    program = generate.program(auction_plan(text, ttl), ttl=ttl)
+    program = generate.generate_program(auction_plan(text, ttl), ttl=ttl)
     assert program.upsert is not None
-    texts = [step.sql for step in program.of(Step)]
+    texts = [step.sql for step in program.items_of_kind(Step)]
     assert not any("due" in each for each in texts)
     # How long what stands above is idle is measured on the watermark, since what is taken back has no time of its own.
     assert any("watermark_after as `__row_time`" in each for each in texts) == (ttl is not None)

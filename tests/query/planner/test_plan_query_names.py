@@ -26,6 +26,6 @@ def test_a_message_has_the_names_of_the_author() -> None:
 
 def test_an_unnamed_column_is_called_like_its_text_with_the_names_of_the_author() -> None:
     text = "select k, max(__row_time) from (select /*+ STREAM */ k, __row_time from t) group by k"
-    made = generate.program(plan_of(text))
+    made = generate.generate_program(plan_of(text))
     assert "`max(__row_time)`" in made.output and made.upsert is not None
     assert "of_author" not in f"{made.output} {made.upsert} {made.items}"

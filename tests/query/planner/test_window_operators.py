@@ -16,7 +16,7 @@ def test_equal_windows_are_kept_once() -> None:
         f"select a.window_end, a.auction from {each} a join {most} m "
         "on a.window_start = m.window_start and a.window_end = m.window_end and a.n >= m.m"
     )
-    assert len(plan.dataflow.windowed) == 1
+    assert len(plan.dataflow.window_specs) == 1
 
 
 def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> None:
@@ -24,17 +24,17 @@ def test_a_window_is_fed_by_the_windows_below_it_in_the_same_micro_batch() -> No
         group by window_start, window_end, window_time)
         select window_start, window_end, sum(n) as n from {window("tumble", "t", "1 hour", time="rt")} group by 1, 2"""
     plan = plan_of(text)
-    lower, upper = plan.dataflow.windowed
+    lower, upper = plan.dataflow.window_specs
     assert (lower.reads, upper.reads) == ((), (lower.name,))
-    fed = [type(item).__name__ for item in generate.program(plan).cascade]
+    fed = [type(item).__name__ for item in generate.generate_program(plan).cascade]
     assert fed[0] == "Step" and fed[-2:] == ["Rows", "StatePart"]
 
 
 def test_windows_of_the_same_rows_and_keys_have_one_identity_and_a_name_each() -> None:
     counts, sums = (f"select window_end, x, {call} as v {BY_WINDOW}" for call in ("count(*)", "sum(y)"))
-    one, other = plan_of(f"{counts} union all {sums}").dataflow.windowed
+    one, other = plan_of(f"{counts} union all {sums}").dataflow.window_specs
     assert one.identity == other.identity and one.name != other.name
-    assert [each.name for each in plan_of(counts).dataflow.windowed] == [one.name]
+    assert [each.name for each in plan_of(counts).dataflow.window_specs] == [one.name]
 
 
 def test_windows_of_other_rows_or_keys_have_another_identity() -> None:
@@ -42,6 +42,6 @@ def test_windows_of_other_rows_or_keys_have_another_identity() -> None:
     found = [
         spec.identity
         for text in texts
-        for spec in plan_of(f"select window_end, count(*) as n {text}").dataflow.windowed
+        for spec in plan_of(f"select window_end, count(*) as n {text}").dataflow.window_specs
     ]
     assert len({*found}) == len(texts)

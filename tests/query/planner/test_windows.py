@@ -166,6 +166,6 @@ def test_a_predicate_on_time_over_a_join_that_time_bounds_is_told() -> None:
 def test_random_rows_of_windows_that_are_read_twice_are_computed_once(rows: str, read: str) -> None:
     stream = expansion.expand_window("s", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = f"with u as ({rows.format(f'{stream} as w')}) {read} < 0.5 union all {read} >= 0.5"
-    made = generate.program(plan_query.plan(text, {"s": Known(event_time="ts")}, may_grow=True))
+    made = generate.generate_program(plan_query.plan(text, {"s": Known(event_time="ts")}, may_grow=True))
     texts = [made.output, *(each.sql for each in made.items if isinstance(each, Step))]
     assert sum(each.count("RAND()") for each in texts) == 1

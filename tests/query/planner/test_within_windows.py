@@ -38,7 +38,7 @@ OVER_T = window("tumble", "t", "1 hour", time="window_time")
 
 
 def aggregate(plan: Plan) -> WindowAggregateSpec:
-    (spec,) = plan.dataflow.windowed
+    (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowAggregateSpec)
     return spec
 
@@ -123,7 +123,7 @@ def test_grouping_sets(clause: str, sets: tuple[tuple[str, ...], ...]) -> None:
 def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kept_by: str) -> None:
     text = f"""select window_start, window_end, a, b, count(distinct x) as n from {CUMULATE}
         group by window_start, window_end, {clause}"""
-    assert generate.program(plan_of(text)).parts[1].append.startswith(f"select {kept_by}")
+    assert generate.generate_program(plan_of(text)).parts[1].append.startswith(f"select {kept_by}")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_distinct_values_of_a_finest_grouping_set_are_kept_once(clause: str, kep
 def test_what_cannot_be_merged_keeps_its_rows(item: str, reason: str) -> None:
     (spec,) = plan_of(
         f"select window_start, window_end, {item} as v from {HOP} group by 1, 2"
-    ).dataflow.windowed
+    ).dataflow.window_specs
     assert isinstance(spec, WindowBufferSpec)
     assert reason in spec.reason
 
@@ -150,7 +150,7 @@ def test_stars_of_what_stands_beside_windows_keep_no_rows(items: str) -> None:
     rows = f"select {items} from {HOP} as w join dim as d on w.k = d.id"
     (spec,) = plan_of(
         f"select window_start, window_end, name, count(*) as n from ({rows}) group by window_start, window_end, name"
-    ).dataflow.windowed
+    ).dataflow.window_specs
     assert isinstance(spec, WindowAggregateSpec)
 
 
@@ -159,7 +159,7 @@ def test_a_ranking_over_rows_keeps_the_rows_of_open_windows() -> None:
         f"""select * from (select *, row_number() over (partition by window_start, window_end order by x) as rn
         from {TUMBLE}) where rn <= 3"""
     )
-    (spec,) = plan.dataflow.windowed
+    (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowBufferSpec)
     assert spec.reason == "row_number() over rows"
 
@@ -174,8 +174,8 @@ def test_ties_are_broken_by_all_output_columns() -> None:
 
 def test_a_window_function_alone_keeps_nothing() -> None:
     plan = plan_of(f"select window_end, x from {HOP} where x > 1")
-    assert plan.dataflow.windowed == ()
-    assert generate.program(plan).items == ()
+    assert plan.dataflow.window_specs == ()
+    assert generate.generate_program(plan).items == ()
 
 
 STREAM = expansion.expand_stream("raw.bid")
@@ -367,7 +367,7 @@ def test_a_window_is_read_back_from_its_hint() -> None:
         text = f"select window_start, window_end from {expansion.expand_window('t', made)} group by window_start, window_end"
         found = plan_of(text)
         assert found.streams[0].event_time == made.time_col
-        assert found.dataflow.windowed[0].window == made
+        assert found.dataflow.window_specs[0].window == made
 
 
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
@@ -443,5 +443,5 @@ def test_which_rows_of_a_ranking_are_asked_for_is_part_of_the_query() -> None:
     )
     one, other = (f"select r, x from ({ranked.format('raw.bid')}) as a where r <= {last}" for last in (1, 5))
     plan = plan_of(f"{one} union all {other}")
-    tops = [each.top for each in plan.dataflow.windowed if isinstance(each, WindowBufferSpec)]
+    tops = [each.top for each in plan.dataflow.window_specs if isinstance(each, WindowBufferSpec)]
     assert [top and top.rows for top in tops] == [1, 5]

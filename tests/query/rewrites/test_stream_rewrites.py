@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.aggregates.model import (
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -51,7 +51,7 @@ def aggregated(plan: Plan) -> WindowAggregateSpec | GroupAggregateSpec:
     if plan.dataflow.windows is None:
         (group,) = plan.dataflow.groups.values()
         return group.spec
-    (spec,) = plan.dataflow.windowed
+    (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowAggregateSpec)
     return spec
 
@@ -64,14 +64,14 @@ def test_a_distinct_set_has_a_column_for_each_value(text: str) -> None:
     spec = aggregated(plan)
     assert spec.enumerated is not None
     assert spec.enumerated == Enumerated(("channel",), spec.enumerated.number, (("'web'",), ("'app'",)))
-    (name,) = plan.dataflow.groups or [each.name for each in plan.dataflow.windowed]
+    (name,) = plan.dataflow.groups or [each.name for each in plan.dataflow.window_specs]
     assert plan.rewrites == (
         (
             "enum_distinct",
             f"{name} keeps each visitor once for all 2 values of channel, with a column for each",
         ),
     )
-    (part,) = [part for part in generate.program(plan).parts if "distinct" in part.name]
+    (part,) = [part for part in generate.generate_program(plan).parts if "distinct" in part.name]
     assert part.name.startswith(name)
     assert "channel" not in part.fold
     assert "channel" in aggregated(plan_of(text, KNOWN)).rows
@@ -81,7 +81,7 @@ def test_several_keys_are_combined() -> None:
     where = "(channel = 'web' or channel is null) and level in (1, 2, 3) and city <> 'Ulm'"
     (spec,) = planned(
         "enum_distinct", over("tumble", "1 hour", keys="city, channel, level", where=where)
-    ).dataflow.windowed
+    ).dataflow.window_specs
     assert isinstance(spec, WindowAggregateSpec) and spec.enumerated is not None
     assert spec.enumerated.keys == ("channel", "level")
     assert spec.enumerated.values == tuple((c, n) for c in ("'web'", "NULL") for n in "123")
@@ -162,11 +162,11 @@ def test_rankings_are_taken_in_buckets() -> None:
     assert plan.rewrites == (
         ("split_topn", f"{top.name} ranks the rows of 16 buckets, and the first of these"),
     )
-    program = generate.program(plan)
-    steps = [*program.of(Step), *program.output_steps]
+    program = generate.generate_program(plan)
+    steps = [*program.items_of_kind(Step), *program.output_steps]
     assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
     # What is ranked in buckets is the same state.
-    assert signature(plan) == signature(plan_of(ranked, KNOWN))
+    assert state_signature(plan) == state_signature(plan_of(ranked, KNOWN))
 
 
 def test_rankings_over_windows_are_taken_in_buckets() -> None:
@@ -184,14 +184,14 @@ def test_both_with_and_without_the_same_state() -> None:
     rank = "row_number() over (partition by window_end order by a) as rn"
     ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
     split, plain = planned("split_topn", ranked, 16), plan_of(ranked, KNOWN)
-    assert split.dataflow.windowed != plain.dataflow.windowed
-    assert signature(split) == signature(plain)
+    assert split.dataflow.window_specs != plain.dataflow.window_specs
+    assert state_signature(split) == state_signature(plain)
 
 
 def test_a_distinct_set_of_another_shape_is_another_state() -> None:
     text = over("tumble", "1 hour")
     split, plain = planned("enum_distinct", text), plan_of(text, KNOWN)
-    assert signature(split) != signature(plain)
+    assert state_signature(split) != state_signature(plain)
 
 
 def test_operators_that_make_no_use_of_it_are_told() -> None:

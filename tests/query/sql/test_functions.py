@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateS
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
@@ -333,7 +333,7 @@ def test_types_are_asked_of_the_rows_as_they_were_written() -> None:
     text = f"""select window_start, window_end, k, sum(v) as s, avg(distinct w) filter (where v > 1) as a
         from {TUMBLE} where v > 0 group by 1, 2, 3 having sum(v) > 1"""
     found = plan(text, session)
-    (spec,) = found.dataflow.windowed
+    (spec,) = found.dataflow.window_specs
     assert isinstance(spec, WindowAggregateSpec)
     assert [metric.types is not None for metric in spec.metrics] == [True, True]
     (asked,) = session.asked
@@ -378,8 +378,8 @@ def test_an_average_that_a_quotient_has_too_few_digits_for_keeps_rows() -> None:
 def test_what_is_taken_away_keeps_its_type() -> None:
     known = {"raw.bid": Known("ts", key=("id",))}
     text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
-    program = generate.program(plan_of(text, known, ask=Decimals()))
-    steps = program.of(Step)
+    program = generate.generate_program(plan_of(text, known, ask=Decimals()))
+    steps = program.items_of_kind(Step)
     (added,) = [s.sql for s in steps if s.name.startswith("group_") and s.name.endswith("_changed")]
     assert "case when sign < 0 then -(sum(`v`)) else sum(`v`) end" in added
     assert "sign *" not in added.replace("sign * count(*)", "")
@@ -388,7 +388,9 @@ def test_what_is_taken_away_keeps_its_type() -> None:
 def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
     known = {"raw.bid": Known("ts")}
-    whole, decimals = (signature(plan_of(text, known, ask=session)) for session in (Session(), Decimals()))
+    whole, decimals = (
+        state_signature(plan_of(text, known, ask=session)) for session in (Session(), Decimals())
+    )
     assert differences(whole, decimals) == ["how its aggregates are kept: their values are of another type"]
 
 

@@ -41,7 +41,7 @@ def made(text: str, **options: Any) -> Noted:
     """The signature of a query."""
     known = options.pop("known", {"raw.bid": Known("ts")})
     plan = plan_query.plan(text, known, domains=DOMAINS, **options)
-    return Noted(generate.program(plan, ttl=options.get("ttl")))
+    return Noted(generate.generate_program(plan, ttl=options.get("ttl")))
 
 
 class Noted:
@@ -99,7 +99,7 @@ def timed(**configs: Any) -> Signature:
     plan = plan_query.plan(
         f"select window_start, window_end, item, count(*) as n from {source} group by window_start, window_end, item"
     )
-    return generate.program(plan, emission.emission_from_configs(configs)).signature
+    return generate.generate_program(plan, emission.emission_from_configs(configs)).signature
 
 
 def test_when_windows_are_complete_stays() -> None:
@@ -934,7 +934,7 @@ def joined(one: tuple[str, str], other: tuple[str, str]) -> Program:
     a, b = (BY_ITEM.format(n, expansion.expand_window(relation, tumble)) for relation, n in (one, other))
     on = "a.window_start = b.window_start and a.window_end = b.window_end and a.item = b.item"
     text = f"select a.window_end, a.item, a.n, b.n as m from ({a}) as a join ({b}) as b on {on}"
-    return generate.program(plan_query.plan(text))
+    return generate.generate_program(plan_query.plan(text))
 
 
 COUNT, SUM = "count(*) as n", "sum(price) as n"
@@ -994,7 +994,9 @@ def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() ->
     late = emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"})
     window = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 minute"))
     old, new = (
-        generate.program(plan_query.plan(BY_ITEM.format(COUNT, f"{window} where price > {least}")), late)
+        generate.generate_program(
+            plan_query.plan(BY_ITEM.format(COUNT, f"{window} where price > {least}")), late
+        )
         for least in (0, 1)
     )
     new = with_names_of(old.signature, new, same_rows=True)

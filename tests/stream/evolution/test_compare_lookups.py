@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -53,7 +53,7 @@ def in_union(joins: str, name: str = "d.name") -> str:
 
 
 def signed(text: str) -> Signature:
-    return replace(signature(plan_query.plan(text, KNOWN, DAY), DAY), text=text)
+    return replace(state_signature(plan_query.plan(text, KNOWN, DAY), DAY), text=text)
 
 
 def of(table: str, alias: str = "d") -> str:
@@ -117,7 +117,7 @@ def test_names_stay_what_they_were() -> None:
     """Only the note tells the tables apart, so states that are there are found."""
     for query in QUERIES:
         programs = [
-            generate.program(plan_query.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
+            generate.generate_program(plan_query.plan(query(of(table)), KNOWN, DAY), ttl=DAY)
             for table in ("crm.d", "erp.d")
         ]
         kept = [sorted(part.name for part in each.parts) for each in programs]

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -28,7 +28,7 @@ OPERATORS = "the operators that keep it up to date"
 def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> Signature:
     """The signature of a query."""
     found = plan_query.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
-    return replace(signature(found, ttl), text=text)
+    return replace(state_signature(found, ttl), text=text)
 
 
 def edited(*texts: str, **more: Any) -> Evolution:
@@ -274,7 +274,7 @@ def test_of_another_lineage(one: str, other: str) -> None:
 
 def program_of(text: str, ttl: int | None = None) -> Program:
     plan = plan_query.plan(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
-    return generate.program(plan, ttl=ttl)
+    return generate.generate_program(plan, ttl=ttl)
 
 
 def noted(text: str, had: Signature | None = None, ttl: int | None = None) -> Signature:

@@ -410,7 +410,7 @@ def _row_key(
         {"raw.bid": Known("ts")},
         domains=("item", "bidder", "page", "a", "b", "k", "x", "y"),
     )
-    made = generate.program(plan, upsert=upsert)
+    made = generate.generate_program(plan, upsert=upsert)
     found = made.upsert
     if found is not None and unique_key:
         found = replace(found, key=unique_key)
@@ -485,7 +485,7 @@ def test_rows_of_the_table_that_a_rebuild_compares_all_together() -> None:
         one, two = names
         rows = f"select {items}, m from ({groups})"
         text = f"select {one} as k, {two} as n, count(*) as c from ({rows}) group by {one}, {two}"
-        made = generate.program(plan_query.plan(text, {"raw.bid": Known("ts")}, domains=("a", "b")))
+        made = generate.generate_program(plan_query.plan(text, {"raw.bid": Known("ts")}, domains=("a", "b")))
         assert made.upsert is not None and made.fingerprints is not None
         return replace(made.signature, row_key=made.upsert.row_key, fingerprints=made.fingerprints())
 

@@ -55,7 +55,7 @@ QUERIES = {
 
 def signature(name: str) -> Signature:
     plan = replace(plan_of(QUERIES[name], {"events": Known(event_time="ts")}, 86_400_000_000), text=name)
-    made = generate.program(plan, ttl=86_400_000_000)
+    made = generate.generate_program(plan, ttl=86_400_000_000)
     fingerprints = None if made.fingerprints is None else made.fingerprints()
     return replace(made.signature, fingerprints=fingerprints, package="0.1.0")
 

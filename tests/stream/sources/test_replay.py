@@ -31,7 +31,7 @@ TUMBLE = expansion.expand_window("raw.bid", window_arguments.make_window("tumble
 
 def program(text: str, ttl: int | None = None) -> Program:
     found = plan_query.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
-    made = generate.program(found, ttl=ttl)
+    made = generate.generate_program(found, ttl=ttl)
     return made if made.fingerprints is None else noted(made)
 
 

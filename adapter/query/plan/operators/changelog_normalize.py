@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote, quote_time
-from ...program import STEP, StatePart, Step, now
+from ...program import STEP, StatePart, Step, clock_sql
 from ..explanation import Context, Explanation
-from ..lineage import Lineage, opaque
+from ..lineage import Lineage, opaque_lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
-from ..state.generations import NO_STEP, equal_keys, matching_rows, rows_of_keys
+from ..state.generations import NO_STEP, equal_keys_condition, matching_rows, rows_of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,25 +35,25 @@ class ChangelogNormalize(Operator):
         key = frozenset(map(str.lower, self.key))
         return Relation(True, keys=(key,), bounded=self.growth is None)
 
-    def keeps_rows(self, below: Sequence[bool]) -> bool:
+    def rows_never_expire(self, below: Sequence[bool]) -> bool:
         """Returns True: a row stays until it is replaced."""
         return True
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of a source's latest rows, by its name."""
-        return opaque("last row", self.name)
+        return opaque_lineage("last row", self.name)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the latest row of each key, and emits it with a retraction of the previous one."""
         latest = LatestRows(self)
         wiring.steps += latest.steps()
         sign = f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}"
-        wiring.output(self, f"select * except ({SIGN_OF_ROW}), {sign} from {latest.signed}")
-        wiring.store(latest.state(), self)
+        wiring.add_output_step(self, f"select * except ({SIGN_OF_ROW}), {sign} from {latest.signed}")
+        wiring.add_state_table(latest.state(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its key, and that one row of each key is stored."""
-        state = context.states({}, ("the last row of a key", "nothing: one row per key"))
+        state = context.state_tables({}, ("the last row of a key", "nothing: one row per key"))
         notes = ("The row that it replaces is retracted from the operators above.",)
         return self.explanation(context, self.label, state=state, notes=notes)
 
@@ -89,7 +89,7 @@ class LatestRows:
         retracted = f"select {self.row}.*, -1 as {SIGN_OF_ROW} from ({before})"
         inserted = f"select {self.row}.*, 1 as {SIGN_OF_ROW} from {self.changed} where {_IS_THERE}"
         return [
-            Step(self.changed, self._newer_rows(), persist=True, initial=self._latest_of_batch()),
+            Step(self.changed, self._newer_rows(), persist=True, initial=self._latest_rows_of_batch()),
             Step(self.signed, f"{retracted}\nunion all\n{inserted}", initial=inserted),
         ]
 
@@ -100,7 +100,7 @@ class LatestRows:
         append = f"select {', '.join([STEP, *columns])} from {self.changed}"
         return StatePart(self.part, append, fold, closes=None)
 
-    def _latest_of_batch(self) -> str:
+    def _latest_rows_of_batch(self) -> str:
         keys = [f"q.{quote(column)} as {key}" for column, key in zip(self.key, self.keys, strict=True)]
         row = "struct(q.*)"
         at = f"cast(q.{quote_time(self.time)} as timestamp)" if self.time else "null"
@@ -110,24 +110,24 @@ class LatestRows:
         made += [f"last.at as {column}" for column in self._order]
         by = ", ".join(f"q.{quote(column)}" for column in self.key)
         return (
-            f"select {now(STEP)} as {STEP}, {', '.join([*self.keys, *made])}\nfrom (\n"
+            f"select {clock_sql(STEP)} as {STEP}, {', '.join([*self.keys, *made])}\nfrom (\n"
             f"  select {', '.join([*keys, last])}\n  from {self.source} as q\n  group by {by}\n"
             ")"
         )
 
     def _newer_rows(self) -> str:
-        """Returns the rows of `_latest_of_batch` that aren't older than the stored ones."""
+        """Returns the rows of `_latest_rows_of_batch` that aren't older than the stored ones."""
         if not self.time:
-            return self._latest_of_batch()
+            return self._latest_rows_of_batch()
         older = (
             f"known.{ORDER} > new.{ORDER} or (known.{ORDER} is not null and new.{ORDER} is null)\n"
             f"or (known.{ORDER} <=> new.{ORDER} and known.{self.row} > new.{self.row})"
         )
         return (
-            f"with new as (\n{self._latest_of_batch()}\n)\n"
+            f"with new as (\n{self._latest_rows_of_batch()}\n)\n"
             "select new.* from new left anti join (\n"
             f"{self._latest_rows(rows_of_keys(f'({self._stored_rows()})', self.keys, 'new'))}\n"
-            f") as known on {equal_keys('new', 'known', self.keys)} and ({older})"
+            f") as known on {equal_keys_condition('new', 'known', self.keys)} and ({older})"
         )
 
     def _stored_rows(self) -> str:

@@ -10,15 +10,15 @@ from sqlglot import exp
 from ....util.quoting import quote
 from ...aggregates.aggregate_builder import GROUPING_ID
 from ...aggregates.model import GroupAggregateSpec
-from ...program import Rows, Step, now
+from ...program import Rows, Step, clock_sql
 from ...sql import intervals
 from ...sql.names import digest
-from ..author_text import Expressions, expressions_of, grouping_of, written_spec
+from ..author_text import Expressions, author_expressions, spec_as_written, spec_group_by_text
 from ..explanation import AS_ITS_INPUT, WINDOW_END, Context, Explanation, kept_metrics
 from ..lineage import Lineage
-from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, never_expires, with_inputs
+from ..operator import ExpiringOperator, ResultSteps, Wiring, input_name, state_never_expires, with_inputs
 from ..query_lineage import read_input
-from ..query_summary import rows_suffix, tables
+from ..query_summary import rows_suffix, tables_read_by
 from ..relation import WEIGHT, Relation
 from ..relations.grouped import GroupedRows
 from ..state.group_state import Groups, identity_columns
@@ -104,14 +104,16 @@ class GroupAggregate(ExpiringOperator):
         """Stores partial aggregates of the new rows. If it is the result, the affected groups are read after the
         commit; otherwise their changes are computed before it."""
         ttl, name = self.expires_after(wiring.ttl), wiring.state_names[self.name]
-        spec = replace(self.spec, name=name, rows=with_inputs(self.spec.rows, [self._rows(wiring, ttl)]))
+        spec = replace(
+            self.spec, name=name, rows=with_inputs(self.spec.rows, [self._input_rows(wiring, ttl)])
+        )
         if wiring.result is self:
             groups = Groups(spec, ttl)
             again = ttl is not None or bool(spec.distinct_sets)
-            rows = Step(groups.rows, groups.rows_text(), persist=again)
-            steps = [rows, *groups.ingest()]
+            rows = Step(groups.rows, groups.rows_sql(), persist=again)
+            steps = [rows, *groups.ingest_steps()]
             wiring.result_steps = ResultSteps(
-                groups.emit(all_keys=name in wiring.replayed),
+                groups.emit_steps(all_keys=name in wiring.replayed),
                 f"(select *, 1L as {WEIGHT} from {name})",
                 groups.touched,
                 tuple(map(quote, identity_columns(spec))),
@@ -123,18 +125,18 @@ class GroupAggregate(ExpiringOperator):
                 spec, ttl, self.name, replayed, retracts_exactly=retracts, read_again=again
             )
             groups, steps = changes, changes.steps()
-        timed = wiring.event_time(self) is not None
+        timed = wiring.time_column(self) is not None
         if timed or wiring.is_only_reader(self):
             # If keys expire by event time, rows without one are dropped and counted. If only the aggregation reads the
             # rows, they are counted while they are grouped.
             steps = [step for step in steps if step.name != groups.rows]
-            text, views, by = groups.rows_text(), views_below(self), None if timed else groups.changed
+            text, views, by = groups.rows_sql(), views_below(self), None if timed else groups.changed
             wiring.rows.append(
                 Rows(groups.rows, text, views, timed=timed, expires=False, read_by=by, alone=not timed)
             )
         wiring.steps += steps
         for part in groups.parts():
-            wiring.store(part, self)
+            wiring.add_state_table(part, self)
         wiring.groups[self.name] = groups
 
     def explain(self, context: Context) -> Explanation:
@@ -143,7 +145,7 @@ class GroupAggregate(ExpiringOperator):
         groups = Groups(spec, ttl)
         per = " per key" if spec.keys else ""
         described = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
-        for part, values in groups.set_parts().values():
+        for part, values in groups.distinct_set_tables().values():
             named = ", ".join(values)
             rows = f"how often a value of {named} is there" if spec.signed else f"a value of {named}, once"
             clears = "when it isn't there any more" if spec.signed else "nothing: as many as there are values"
@@ -152,37 +154,37 @@ class GroupAggregate(ExpiringOperator):
         key = tuple(each.sql for each in spec.keys)
         return self.explanation(
             context,
-            f"{grouping_of(spec)}{rows_suffix(spec.written)}",
+            f"{spec_group_by_text(spec)}{rows_suffix(spec.written)}",
             key=key if spec.grouping_sets is None else (*key, f"{GROUPING_ID}()"),
-            state=context.states(
+            state=context.state_tables(
                 described, ("the row that a key gave last, to be retracted as it was", "with its key")
             ),
             metrics=kept_metrics(
                 spec.metrics, groups.state_columns(), "partial aggregate per key", values_of
             ),
-            reads=tables(spec.written),
+            reads=tables_read_by(spec.written),
         )
 
     @property
     def expressions(self) -> Expressions:
         """Returns the author's keys and aggregates."""
-        return expressions_of(self._spec_as_written)
+        return author_expressions(self._spec_as_written)
 
     @property
     def _spec_as_written(self) -> GroupAggregateSpec:
         """Its spec with the keys and aggregates as their author wrote them."""
-        return written_spec(self.spec)
+        return spec_as_written(self.spec)
 
     def clearing_phrase(self, context: Context, last: str = "the key's last row") -> str:
         """Returns what clears its groups, as a phrase."""
         if self.ends:
             return f"window end + {intervals.format(self.open_for)}" if self.open_for else WINDOW_END
-        if self.spec.keys and never_expires(self):
+        if self.spec.keys and state_never_expires(self):
             return AS_ITS_INPUT
-        bounded = context.bound_of_keys(bool(self.spec.keys), self.inputs[0].relation.bounded)
+        bounded = context.why_keys_are_bounded(bool(self.spec.keys), self.inputs[0].relation.bounded)
         return self.ttl_phrase(context, last) or bounded
 
-    def _rows(self, wiring: Wiring, ttl: int | None) -> str:
+    def _input_rows(self, wiring: Wiring, ttl: int | None) -> str:
         """Returns the input's rows with their sign, if they may be retracted, and under a TTL the time it counts from."""
         (below,) = self.inputs
         sign, times = "", ""
@@ -193,10 +195,10 @@ class GroupAggregate(ExpiringOperator):
         rows = f"select own.*{sign} from {below.name} as own{times}"
         if ttl is None:
             return rows
-        time = now("watermark_after")
+        time = clock_sql("watermark_after")
         if end := next(iter(self.ends), below.relation.open_until):
             # A key isn't idle before its window closes.
             time = f"greatest({time}, own.{quote(end)})"
-        if (column := wiring.event_time(self)) is not None:
+        if (column := wiring.time_column(self)) is not None:
             time = f"cast(own.{quote(column)} as timestamp)"
         return f"select own.*, {time} as __row_time from (\n{rows}\n) as own"

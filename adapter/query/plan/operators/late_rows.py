@@ -29,7 +29,7 @@ class LateRows(Operator):
         return below[0]
 
     @property
-    def rows(self) -> str:
+    def rows_name(self) -> str:
         """Returns the name of its `Rows`."""
         return f"{self.name}_rows"
 
@@ -46,8 +46,8 @@ class LateRows(Operator):
         """Compares the rows with the watermark and passes them on."""
         (below,) = self.inputs
         text = f"select struct(own.*) as {ROW}, own.{quote(self.time)} as event_time from {below.name} as own"
-        wiring.rows.append(Rows(self.rows, text, views_below(below), expires=False, forgets=True))
-        wiring.output(self, f"select {ROW}.* from {self.rows}")
+        wiring.rows.append(Rows(self.rows_name, text, views_below(below), expires=False, forgets=True))
+        wiring.add_output_step(self, f"select {ROW}.* from {self.rows_name}")
 
     def explain(self, context: Context) -> Explanation:
         """Returns which of the rows are counted."""

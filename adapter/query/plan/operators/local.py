@@ -10,7 +10,7 @@ from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import QueryOperator, Wiring, with_inputs
 from ..query_lineage import lineage_over
-from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
+from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables_read_by
 from ..relation import Relation
 from ..relations.joined import JoinedRelations
 from ..relations.passed import passed_relation
@@ -44,11 +44,13 @@ class Local(QueryOperator):
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
-        wiring.output(self, with_inputs(self.sql, [f"select * from {each.name}" for each in self.inputs]))
+        wiring.add_output_step(
+            self, with_inputs(self.sql, [f"select * from {each.name}" for each in self.inputs])
+        )
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, groups and rankings, which are within a window."""
         name, text = Summary(self.inputs[0].expressions, windows=True).describe(self.query)
         return self.explanation(
-            context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables(self.query)
+            context, text or "its rows", WITHIN_WINDOWS.get(name, name), reads=tables_read_by(self.query)
         )

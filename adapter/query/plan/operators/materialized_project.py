@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, Lookup, StatePart, Step, clock_sql
 from ..explanation import WINDOW_END, Context, Explanation
 from ..operator import ExpiringOperator, QueryOperator, Wiring, with_inputs
-from ..query_summary import ROW_BY_ROW, Summary, tables
+from ..query_summary import ROW_BY_ROW, Summary, tables_read_by
 from ..relation import GIVEN_BY, WEIGHT, Relation
 from ..relations.passed import passed_relation
 from ..state import generations
 from ..state.buffered_rows import ROW, TIMES, packed_change, summed_rows
-from ..state.generations import GENERATION, NO_STEP, SINCE, is_not_reached, rows_of_keys
+from ..state.generations import GENERATION, NO_STEP, SINCE, not_reached_condition, rows_of_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,18 @@ class MaterializedProject(QueryOperator, ExpiringOperator):
         """Computes the projection of rows that aren't stored, and retracts stored output unchanged."""
         outputs = StoredOutputs(self, wiring.name_in_state(self.name), self.expires_after(wiring.ttl))
         wiring.steps += outputs.steps(wiring.lookups(self, [outputs.rows_to_compute]))
-        wiring.output(self, outputs.change())
-        wiring.store(outputs.state(), self)
+        wiring.add_output_step(self, outputs.change_sql())
+        wiring.add_state_table(outputs.state(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns the same as for a `Project`, with the rows that are stored."""
         name, text = Summary(self.inputs[0].expressions).describe(self.query)
         rows = "a row that is there, and what it gave, to be retracted as it was"
         clears = WINDOW_END if self.ends else self.ttl_phrase(context, "the row's last change")
-        state = context.states({}, (rows, clears or "when the row goes"))
-        return self.explanation(context, text or "its rows", name, state=state, reads=tables(self.query))
+        state = context.state_tables({}, (rows, clears or "when the row goes"))
+        return self.explanation(
+            context, text or "its rows", name, state=state, reads=tables_read_by(self.query)
+        )
 
 
 _GIVEN, _IS_NEW = "__given", "__is_new"
@@ -130,7 +132,7 @@ class StoredOutputs:
         until, alive = "", ""
         if self.ttl is not None:
             until = f", max({generations.UNTIL}) as {generations.UNTIL}"
-            alive = f" and {is_not_reached(f'max({generations.UNTIL})', watermark)}"
+            alive = f" and {not_reached_condition(f'max({generations.UNTIL})', watermark)}"
         return (
             f"select {ROW}, max_by({_GIVEN}, {_GIVEN} is not null) as {_GIVEN}, sum({TIMES}) as {TIMES}, "
             f"{GENERATION}{until}\nfrom (\n{rows}\n) group by {ROW}, {GENERATION} having sum({TIMES}) > 0{alive}"
@@ -144,11 +146,11 @@ class StoredOutputs:
             f"select {GIVEN_BY} as {ROW}, struct(* except ({GIVEN_BY})) as {_GIVEN} from (\n{text}\n)\n) group by {ROW}"
         )
         return (
-            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {now(STEP)} as {GENERATION}, true as {_IS_NEW}\n"
+            f"select own.{ROW}, own.{TIMES}, found.{_GIVEN}, {clock_sql(STEP)} as {GENERATION}, true as {_IS_NEW}\n"
             f"from {self.new} as own left join (\n{computed}\n) as found on own.{ROW} <=> found.{ROW}"
         )
 
-    def change(self) -> str:
+    def change_sql(self) -> str:
         """Returns the change of the result."""
         return (
             f"select __each.*, {TIMES} as {WEIGHT} from (\n"
@@ -164,7 +166,7 @@ class StoredOutputs:
             ends = self.operator.ends
             busy = f"own.{ROW}.{quote(ends[0])}" if ends else None
             until, expires = (
-                f", {generations.expiry_of_row(self.ttl, busy)}",
+                f", {generations.expiry_item(self.ttl, busy)}",
                 f", {generations.UNTIL} as {EXPIRES_AT}",
             )
         changes = (
@@ -173,7 +175,7 @@ class StoredOutputs:
         merged = self._merged_changes(self._stored_rows(), "watermark_after")
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {items}{until} from (\n{changes}\n) as own",
+            f"select {clock_sql(STEP)} as {STEP}, {items}{until} from (\n{changes}\n) as own",
             f"select {NO_STEP}, {items}{expires} from (\n{merged}\n)",
             closes=None,
             forgets=self.ttl or None,

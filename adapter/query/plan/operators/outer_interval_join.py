@@ -19,8 +19,8 @@ from ..query_summary import Summary
 from ..relation import Relation
 from ..relations.joined import JoinedRelations, preserved_sides
 from ..state.buffered_rows import ROW, repeated_rows
-from ..state.generations import is_not_reached
-from ..time_bounds import TimeBounds, buffered_until, end_of_storage
+from ..state.generations import not_reached_condition
+from ..time_bounds import TimeBounds, buffered_join_side, storage_end_sql
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +35,18 @@ class OuterIntervalJoin(QueryOperator):
     """Bounds of the times of matching rows, from ON: WHERE also applies to rows without a match."""
 
     @cached_property
-    def pairs(self) -> str | None:
+    def pairs_sql(self) -> str | None:
         """SQL of the inner join; None for a semi or anti join."""
         return None if self._is_anti else sql(conditions.as_inner_join(self.query))
 
     @cached_property
-    def unmatched(self) -> tuple[str | None, ...]:
+    def unmatched_rows_sql(self) -> tuple[str | None, ...]:
         """Per input, SQL over both inputs for its rows without a match; None if they aren't part of the result."""
         return self._queries_of_preserved_sides("ANTI")
 
     @cached_property
-    def matched(self) -> tuple[str | None, ...]:
-        """Per input, SQL over both inputs for its rows with a match; None as in `unmatched`."""
+    def matched_rows_sql(self) -> tuple[str | None, ...]:
+        """Per input, SQL over both inputs for its rows with a match; None as in `unmatched_rows_sql`."""
         return self._queries_of_preserved_sides("SEMI")
 
     @cached_property
@@ -55,13 +55,13 @@ class OuterIntervalJoin(QueryOperator):
         return tuple((self.bounds.until_for_outer_join(preserved_sides(self.query)) or {}).values())
 
     @cached_property
-    def due(self) -> tuple[Until, ...]:
+    def matchable_until(self) -> tuple[Until, ...]:
         """Per input, the watermark until which a row may find matches."""
-        return tuple(self._due.values())
+        return tuple(self._matchable_until.values())
 
     @cached_property
-    def _due(self) -> dict[str, Until]:
-        return self.bounds.ends_of_matches() or {}
+    def _matchable_until(self) -> dict[str, Until]:
+        return self.bounds.until_for_inner_join() or {}
 
     @property
     def _is_anti(self) -> bool:
@@ -73,7 +73,7 @@ class OuterIntervalJoin(QueryOperator):
         preserved = () if self._is_anti else preserved_sides(self.query)
         return tuple(
             sql(conditions.side_as_semi_join(self.query, number, kind)) if alias in preserved else None
-            for number, alias in enumerate(self._due)
+            for number, alias in enumerate(self._matchable_until)
         )
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
@@ -82,8 +82,8 @@ class OuterIntervalJoin(QueryOperator):
         joined, preserved = JoinedRelations(self.query, below), preserved_sides(self.query)
         delays = {
             (alias, column): delay
-            for (alias, column), delay in self.bounds.delays(self._due).items()
-            if alias not in preserved or [column] == [name for name, _ in self._due[alias]]
+            for (alias, column), delay in self.bounds.delays(self._matchable_until).items()
+            if alias not in preserved or [column] == [name for name, _ in self._matchable_until[alias]]
         }
         # Rows without a match may be distinguished by NULLs only.
         keys = () if conditions.has_outer_join(self.query) else joined.keys
@@ -92,9 +92,9 @@ class OuterIntervalJoin(QueryOperator):
     def generate(self, wiring: Wiring) -> None:
         """Stores the rows of each side, and emits pairs and unmatched rows."""
         joined = MatchedAndUnmatched(self, wiring.names)
-        wiring.output(self, *joined.change())
+        wiring.add_output_step(self, *joined.change_sql())
         for part, rows in zip(joined.state(), joined.stored, strict=True):
-            wiring.store(part, rows)
+            wiring.add_state_table(part, rows)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, and until when the rows of each side are stored."""
@@ -113,33 +113,33 @@ class MatchedAndUnmatched:
     def __init__(self, operator: OuterIntervalJoin, names: StateNames) -> None:
         self.operator = operator
         self.stored = [
-            buffered_until(each, names, until)
+            buffered_join_side(each, names, until)
             for each, until in zip(operator.inputs, operator.until, strict=True)
         ]
 
-    def change(self) -> tuple[str, str]:
+    def change_sql(self) -> tuple[str, str]:
         """Returns the emitted rows of a micro-batch, and the same for an empty state."""
-        new = [_unpack(each.change()) for each in self.stored]
-        old = [_unpack(each.all_before()) for each in self.stored]
+        new = [_unpacked_rows(each.change_sql()) for each in self.stored]
+        old = [_unpacked_rows(each.all_rows_before()) for each in self.stored]
         every = [f"{before}\nunion all\n{now}" for before, now in zip(old, new, strict=True)]
-        due = [self._due(n) for n in range(2)]
+        due = [self._due_rows(n) for n in range(2)]
         pairs: list[str] = []
         of_batch: list[str] = []
-        if self.operator.pairs is not None:
+        if self.operator.pairs_sql is not None:
             one, other = (self._still_matchable(n) for n in range(2))
             pairs = [
-                with_inputs(self.operator.pairs, inputs)
+                with_inputs(self.operator.pairs_sql, inputs)
                 for inputs in ([new[0], f"{other}\nunion all\n{new[1]}"], [one, new[1]])
             ]
-            of_batch = [with_inputs(self.operator.pairs, new)]
+            of_batch = [with_inputs(self.operator.pairs_sql, new)]
         unmatched = self._unmatched_rows([f"{before}\nunion all\n{now}" for before, now in due], every)
         first = [*of_batch, self._unmatched_rows([now for _, now in due], new)]
-        return _union([*pairs, unmatched]), _union(first)
+        return _union_all([*pairs, unmatched]), _union_all(first)
 
     def state(self) -> list[StatePart]:
         """Returns the state tables of both sides. Rows of a preserved side may be emitted when they expire."""
-        emits = [each is not None for each in self.operator.unmatched]
-        if self.operator.pairs is None:
+        emits = [each is not None for each in self.operator.unmatched_rows_sql]
+        if self.operator.pairs_sql is None:
             emits = [True, False]
         return [
             replace(each.state(), closes=EXPIRES_AT) if waits else each.state()
@@ -148,24 +148,29 @@ class MatchedAndUnmatched:
 
     def _still_matchable(self, number: int) -> str:
         """Returns the stored rows of an input that late rows may match: those that weren't emitted as unmatched."""
-        rows, matched = self.stored[number].all_before(), self.operator.matched[number]
+        rows, matched = self.stored[number].all_rows_before(), self.operator.matched_rows_sql[number]
         if matched is None:
-            return _unpack(rows)
-        waits = is_not_reached(end_of_storage(self.operator.due[number], ROW), "watermark_before")
+            return _unpacked_rows(rows)
+        waits = not_reached_condition(
+            storage_end_sql(self.operator.matchable_until[number], ROW), "watermark_before"
+        )
         waiting, passed = (f"select * from (\n{rows}\n) where {which}" for which in (waits, f"not {waits}"))
-        inputs = [_unpack(each.all_before()) for each in self.stored]
-        inputs[number] = _unpack(passed)
-        return _union([_unpack(waiting), with_inputs(matched, inputs)])
+        inputs = [_unpacked_rows(each.all_rows_before()) for each in self.stored]
+        inputs[number] = _unpacked_rows(passed)
+        return _union_all([_unpacked_rows(waiting), with_inputs(matched, inputs)])
 
-    def _due(self, number: int) -> tuple[str, str]:
+    def _due_rows(self, number: int) -> tuple[str, str]:
         """Returns the rows of an input that can't match after this micro-batch: the stored ones, and the new ones."""
-        stored, until = self.stored[number], end_of_storage(self.operator.due[number], ROW)
-        passed = f"not {is_not_reached(until)}"
+        stored, until = self.stored[number], storage_end_sql(self.operator.matchable_until[number], ROW)
+        passed = f"not {not_reached_condition(until)}"
         # A row without a time never matches.
-        timeless = " and ".join(f"{ROW}.{quote(column)} is null" for column, _ in self.operator.due[number])
-        new = f"select * from (\n{stored.change()}\n) where {passed} or {timeless}"
-        before = f"select * from (\n{stored.all_before()}\n) where {passed} and {is_not_reached(until, 'watermark_before')}"
-        return _unpack(before), _unpack(new)
+        timeless = " and ".join(
+            f"{ROW}.{quote(column)} is null" for column, _ in self.operator.matchable_until[number]
+        )
+        new = f"select * from (\n{stored.change_sql()}\n) where {passed} or {timeless}"
+        waited = not_reached_condition(until, "watermark_before")
+        before = f"select * from (\n{stored.all_rows_before()}\n) where {passed} and {waited}"
+        return _unpacked_rows(before), _unpacked_rows(new)
 
     def _unmatched_rows(self, due: list[str], every: list[str]) -> str:
         """Returns the query over the rows that are due and unmatched.
@@ -174,20 +179,22 @@ class MatchedAndUnmatched:
             due: for each input, the rows that can't match any more.
             every: for each input, all rows.
         """
-        if self.operator.pairs is None:
+        if self.operator.pairs_sql is None:
             return with_inputs(self.operator.sql, [due[0], every[1]])
         inputs = []
-        for number, text in enumerate(self.operator.unmatched):
+        for number, text in enumerate(self.operator.unmatched_rows_sql):
             if text is None:
-                inputs.append(f"select * from (\n{_unpack(self.stored[number].change())}\n) where false")
+                inputs.append(
+                    f"select * from (\n{_unpacked_rows(self.stored[number].change_sql())}\n) where false"
+                )
             else:
                 inputs.append(with_inputs(text, due[:1] + every[1:] if number == 0 else every[:1] + due[1:]))
         return with_inputs(self.operator.sql, inputs)
 
 
-def _unpack(packed: str) -> str:
+def _unpacked_rows(packed: str) -> str:
     return repeated_rows(packed, False)
 
 
-def _union(texts: list[str]) -> str:
+def _union_all(texts: list[str]) -> str:
     return "\nunion all\n".join(f"select * from (\n{text}\n)" for text in texts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import STEP, Rows, StatePart, Step, now
+from ...program import STEP, Rows, StatePart, Step, clock_sql
 from ...sql import intervals
 from ...sql.intervals import HOUR
 from ..author_text import over_clauses_text, until_text
@@ -24,8 +24,16 @@ from ..relation import EVENT_TIME, WEIGHT, Relation
 from ..relations.passed import passed_columns
 from ..running import RunningValue
 from ..state.buffered_rows import ROW
-from ..state.generations import DUE, NO_STEP, due_at, has_passed, is_not_reached, rows_of_keys, time_plus
-from ..time_bounds import end_of_storage
+from ..state.generations import (
+    DUE,
+    NO_STEP,
+    due_time_sql,
+    not_reached_condition,
+    passed_condition,
+    rows_of_keys,
+    time_plus_sql,
+)
+from ..time_bounds import storage_end_sql
 from .source import views_below
 
 GENERATION = "__life"
@@ -61,7 +69,7 @@ class OverAggregate(QueryOperator):
         (rows,) = below
         passed = passed_columns(self.query)
         together = {**rows.together, **({self.time: EVENT_TIME} if self.waits else {})}
-        return Relation(together=passed.carry(together), keys=passed.carry_keys(rows.keys))
+        return Relation(together=passed.with_output_names(together), keys=passed.passed_keys(rows.keys))
 
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
@@ -73,18 +81,18 @@ class OverAggregate(QueryOperator):
         ordered = OrderedRows(self, wiring.name_in_state(self.name), wiring.ttl)
         wiring.rows += ordered.rows()
         wiring.steps += ordered.steps()
-        wiring.store(ordered.state(), self)
+        wiring.add_state_table(ordered.state(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its aggregates, and which rows are stored."""
-        state = context.states({}, (self._stored_rows(), self._clearing_phrase(context)))
+        state = context.state_tables({}, (self._stored_rows_phrase(), self._clearing_phrase(context)))
         waits = (
             (f"A row is emitted once, when the watermark has passed its {self.time}.",) if self.waits else ()
         )
         calls = over_clauses_text(self.written or self.query)
         return self.explanation(context, calls, state=state, notes=waits)
 
-    def _stored_rows(self) -> str:
+    def _stored_rows_phrase(self) -> str:
         waits = f"a row that waits for the watermark to pass its {self.time}"
         if self.running:
             return "a partition's last row with what its rows come to" + (
@@ -139,7 +147,7 @@ class OrderedRows:
         if not self.operator.waits:
             return []
         time = f"own.{quote(self.operator.time)}"
-        due = due_at(f"cast({time} as timestamp)")
+        due = due_time_sql(f"cast({time} as timestamp)")
         text = f"select struct(own.*) as {ROW}, {time} as event_time, {due} as expires_at\nfrom {self.below.name} as own"
         return [Rows(self.new_rows, text, views_below(self.below))]
 
@@ -147,11 +155,12 @@ class OrderedRows:
         """Returns the steps with the rows to emit, their partitions, and the result over the frames."""
         new, stored = self._new_rows(), self._stored_rows()
         if self.operator.waits:
-            waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {has_passed(_TIME, 'watermark_before')}"
+            had_passed = passed_condition(_TIME, "watermark_before")
+            waited = f"{new}\nunion all\nselect * from (\n{stored}\n) where not {had_passed}"
             due, of_batch = (
-                f"select * from (\n{rows}\n) where {has_passed(_TIME)}" for rows in (waited, new)
+                f"select * from (\n{rows}\n) where {passed_condition(_TIME)}" for rows in (waited, new)
             )
-            stored = f"select * from (\n{stored}\n) where {has_passed(_TIME, 'watermark_before')}"
+            stored = f"select * from (\n{stored}\n) where {had_passed}"
         else:
             due = of_batch = new
         reached = rows_of_keys(f"(\n{self._with_keys(stored)}\n)", self.keys, self.touched)
@@ -174,8 +183,8 @@ class OrderedRows:
         lengths = [each for each in (self.ttl, self.operator.reach.micros, *ends) if each]
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {self._stored_items()} from (\n{self._new_rows()}\n)",
-            self._fold(),
+            f"select {clock_sql(STEP)} as {STEP}, {self._stored_items()} from (\n{self._new_rows()}\n)",
+            self._fold_sql(),
             closes=DUE if self.operator.waits else None,
             forgets=min(lengths, default=None),
         )
@@ -190,30 +199,30 @@ class OrderedRows:
         if not self.runs:
             return rows
         values = [f"{each.value} as {each.column}" for each in self.operator.running]
-        return f"select {', '.join([ROW, _TIME, *values])}\nfrom {self._as_rows(rows)}"
+        return f"select {', '.join([ROW, _TIME, *values])}\nfrom {self._expression_rows(rows)}"
 
     def _stored_rows(self) -> str:
-        runs = [f"{self._stored_run(name)} as {name}" for name in self.runs]
+        runs = [f"{self._state_column_of_run(name)} as {name}" for name in self.runs]
         stored = f"select {', '.join([f'{self.row} as {ROW}', *runs])} from state where part = '{self.part}'"
         return f"select {', '.join([ROW, f'{self._time} as {_TIME}', *self.runs])} from (\n{stored}\n)"
 
-    def _stored_run(self, name: str) -> str:
+    def _state_column_of_run(self, name: str) -> str:
         return quote(f"{self.part}{name}")
 
-    def _as_rows(self, rows: str, runs: Sequence[str] = ()) -> str:
+    def _expression_rows(self, rows: str, runs: Sequence[str] = ()) -> str:
         """Returns the relation that expressions of the query read: rows, also as structs, with time and running values."""
         columns = ", ".join([f"{ROW}.*", ROW, _TIME, *runs])
         return f"(\nselect {columns} from (\n{rows}\n)\n) as {quote(self.operator.alias)}"
 
     def _with_keys(self, rows: str) -> str:
         keys = [f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True)]
-        return f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\nfrom {self._as_rows(rows, self.runs)}"
+        return f"select {', '.join([ROW, _TIME, *self.runs, *keys])}\nfrom {self._expression_rows(rows, self.runs)}"
 
     def _stored_items(self) -> str:
         """Returns the select items of a stored row: the row, its running values, and when it is due if it waits."""
-        runs = [f"{name} as {self._stored_run(name)}" for name in self.runs]
+        runs = [f"{name} as {self._state_column_of_run(name)}" for name in self.runs]
         return ", ".join([f"{ROW} as {self.row}", *runs]) + (
-            f", {due_at(_TIME)} as {DUE}" if self.operator.waits else ""
+            f", {due_time_sql(_TIME)} as {DUE}" if self.operator.waits else ""
         )
 
     @property
@@ -240,18 +249,22 @@ class OrderedRows:
         )
         return f"select * except ({WEIGHT}) from (\n{text}\n) where {WEIGHT} = 1"
 
-    def _fold(self) -> str:
+    def _fold_sql(self) -> str:
         reach = self.operator.reach
         conditions = [f"__place <= {reach.rows}"] if reach.rows else []
-        conditions += [is_not_reached(time_plus(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
+        conditions += (
+            [not_reached_condition(time_plus_sql(_TIME, reach.micros + _SLACK + 1))] if reach.micros else []
+        )
         conditions += ["true"] if reach.everything else []
         needed = f"({' or '.join(conditions) or 'false'})"
         if self.ttl is not None:
-            needed += f" and {is_not_reached(time_plus('__newest', self.ttl))}"
+            needed += f" and {not_reached_condition(time_plus_sql('__newest', self.ttl))}"
         if self.operator.until:
-            needed += f" and {is_not_reached(end_of_storage(self.operator.until, ROW))}"
+            needed += f" and {not_reached_condition(storage_end_sql(self.operator.until, ROW))}"
         rows = self._with_keys(self._stored_rows())
-        before = f"select * from (\n{rows}\n) where {has_passed(_TIME)}" if self.operator.waits else rows
+        before = (
+            f"select * from (\n{rows}\n) where {passed_condition(_TIME)}" if self.operator.waits else rows
+        )
         # Rows of one time share a rank: all of them are stored, since any may be in a frame.
         placed = (
             f"select *, rank() {self._over_clause(f'order by {_TIME} desc')} as __place, "
@@ -264,13 +277,13 @@ class OrderedRows:
         )
         if self.operator.waits:
             listed = ", ".join([ROW, _TIME, *self.runs])
-            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {has_passed(_TIME)}"
+            kept += f"\nunion all\nselect {listed} from (\n{rows}\n) where not {passed_condition(_TIME)}"
         return f"select {NO_STEP}, {self._stored_items()} from (\n{kept}\n)"
 
     def _running_totals(self, rows: str) -> str:
         """Returns the last row of each partition with the merged running values of all its rows."""
         so_far = self._over_clause(f"order by {_TIME}")
-        runs = [f"{each.merged(so_far)} as {each.column}" for each in self.operator.running]
+        runs = [f"{each.merge_sql(so_far)} as {each.column}" for each in self.operator.running]
         place = f"row_number() {self._over_clause(f'order by {_TIME} desc')} as __place"
         placed = f"select {', '.join([ROW, _TIME, *runs, place])} from (\n{rows}\n)"
         return f"select {', '.join([ROW, _TIME, *self.runs])} from (\n{placed}\n) where __place = 1"

@@ -11,7 +11,7 @@ from ..explanation import Context, Explanation
 from ..lineage import Lineage
 from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_lineage import lineage_over
-from ..query_summary import ROW_BY_ROW, Summary, tables
+from ..query_summary import ROW_BY_ROW, Summary, tables_read_by
 from ..relation import Relation
 from ..relations.passed import passed_relation
 
@@ -39,14 +39,14 @@ class Project(QueryOperator):
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs."""
         inputs = [f"select * from {each.name}" for each in self.inputs]
-        wiring.output(self, with_inputs(self.sql, inputs), lookups=wiring.lookups(self, inputs))
+        wiring.add_output_step(self, with_inputs(self.sql, inputs), lookups=wiring.lookups(self, inputs))
 
     def explain(self, context: Context) -> Explanation | None:
         """Returns its select list, joins and conditions; None if it only returns columns of its input."""
         if not self.label.upper().startswith("SELECT"):
             return self.explanation(context, self.label)
         name, text = Summary(self.inputs[0].expressions).describe(self.query)
-        return self.explanation(context, text, name, reads=tables(self.query)) if text else None
+        return self.explanation(context, text, name, reads=tables_read_by(self.query)) if text else None
 
 
 def row_by_row(operator: Operator) -> tuple[list[Project], Operator]:

@@ -8,16 +8,24 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import Step, now
+from ...program import Step, clock_sql
 from ...sql.dialect import sql
 from ...windows.windows import Window
-from ..author_text import aggregates, keys, text_of
+from ..author_text import aggregate_calls, group_key_texts, text_of
 from ..explanation import EVERYTHING, PARTITIONS, Computing, Context, Explanation, KeptMetric
 from ..join_sides import states_of_sides
 from ..lineage import Lineage, text_lineage
-from ..operator import ExpiringOperator, QueryOperator, ResultSteps, Until, Wiring, keeps_rows, with_inputs
-from ..query_lineage import canonical_over
-from ..query_summary import Summary, tables
+from ..operator import (
+    ExpiringOperator,
+    QueryOperator,
+    ResultSteps,
+    Until,
+    Wiring,
+    rows_never_expire,
+    with_inputs,
+)
+from ..query_lineage import canonical_by_position
+from ..query_summary import Summary, tables_read_by
 from ..relation import WEIGHT, Relation
 from ..relations.windowed import RowsInWindows
 from ..state.buffered_rows import (
@@ -26,12 +34,12 @@ from ..state.buffered_rows import (
     BufferedRows,
     Partitions,
     TopRows,
-    added_up,
     net_change,
+    present_rows,
     repeated_rows,
 )
-from ..state.generations import rows_of_keys, time_plus
-from ..time_bounds import buffered_until
+from ..state.generations import rows_of_keys, time_plus_sql
+from ..time_bounds import buffered_join_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +90,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         """Returns changes of its rows, or insertions only for an interval join. The query may be any, so the planner says
         what identifies its rows."""
         if self.window is not None:
-            return RowsInWindows(self.window, below[0], False).recomputed
+            return RowsInWindows(self.window, below[0], False).recomputed_relation
         return Relation(
             not self.until,
             keys=self.unique,
@@ -97,25 +105,27 @@ class Recompute(QueryOperator, ExpiringOperator):
         arrival."""
         if self.window is None:
             return None
-        return time_plus(f"cast(own.{self.window.time} as timestamp)", self.window.size)
+        return time_plus_sql(f"cast(own.{self.window.time} as timestamp)", self.window.size)
 
     @property
-    def is_whole(self) -> bool:
+    def recomputes_everything(self) -> bool:
         """Whether everything is recomputed, since no partition limits it."""
         return not any(self.keys)
 
     @property
     def has_rows_without_input(self) -> bool:
         """Whether it has no partitions: then the query may be a global aggregate, which returns a row for no input rows."""
-        return self.is_whole
+        return self.recomputes_everything
 
-    def keeps_rows(self, below: Sequence[bool]) -> bool:
+    def rows_never_expire(self, below: Sequence[bool]) -> bool:
         """Whether its rows never expire. A partition doesn't expire while it has such rows of an input in `always`."""
-        return all(below[number] for number in self.always) if self.always else super().keeps_rows(below)
+        return (
+            all(below[number] for number in self.always) if self.always else super().rows_never_expire(below)
+        )
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text, its partitions and the rows that a ranking needs."""
-        also: list[object] = [canonical_over(key, self.aliases) for keys in self.keys for key in keys]
+        also: list[object] = [canonical_by_position(key, self.aliases) for keys in self.keys for key in keys]
         if self.top is not None:
             also += ["top", self.top.rows]
         return text_lineage("Recompute", self.tree, below, *also)
@@ -130,24 +140,24 @@ class Recompute(QueryOperator, ExpiringOperator):
         if is_result:
             assert partitions is not None
             (only,) = stored
-            wiring.store(only.state(()), only)
-            wiring.result_steps = self._result_of_groups(only, partitions)
+            wiring.add_state_table(only.state(()), only)
+            wiring.result_steps = self._group_result_steps(only, partitions)
             return
         for each in stored:
-            wiring.store(each.state(stored), each)
+            wiring.add_state_table(each.state(stored), each)
         before, after, first = (
             with_inputs(self.sql, [self._rows_as_read(each, rows(each)) for each in stored])
-            for rows in (BufferedRows.rows_before, BufferedRows.rows_after, BufferedRows.change)
+            for rows in (BufferedRows.rows_before, BufferedRows.rows_after, BufferedRows.change_sql)
         )
         both = (
             f"select struct(*) as {ROW}, 1L as {TIMES} from (\n{after}\n)\nunion all\n"
             f"select struct(*) as {ROW}, -1L as {TIMES} from (\n{before}\n)"
         )
         if self.relation.changes:
-            wiring.output(self, net_change(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
+            wiring.add_output_step(self, net_change(both), f"select *, 1L as {WEIGHT} from (\n{first}\n)")
         else:
             # Nothing is retracted: the new result has all rows of the old one.
-            wiring.output(self, repeated_rows(added_up(both, True), True), first)
+            wiring.add_output_step(self, repeated_rows(present_rows(both, True), True), first)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its query, the partitions that are computed again, and the rows that are stored for that."""
@@ -167,9 +177,9 @@ class Recompute(QueryOperator, ExpiringOperator):
             rows = f"a row that is, or was, among the first {self.top.rows} of its partition"
             clears = clears or "when others take its place"
         is_grouped = name == "GroupAggregate"
-        calls = aggregates(self.query) if is_grouped else []
+        calls = aggregate_calls(self.query) if is_grouped else []
         computing = Computing(EVERYTHING, cost="reads all rows that it keeps, and what they gave before")
-        if not self.is_whole:
+        if not self.recomputes_everything:
             by = tuple(map(text_of, next(keys for keys in self.keys if keys)))
             cost = "reads the kept rows of each partition that changed, and what they gave before"
             computing = Computing(PARTITIONS, by, cost)
@@ -180,17 +190,17 @@ class Recompute(QueryOperator, ExpiringOperator):
                 self, self.query, context, need=need, until=self.until, clears=lambda _: str(clears)
             )
         else:
-            state = context.states({}, (rows, clears))
+            state = context.state_tables({}, (rows, clears))
         return self.explanation(
             context,
             text or text_of(self.query),
             "IntervalJoin" if self.until else name,
-            tuple(keys(self.query)) if is_grouped else None,
+            tuple(group_key_texts(self.query)) if is_grouped else None,
             state=state,
             computing=computing,
             metrics=tuple(KeptMetric(call, kind, (), "computed from the kept rows") for call, kind in calls),
             notes=(f"Why rows are kept: {self.label}.",) if is_grouped else (),
-            reads=tables(self.query),
+            reads=tables_read_by(self.query),
         )
 
     def _stored_inputs(self, wiring: Wiring) -> tuple[Partitions | None, list[BufferedRows]]:
@@ -201,7 +211,7 @@ class Recompute(QueryOperator, ExpiringOperator):
             inputs = zip(self.inputs, self.until, self.keys, self.aliases, strict=True)
             return partitions, [
                 replace(
-                    buffered_until(each, wiring.names, until),
+                    buffered_join_side(each, wiring.names, until),
                     partitions=partitions,
                     keys=keys,
                     alias=alias,
@@ -212,7 +222,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         ttl, ends = self.expires_after(wiring.ttl), self.ends or (None,) * len(self.inputs)
         # Rows that never expire prevent their partitions from expiring, if they are in the result without a match.
         # Otherwise they only stay in the state, for later rows of other inputs.
-        never_expire = [*map(keeps_rows, self.inputs)]
+        never_expire = [*map(rows_never_expire, self.inputs)]
         # Whether each result row has a row that expires under a TTL.
         anchored = not all(never_expire[number] for number in self.always)
         held = any(never_expire) and not (anchored or ttl is None or self.ends)
@@ -237,21 +247,23 @@ class Recompute(QueryOperator, ExpiringOperator):
             )
         ]
 
-    def _result_of_groups(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
+    def _group_result_steps(self, rows: BufferedRows, partitions: Partitions) -> ResultSteps:
         """Returns the affected groups of a GROUP BY that is the result, recomputed from their buffered rows."""
         touched, result = f"{self.name}_put_out", f"{self.name}_result"
-        listed, added_keys = ", ".join(partitions.names), rows.keys_of_step()
+        listed, added_keys = ", ".join(partitions.names), rows.keys_stored_in_step()
         computed = with_inputs(self.sql, [self._rows_as_read(rows, rows.current_rows(touched))])
         if not partitions.names:
             # An aggregate over no rows has one row.
             listed, added_keys = (
                 "true as anything",
-                _when_global_result_is_emitted(partitions.ttl, added_keys),
+                _global_result_trigger_sql(partitions.ttl, added_keys),
             )
             computed = rows_of_keys(f"(\n{computed}\n)", [], touched)
         return ResultSteps(
             [
-                Step(touched, added_keys, persist=True, fresh=f"select {listed} from {partitions.touched}"),
+                Step(
+                    touched, added_keys, persist=True, fresh=f"select {listed} from {partitions.touched_keys}"
+                ),
                 Step(result, computed),
             ],
             f"(select *, 1L as {WEIGHT} from {result})",
@@ -262,13 +274,13 @@ class Recompute(QueryOperator, ExpiringOperator):
     def _rows_as_read(self, kept: BufferedRows, rows: str) -> str:
         """Returns rows of an input as the query reads them."""
         changes = kept.operator.relation.changes
-        return repeated_rows(added_up(rows, changes), changes, apart=self.asks_for_rows)
+        return repeated_rows(present_rows(rows, changes), changes, apart=self.asks_for_rows)
 
     def _touched_partitions(self, partitions: Partitions, is_result: bool) -> str:
         """Returns the query for the distinct keys of the partitions that the inputs' changes affect."""
-        if self.is_whole:
+        if self.recomputes_everything:
             (first, *_) = self.inputs
-            return _when_global_result_is_emitted(
+            return _global_result_trigger_sql(
                 partitions.ttl if is_result else None, f"select true as anything from {first.name}"
             )
         sides = [
@@ -279,7 +291,7 @@ class Recompute(QueryOperator, ExpiringOperator):
         return "\nunion\n".join(sides) if len(sides) > 1 else f"select distinct * from (\n{sides[0]}\n)"
 
 
-def _when_global_result_is_emitted(ttl: int | None, input_rows: str) -> str:
+def _global_result_trigger_sql(ttl: int | None, input_rows: str) -> str:
     """Returns a query that has a row if a global result is emitted: in the first micro-batch, even without input rows,
     and later only with some, since an expired state can't reproduce the result.
 
@@ -289,5 +301,5 @@ def _when_global_result_is_emitted(ttl: int | None, input_rows: str) -> str:
     """
     if ttl is None:
         return "select true as anything"
-    first = f"select true as anything from clock where {now('watermark_before')} is null"
+    first = f"select true as anything from clock where {clock_sql('watermark_before')} is null"
     return f"select distinct * from (\n{input_rows}\nunion all\n{first}\n)"

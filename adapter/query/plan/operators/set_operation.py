@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, StateLookup, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, StateLookup, StatePart, Step, clock_sql
 from ..explanation import ALL_BOUNDED, BOUNDED, FEW_ROWS, Context, Explanation
 from ..lineage import Lineage, lineage_by_position
-from ..operator import ExpiringOperator, Wiring, keeps_rows
+from ..operator import ExpiringOperator, Wiring, rows_never_expire
 from ..relation import WEIGHT, Relation
 from ..state import generations
-from ..state.generations import NO_STEP, SINCE, generations_of, rows_of_keys
+from ..state.generations import NO_STEP, SINCE, generations_of_keys, rows_of_keys
 
 _TIMES = {
     "distinct": "if(l + r > 0, 1, 0)",
@@ -35,7 +35,7 @@ class SetOperation(ExpiringOperator):
     """Whether the set of distinct rows doesn't grow."""
 
     @property
-    def times(self) -> str:
+    def multiplicity_sql(self) -> str:
         """Returns SQL for the multiplicity of a row in the result, over ``l`` and ``r``, its multiplicities per side."""
         return _TIMES[self.operation]
 
@@ -49,23 +49,25 @@ class SetOperation(ExpiringOperator):
             bounded=has_few_rows or all(each.bounded for each in below),
         )
 
-    def keeps_rows(self, below: Sequence[bool]) -> bool:
+    def rows_never_expire(self, below: Sequence[bool]) -> bool:
         """Whether its rows never expire: for INTERSECT if those of one side don't, for EXCEPT those of the left side, and
         for the others those of both."""
         if self.operation.startswith("intersect"):
             return any(below)
-        return below[0] if self.operation.startswith("except") else super().keeps_rows(below)
+        return below[0] if self.operation.startswith("except") else super().rows_never_expire(below)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of both sides' rows; columns are identified by position."""
-        return lineage_by_position("set", self.times, *(each.means for each in below), like=below[0])
+        return lineage_by_position(
+            "set", self.multiplicity_sql, *(each.meaning for each in below), like=below[0]
+        )
 
     def generate(self, wiring: Wiring) -> None:
         """Counts each row per side, and emits the changes of its multiplicity in the result."""
         counts = RowCounts(self, wiring.name_in_state(self.name), self.expires_after(wiring.ttl))
         wiring.steps += counts.steps()
-        wiring.output(self, counts.change())
-        wiring.store(counts.state(), self)
+        wiring.add_output_step(self, counts.change_sql())
+        wiring.add_state_table(counts.state(), self)
 
     def clearing_phrase(self, context: Context, last: str = "the last change") -> str:
         """Returns what clears its state, as a phrase: nothing, if the set of its rows doesn't grow."""
@@ -75,7 +77,7 @@ class SetOperation(ExpiringOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns the operation, and that its state counts rows."""
-        state = context.states(
+        state = context.state_tables(
             {}, ("how often a row is there, on either side", self.clearing_phrase(context))
         )
         return self.explanation(context, self.label, state=state)
@@ -99,7 +101,7 @@ class RowCounts:
         self._busy = f"own.{self.row}.{quote(operator.ends[0])}" if operator.ends else None
         # A row isn't idle while it is on a side whose rows never expire.
         sides = zip((self.left, self.right), operator.inputs, strict=False)
-        self._holding = [] if operator.ends else [side for side, each in sides if keeps_rows(each)]
+        self._holding = [] if operator.ends else [side for side, each in sides if rows_never_expire(each)]
         self.changed, self.generations, self.counted = (
             f"{operator.name}_{name}" for name in ("changed", "generations", "met")
         )
@@ -113,15 +115,15 @@ class RowCounts:
                 f"(\nselect {columns} from state where part = '{self.part}'\n)", [self.row], self.changed
             )
             if self._holding:
-                until = f"if({self._holds()}, {generations.FOR_EVER}, {EXPIRES_AT}) as {EXPIRES_AT}"
+                until = f"if({self._held_condition()}, {generations.FOR_EVER}, {EXPIRES_AT}) as {EXPIRES_AT}"
                 known = f"select {self.row}, {SINCE}, {until} from (\n{known}\n)"
             rows = f"select {self.row} from {self.changed}"
             found.append(
                 Step(
                     self.generations,
-                    generations_of(rows, known, [self.row]),
+                    generations_of_keys(rows, known, [self.row]),
                     persist=True,
-                    initial=f"select own.*, {now(STEP)} as {SINCE} from (\n{rows}\n) as own",
+                    initial=f"select own.*, {clock_sql(STEP)} as {SINCE} from (\n{rows}\n) as own",
                 )
             )
         known, none = self._stored_counts(), f"select * from {self.changed} where false"
@@ -163,13 +165,13 @@ class RowCounts:
         rows = (
             f"select {STEP} as {generations.ADDED_IN}, {SINCE}, {self.row}, {self.left}, {self.right} {state}"
         )
-        return generations.with_multiplicity(
+        return generations.rows_with_multiplicity(
             rows_of_keys(f"({rows})", [self.row, SINCE], self.generations),
             [self.row],
             [self.left, self.right],
         )
 
-    def _holds(self) -> str:
+    def _held_condition(self) -> str:
         """SQL predicate: a stored row is present on the side that never expires."""
         (side,) = self._holding
         return f"sum({side}) over (partition by {self.row}) > 0"
@@ -190,13 +192,13 @@ class RowCounts:
             f"from {self.changed} as changed left join (\n{known}\n) as known on changed.{row} <=> known.{row}\n)"
         )
 
-    def change(self) -> str:
+    def change_sql(self) -> str:
         """Returns the change of the result."""
         row = self.row
         before = f"(select {row}, l_before as l, r_before as r, -1 as way from {self.counted})"
         after = f"(select {row}, l_after as l, r_after as r, 1 as way from {self.counted})"
         summed = (
-            f"select {row}, cast(sum(way * ({self.operator.times})) as bigint) as {WEIGHT} from (\n"
+            f"select {row}, cast(sum(way * ({self.operator.multiplicity_sql})) as bigint) as {WEIGHT} from (\n"
             f"select * from {before} union all select * from {after}\n) group by {row}"
         )
         weight = f", {WEIGHT}" if self.operator.relation.changes else ""
@@ -205,7 +207,7 @@ class RowCounts:
     def state(self) -> StatePart:
         counts = f"{self.row}, {self.left}, {self.right}"
         if self.ttl is None:
-            append = f"select {now(STEP)} as {STEP}, own.* from {self.changed} as own"
+            append = f"select {clock_sql(STEP)} as {STEP}, own.* from {self.changed} as own"
             fold = (
                 f"select {NO_STEP}, {self.row}, sum({self.left}) as {self.left}, sum({self.right}) as {self.right}\n"
                 f"from state where part = '{self.part}' group by {self.row} "
@@ -213,20 +215,21 @@ class RowCounts:
             )
             return StatePart(self.part, append, fold, closes=None)
         append = (
-            f"select {now(STEP)} as {STEP}, own.*, generations.{SINCE}, {generations.expiry_of_row(self.ttl, self._busy)}\n"
+            f"select {clock_sql(STEP)} as {STEP}, own.*, generations.{SINCE}, "
+            f"{generations.expiry_item(self.ttl, self._busy)}\n"
             f"from {self.changed} as own "
             f"join {self.generations} as generations on own.{self.row} <=> generations.{self.row}"
         )
         stored = [counts, *generations.generation_items(True)]
         if self._holding:
-            stored.append(f"{self._holds()} as {generations.HELD}")
+            stored.append(f"{self._held_condition()} as {generations.HELD}")
         rows = generations.unexpired_rows(
             f"select {', '.join(stored)} from state where part = '{self.part}'",
             [self.row],
             "watermark_after",
             held=bool(self._holding),
         )
-        merged = generations.with_multiplicity(
+        merged = generations.rows_with_multiplicity(
             rows, [self.row, generations.GENERATION, generations.UNTIL], [self.left, self.right]
         )
         until = f"{generations.GENERATION} as {SINCE}, {generations.UNTIL} as {EXPIRES_AT}"

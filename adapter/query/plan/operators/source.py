@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ...windows.expansion import IS_VERSION
 from ..explanation import UPSERT, Changelog, Context, Explanation
-from ..lineage import Lineage, opaque
-from ..operator import Operator, Wiring, in_order
+from ..lineage import Lineage, opaque_lineage
+from ..operator import Operator, Wiring, inputs_first
 from ..relation import WEIGHT, Relation
 
 _IS_INSERTED = "_change_type in ('insert', 'update_after')"
@@ -36,13 +36,13 @@ class Source(Operator):
         keys = (frozenset(self.key),) if self.key else ()
         return Relation(changes, keys=keys, event_time=self.event_time, bounded=changes)
 
-    def keeps_rows(self, below: Sequence[bool]) -> bool:
+    def rows_never_expire(self, below: Sequence[bool]) -> bool:
         """Whether it is a changelog, whose rows stay until they are deleted."""
         return self.changelog and not self.versions
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of a stream, by its name."""
-        return opaque("source", self.name, self.changelog)
+        return opaque_lineage("source", self.name, self.changelog)
 
     def generate(self, wiring: Wiring) -> None:
         """Reads the view, with a weight if it is a changelog."""
@@ -52,7 +52,7 @@ class Source(Operator):
         elif self.changelog:
             sign = f"if({_IS_INSERTED}, 1L, -1L) as {WEIGHT}"
             text = f"select * except (_change_type, _batch_id), {sign} from {self.view}"
-        wiring.output(self, text)
+        wiring.add_output_step(self, text)
 
     def explain(self, context: Context) -> Explanation:
         """Returns the stream, with its event time."""
@@ -64,4 +64,4 @@ class Source(Operator):
 
 def views_below(operator: Operator) -> tuple[str, ...]:
     """Returns the views of the streams that an operator reads."""
-    return tuple(each.view for each in in_order(operator) if isinstance(each, Source))
+    return tuple(each.view for each in inputs_first(operator) if isinstance(each, Source))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, Rows, StatePart, now
+from ...program import EXPIRES_AT, STEP, Rows, StatePart, clock_sql
 from ...sql import intervals
 from ...sql.intervals import MINUTE
 from ..author_text import text_of
@@ -23,7 +23,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import WEIGHT, Relation
 from ..state.buffered_rows import ROW
-from ..state.generations import NO_STEP, is_not_reached, time_plus
+from ..state.generations import NO_STEP, not_reached_condition, time_plus_sql
 from .source import views_below
 
 ROW_TIME = "__event_time"
@@ -56,14 +56,14 @@ class TemporalFilter(Operator):
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows while they meet the predicate."""
         (every,) = below
-        return every.without(ROW_TIME).with_rows("recent", every.column(ROW_TIME), self.lasts)
+        return every.without_columns(ROW_TIME).with_rows("recent", every.column(ROW_TIME), self.lasts)
 
     def generate(self, wiring: Wiring) -> None:
         """Stores rows until the watermark passes their bound, and retracts them then."""
         recent = RecentRows(self, wiring.name_in_state(self.name), wiring.ttl)
         wiring.rows.append(recent.rows())
-        wiring.output(self, *recent.change())
-        wiring.store(recent.state(), self)
+        wiring.add_output_step(self, *recent.change_sql())
+        wiring.add_state_table(recent.state(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its predicate, and the watermark at which a row leaves."""
@@ -74,7 +74,7 @@ class TemporalFilter(Operator):
         return self.explanation(
             context,
             text_of(self.test),
-            state=context.states({}, ("a row for which it holds", ", or ".join(bounds))),
+            state=context.state_tables({}, ("a row for which it holds", ", or ".join(bounds))),
             notes=("A row leaves the result when the watermark has passed it by that much.",),
         )
 
@@ -100,7 +100,7 @@ class RecentRows:
     def rows(self) -> Rows:
         """Returns the input. A row without an event time is dropped and counted."""
         time = f"own.{quote(ROW_TIME)}"
-        until = time_plus(f"cast({time} as timestamp)", self.operator.lasts)
+        until = time_plus_sql(f"cast({time} as timestamp)", self.operator.lasts)
         return Rows(
             self.new_rows,
             f"select struct(* except ({quote(ROW_TIME)})) as {ROW}, {time} as event_time, {until} as {_UNTIL}\n"
@@ -109,31 +109,37 @@ class RecentRows:
             expires=False,
         )
 
-    def change(self) -> tuple[str, str]:
+    def change_sql(self) -> tuple[str, str]:
         """Returns the insertions and retractions of a micro-batch, and the same for an empty state."""
-        inserted = f"select {ROW}.*, 1L as {WEIGHT} from {self.new_rows} where {is_not_reached(_UNTIL)}"
-        leaves = f"where {is_not_reached(_UNTIL, 'watermark_before')} and not {is_not_reached(_UNTIL)}"
+        inserted = (
+            f"select {ROW}.*, 1L as {WEIGHT} from {self.new_rows} where {not_reached_condition(_UNTIL)}"
+        )
+        leaves = f"where {not_reached_condition(_UNTIL, 'watermark_before')} and not {not_reached_condition(_UNTIL)}"
         if self.ttl is not None:
-            leaves += f" and {is_not_reached(_KNOWN, 'watermark_before')}"
+            leaves += f" and {not_reached_condition(_KNOWN, 'watermark_before')}"
         retracted = f"select {ROW}.*, -1L as {WEIGHT} from (\n{self._stored_rows()}\n) {leaves}"
         return f"{inserted}\nunion all\n{retracted}", inserted
 
     def state(self) -> StatePart:
         """Returns the state table: rows that have to be retracted."""
-        known = f", {time_plus(now('watermark_after'), self.ttl)} as {_KNOWN}" if self.ttl is not None else ""
-        new = f"select {ROW}, {_UNTIL}{known} from {self.new_rows} where {is_not_reached(_UNTIL)}"
-        stored = f"select * from (\n{self._stored_rows()}\n) where {is_not_reached(_UNTIL)}"
+        known = (
+            f", {time_plus_sql(clock_sql('watermark_after'), self.ttl)} as {_KNOWN}"
+            if self.ttl is not None
+            else ""
+        )
+        new = f"select {ROW}, {_UNTIL}{known} from {self.new_rows} where {not_reached_condition(_UNTIL)}"
+        stored = f"select * from (\n{self._stored_rows()}\n) where {not_reached_condition(_UNTIL)}"
         if self.ttl is not None:
-            stored += f" and {is_not_reached(_KNOWN)}"
+            stored += f" and {not_reached_condition(_KNOWN)}"
         return StatePart(
             self.part,
-            f"select {now(STEP)} as {STEP}, {self._items()} from (\n{new}\n)",
-            f"select {NO_STEP}, {self._items()} from (\n{stored}\n)",
+            f"select {clock_sql(STEP)} as {STEP}, {self._state_items()} from (\n{new}\n)",
+            f"select {NO_STEP}, {self._state_items()} from (\n{stored}\n)",
             closes=None,
             forgets=max(self.operator.lasts, MINUTE),
         )
 
-    def _items(self) -> str:
+    def _state_items(self) -> str:
         known = f", {_KNOWN} as {self.known}" if self.ttl is not None else ""
         return f"{_UNTIL} as {EXPIRES_AT}, {ROW} as {self.row}{known}"
 

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....util.quoting import quote
-from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StateNames, StatePart, Step, now
+from ...program import BATCH_ID, CHANGE_TYPE, STEP, Rows, StateNames, StatePart, Step, clock_sql
 from ...windows.expansion import VALID_UNTIL
-from ..column_origins import outputs
+from ..column_origins import outputs_of_select
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
 from ..operator import Operator, QueryOperator, Wiring, with_inputs
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, delayed_origin
 from ..state.buffered_rows import ROW
-from ..state.generations import DUE, NO_STEP, due_at, has_passed
+from ..state.generations import DUE, NO_STEP, due_time_sql, passed_condition
 from .source import Source, views_below
 
 _TIME = "__time"
@@ -62,13 +62,14 @@ class TemporalJoin(QueryOperator):
                 for name, origin in rows.together.items()
                 if origin in of_window
             }
-        passed = outputs(self.query, self.alias)
+        passed = outputs_of_select(self.query, self.alias)
         return Relation(
-            together=passed.carry({**together, self.time: EVENT_TIME}), keys=passed.carry_keys(rows.keys)
+            together=passed.with_output_names({**together, self.time: EVENT_TIME}),
+            keys=passed.passed_keys(rows.keys),
         )
 
     @property
-    def in_order(self) -> bool:
+    def rows_arrive_in_order(self) -> bool:
         """Whether rows arrive when the watermark reaches their time, so that none is late."""
         return self.time in self.inputs[0].relation.together
 
@@ -81,7 +82,7 @@ class TemporalJoin(QueryOperator):
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
         """Returns its inputs, apart from rows that arrive in order."""
-        return self.inputs[1:] if self.in_order else self.inputs
+        return self.inputs[1:] if self.rows_arrive_in_order else self.inputs
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text and of its key."""
@@ -95,15 +96,15 @@ class TemporalJoin(QueryOperator):
         join = _RowsAndVersions(self, wiring.names)
         wiring.rows += join.rows_compared_with_watermark()
         wiring.steps += join.steps()
-        wiring.store(join.state_of_rows(), self)
-        wiring.store(join.state_of_versions(), self)
+        wiring.add_state_table(join.state_of_rows(), self)
+        wiring.add_state_table(join.state_of_versions(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns its joins, the rows that wait, and the versions that are stored."""
         waits = f"a row that waits for the watermark to pass its {self.time}"
         valid = f"a version of {', '.join(self.version_key)} that is valid at the watermark or later"
         rows = {_RowsAndVersions(self, context.names).rows_part: (waits, WHEN_EMITTED)}
-        state = context.states(rows, (valid, "when the next one is valid"))
+        state = context.state_tables(rows, (valid, "when the next one is valid"))
         notes = (f"A row is emitted once, when the watermark has passed its {self.time}.",)
         return self.explanation(context, Summary().describe(self.query)[1], state=state, notes=notes)
 
@@ -122,7 +123,7 @@ class _RowsAndVersions:
         """Returns the inputs. Late rows are dropped and counted, late versions are counted."""
         rows, versions = self.operator.inputs
         time, begins = (f"own.{quote(name)}" for name in (self.operator.time, self.operator.version_time))
-        expires = due_at(f"cast({time} as timestamp)")
+        expires = due_time_sql(f"cast({time} as timestamp)")
         packed = f"struct(own.*) as {ROW}"
         of_rows = Rows(
             self.rows,
@@ -136,13 +137,16 @@ class _RowsAndVersions:
             expires=False,
             forgets=True,
         )
-        return [of_versions] if self.operator.in_order else [of_rows, of_versions]
+        return [of_versions] if self.operator.rows_arrive_in_order else [of_rows, of_versions]
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows that are due, their keys, and their join with versions."""
         new_rows, stored = self._new_rows(), self._stored_rows(self.rows_part, self.operator.time)
-        waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {has_passed(_TIME, 'watermark_before')}"
-        due, first = (f"select * from (\n{rows}\n) where {has_passed(_TIME)}" for rows in (waited, new_rows))
+        had_passed = passed_condition(_TIME, "watermark_before")
+        waited = f"{new_rows}\nunion all\nselect * from (\n{stored}\n) where not {had_passed}"
+        due, first = (
+            f"select * from (\n{rows}\n) where {passed_condition(_TIME)}" for rows in (waited, new_rows)
+        )
         keys = ", ".join(f"{key} as {name}" for key, name in zip(self.operator.keys, self.keys, strict=True))
         touched = (
             f"select distinct {keys} from (select {ROW}.* from {self.due}) as {quote(self.operator.alias)}"
@@ -152,48 +156,48 @@ class _RowsAndVersions:
         return [
             Step(self.due, due, persist=True, initial=first),
             Step(self.touched, touched, persist=True),
-            Step(self.name, self._joined(versions), persist=True, initial=self._joined(new)),
+            Step(self.name, self._joined_rows(versions), persist=True, initial=self._joined_rows(new)),
         ]
 
     def state_of_rows(self) -> StatePart:
         """Returns the state table of the rows that wait."""
         stored = self._stored_rows(self.rows_part, self.operator.time)
-        items = f"{ROW} as {self._column(self.rows_part)}, {due_at(_TIME)} as {DUE}"
+        items = f"{ROW} as {self._row_column(self.rows_part)}, {due_time_sql(_TIME)} as {DUE}"
         return StatePart(
             self.rows_part,
-            f"select {now(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
-            f"select {NO_STEP}, {items} from (\n{stored}\n) where not {has_passed(_TIME)}",
+            f"select {clock_sql(STEP)} as {STEP}, {items} from (\n{self._new_rows()}\n)",
+            f"select {NO_STEP}, {items} from (\n{stored}\n) where not {passed_condition(_TIME)}",
             closes=DUE,
         )
 
     def state_of_versions(self) -> StatePart:
         """Returns the state table of the versions that are valid at the watermark or later. The last delete of a key stays:
         a late version from before it ends there."""
-        versions = self._with_end(self._stored_rows(self.versions_part, self.operator.version_time))
+        versions = self._with_valid_until(self._stored_rows(self.versions_part, self.operator.version_time))
         ends = f"cast({VALID_UNTIL} as timestamp)"
-        valid = f"({VALID_UNTIL} is null or not {has_passed(ends)})"
-        item = f"{ROW} as {self._column(self.versions_part)}"
+        valid = f"({VALID_UNTIL} is null or not {passed_condition(ends)})"
+        item = f"{ROW} as {self._row_column(self.versions_part)}"
         new = self._with_time(self.versions, self.operator.version_time)
         return StatePart(
             self.versions_part,
-            f"select {now(STEP)} as {STEP}, {item} from (\n{new}\n)",
+            f"select {clock_sql(STEP)} as {STEP}, {item} from (\n{new}\n)",
             f"select {NO_STEP}, {item} from (\n{versions}\n) where {valid}",
             closes=None,
         )
 
-    def _joined(self, versions: str) -> str:
+    def _joined_rows(self, versions: str) -> str:
         """Returns the join of the rows that are due with the versions of their keys."""
         compared = zip(self.operator.version_key, self.operator.compared_by, self.keys, strict=True)
         on = " and ".join(f"own.{ROW}.{quote(name)} {by} touched.{key}" for name, by, key in compared)
         touched = (
             f"select own.* from (\n{versions}\n) as own left semi join {self.touched} as touched on {on}"
         )
-        valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_end(touched)}\n)"
+        valid = f"select {ROW}.*, {VALID_UNTIL} from (\n{self._with_valid_until(touched)}\n)"
         if self.operator.reads_changelog:
             valid = f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from (\n{valid}\n) where {CHANGE_TYPE} <> 'delete'"
         return with_inputs(self.operator.sql, [f"select {ROW}.* from {self.due}", valid])
 
-    def _with_end(self, versions: str) -> str:
+    def _with_valid_until(self, versions: str) -> str:
         """Returns versions with the time at which the next one of their key begins. Versions of one time are ordered by
         micro-batch in a changelog, and by `TemporalJoin.ordered` otherwise: only the last of them is ever valid."""
         begins = f"{ROW}.{quote(self.operator.version_time)}"
@@ -204,7 +208,7 @@ class _RowsAndVersions:
 
     def _new_rows(self) -> str:
         source = self.rows
-        if self.operator.in_order:
+        if self.operator.rows_arrive_in_order:
             source = f"(select struct(*) as {ROW} from {self.operator.inputs[0].name})"
         return self._with_time(source, self.operator.time)
 
@@ -212,9 +216,9 @@ class _RowsAndVersions:
         return f"select {ROW}, cast({ROW}.{quote(time)} as timestamp) as {_TIME} from {relation}"
 
     def _stored_rows(self, part: str, time: str) -> str:
-        stored = f"select {self._column(part)} as {ROW} from state where part = '{part}'"
+        stored = f"select {self._row_column(part)} as {ROW} from state where part = '{part}'"
         return self._with_time(f"(\n{stored}\n)", time)
 
     @staticmethod
-    def _column(part: str) -> str:
+    def _row_column(part: str) -> str:
         return quote(f"{part}_row")

@@ -12,13 +12,13 @@ from ..hidden_items import ROW_TIME
 from ..lineage import Lineage
 from ..operator import ResultSteps, Wiring, input_name
 from ..query_lineage import lineage_of_query
-from ..query_summary import ranking
+from ..query_summary import describe_ranking
 from ..relation import Relation
 from ..relations.partitioned import PartitionedRows
 from ..relations.passed import input_tables
 from ..state.ranked_groups import RankedGroups
 from ..state.ranked_rows import RankedRows
-from ..state.ranking import BY, ID, ORDER, ROW, TopNFields, members_part
+from ..state.ranking import BY, ID, ORDER, ROW, TopNFields, members_table
 from .project import row_by_row
 from .source import views_below
 
@@ -45,7 +45,7 @@ class TopN(TopNFields):
         (table,) = input_tables(self.query)
         ranked = PartitionedRows(self.query, table.alias_or_name, rows, {self.rank.lower(): self.top.rows})
         bounded = rows.bounded or self.has_few_partitions
-        return Relation(not self.final, keys=ranked.keys, bounded=bounded, ends=ranked.end)
+        return Relation(not self.final, keys=ranked.keys, bounded=bounded, ends=ranked.window_end_column)
 
     @property
     def is_global(self) -> bool:
@@ -69,7 +69,7 @@ class TopN(TopNFields):
         if made is None:
             return None
         generated = [name for name, _ in made.columns if name.startswith((BY, ORDER, ID))]
-        listed = made.without(*generated)
+        listed = made.without_columns(*generated)
         by, order = (
             [origin for name, origin in made.columns if name.startswith(each)] for each in (BY, ORDER)
         )
@@ -82,29 +82,29 @@ class TopN(TopNFields):
         """Stores the members of each ranking. If it is the result, the affected rankings are read after the commit;
         otherwise their changes are computed before it."""
         ranked: RankedRows | RankedGroups
-        part = wiring.name_in_state(members_part(self))
+        part = wiring.name_in_state(members_table(self))
         if self.inputs[0].relation.changes:
             path, below = row_by_row(self.inputs[0])
             ranked = RankedGroups(self, part, wiring.groups[below.name], [each.sql for each in path])
             wiring.looks_into[self.name] = wiring.parts_of[below.name]
         else:
-            ttl, time = self.expires_after(wiring.ttl), wiring.event_time(self)
+            ttl, time = self.expires_after(wiring.ttl), wiring.time_column(self)
             ranked = RankedRows(self, part, ttl, time, replayed=part in wiring.replayed)
             wiring.rows += ranked.rows_compared_with_watermark(views_below(self))
         wiring.steps += ranked.steps()
-        wiring.store(ranked.state(), self)
+        wiring.add_state_table(ranked.state(), self)
         if wiring.result is self:
             by = tuple(ranked.keys)
-            wiring.result_steps = ResultSteps(ranked.emit(), ranked.output, ranked.touched, by)
+            wiring.result_steps = ResultSteps(ranked.emit_steps(), ranked.output, ranked.touched, by)
         else:
-            wiring.steps.append(ranked.change())
+            wiring.steps.append(ranked.change_step())
 
     def explain(self, context: Context) -> Explanation:
         """Returns its ranking in Flink's terms, and what clears the rows of its state."""
         (below,) = self.inputs
-        select = self.as_written(self.query)
+        select = self.query_as_written(self.query)
         of_groups, time = below.relation.changes, below.relation.event_time
-        name, what = ranking(select, self.top.rows, "" if of_groups else time or "")
+        name, what = describe_ranking(select, self.top.rows, "" if of_groups else time or "")
         notes = []
         if of_groups:
             name = "UpdatableTopN" if self.improves else "RetractableTopN"
@@ -115,7 +115,7 @@ class TopN(TopNFields):
             last = "its ranking's last new member"
             if name == "Deduplicate":
                 rows, last = f"the {what.split()[1]} row of a key", "it came"
-                clears = context.bound_of_keys(bool(self.top.partition), below.relation.bounded)
+                clears = context.why_keys_are_bounded(bool(self.top.partition), below.relation.bounded)
             else:
                 name = "AppendOnlyTopN"
             clears = (None if self.is_global else context.ttl_after(last)) or clears
@@ -125,6 +125,6 @@ class TopN(TopNFields):
             )
         if self.top.buckets is not None:
             notes.append(f"New rows are ranked in {self.top.buckets} buckets first.")
-        state = context.states({}, (rows, clears))
+        state = context.state_tables({}, (rows, clears))
         found = self.explanation(context, what, name, state=state, notes=tuple(notes))
         return replace(found, event_time=f"{time}, emitted in its order") if self.final else found

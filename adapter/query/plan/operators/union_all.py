@@ -9,7 +9,7 @@ from ...sql.names import digest
 from ..explanation import Context, Explanation
 from ..lineage import Lineage, lineage_by_position
 from ..operator import Operator, Wiring
-from ..relation import WEIGHT, Relation, common_end
+from ..relation import WEIGHT, Relation, common_window_end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class UnionAll(Operator):
             left.changes or right.changes,
             together,
             delays=delays,
-            ends=common_end(left, right, self.pairs),
+            ends=common_window_end(left, right, self.pairs),
             bounded=left.bounded and right.bounded,
             repeatable=left.repeatable and right.repeatable,
         )
@@ -49,10 +49,10 @@ class UnionAll(Operator):
         """Returns the lineage of the inputs' rows. A column's origin combines its origins in each side, so that
         other columns can be added and removed."""
         if any(each.star for each in below) or len({len(each.columns) for each in below}) > 1:
-            return lineage_by_position("union", *(each.means for each in below), like=below[0])
+            return lineage_by_position("union", *(each.meaning for each in below), like=below[0])
         named = {tuple(name.lower() for name, _ in each.columns) for each in below}
         # The order of the sides doesn't matter.
-        sides = sorted(below, key=lambda each: (each.rows, each.means)) if len(named) == 1 else below
+        sides = sorted(below, key=lambda each: (each.rows, each.meaning)) if len(named) == 1 else below
         places = zip(*(each.columns for each in sides), strict=True)
         columns = [
             [(each.rows, what) for each, (_, what) in zip(sides, place, strict=True)] for place in places
@@ -67,12 +67,12 @@ class UnionAll(Operator):
 
     def generate(self, wiring: Wiring) -> None:
         """Appends the inputs' rows. If some rows may be retracted, all have a weight."""
-        wiring.output(self, "\nunion all\n".join(map(self._branch, self.inputs)))
+        wiring.add_output_step(self, "\nunion all\n".join(map(self._branch_sql, self.inputs)))
 
     def explain(self, context: Context) -> Explanation:
         """Returns the number of inputs."""
         return self.explanation(context, f"of {len(self.inputs)}")
 
-    def _branch(self, each: Operator) -> str:
+    def _branch_sql(self, each: Operator) -> str:
         weight = f", 1L as {WEIGHT}" if self.relation.changes and not each.relation.changes else ""
         return f"select *{weight} from {each.name}"

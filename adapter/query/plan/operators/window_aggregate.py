@@ -16,12 +16,12 @@ from ...windows.emission import FINAL, Emission
 from ...windows.expansion import WINDOW_COLUMNS
 from ..author_text import (
     Expressions,
-    clauses,
-    expressions_of,
-    grouping_of,
+    author_expressions,
+    clauses_text,
     lifted_expressions,
+    spec_as_written,
+    spec_group_by_text,
     with_author_expressions,
-    written_spec,
 )
 from ..explanation import UPSERT, Changelog, Context, Explanation, kept_metrics
 from ..lineage import Lineage
@@ -59,7 +59,7 @@ class WindowAggregate(WindowOperator):
             "output": text_to_compare(text_without_aliases(spec.output), {f"{spec.name}_windows": "windows"}),
         }
 
-    def closed_windows(self, rows: str, means: Mapping[str, str]) -> Lineage:
+    def lineage_of_closed_windows(self, rows: str, means: Mapping[str, str]) -> Lineage:
         """Returns the lineage of the closed windows.
 
         Args:
@@ -77,12 +77,12 @@ class WindowAggregate(WindowOperator):
 
     def explain(self, context: Context) -> Explanation:
         """Returns its windows, keys and aggregates, the state of its slices, and that of distinct values."""
-        spec, steps = written_spec(self.spec), self.window_steps(context.emission, context.names)
+        spec, steps = spec_as_written(self.spec), self.window_steps(context.emission, context.names)
         window, unit = spec.window, "session" if self.spec.window.kind == "session" else "slice"
         and_key = " and key" if spec.keys else ""
         described = {steps.part: (f"partial aggregates per {unit}{and_key}", self.clearing_phrase(context))}
         first = window.has_known_start
-        for part, values in steps.set_parts().values():
+        for part, values in steps.distinct_set_tables().values():
             named, finest = ", ".join(values), ", of the finest grouping set" if spec.has_finest_set else ""
             value = f"the first occurrence of a value of {named}" if first else f"a value of {named}, once"
             rows = f"{value} per {'window' if first else unit}{and_key}{finest}"
@@ -92,14 +92,14 @@ class WindowAggregate(WindowOperator):
         ends = (WINDOW_START, WINDOW_END) if window.merges or window.time_zone else (WINDOW_END,)
         key = (*ends, *(each.sql for each in spec.keys))
         key = key if spec.grouping_sets is None else (*key, "grouping_id()")
-        by = f" {grouping_of(spec)}" if spec.keys else ""
-        listed = clauses(self._output)
+        by = f" {spec_group_by_text(spec)}" if spec.keys else ""
+        listed = clauses_text(self._output_query)
         found = self.explanation(
             context,
             f"{window}{by}{self.rows_suffix()}",
             "SessionAggregate" if window.merges else "WindowAggregate",
             key,
-            state=context.states(described, ("", "")),
+            state=context.state_tables(described, ("", "")),
             notes=(f"Emits {listed}.",) if listed else (),
             metrics=kept_metrics(
                 spec.metrics, steps.state_columns(), f"partial aggregate per {unit}", values_of
@@ -108,11 +108,11 @@ class WindowAggregate(WindowOperator):
         return replace(found, changelog=Changelog(UPSERT, key)) if context.emission.changes else found
 
     @property
-    def _output(self) -> exp.Select:
+    def _output_query(self) -> exp.Select:
         """Its select list and HAVING in the author's words."""
-        return with_author_expressions(self.spec.output, expressions_of(written_spec(self.spec)))
+        return with_author_expressions(self.spec.output, author_expressions(spec_as_written(self.spec)))
 
     @property
     def expressions(self) -> Expressions:
         """Returns output column → the author's expression, for columns that pass one to a query above."""
-        return lifted_expressions(self._output)
+        return lifted_expressions(self._output_query)

@@ -11,10 +11,10 @@ from ...aggregates.aggregate_builder import SESSION_END, SLICE_END, WINDOW_START
 from ...program import EXPIRES_AT, NEW_STATE, StateNames, StatePart, Step
 from ...windows.emission import FINAL, Emission
 from ..explanation import RETRACT, Changelog, Context, Explanation
-from ..state.ranking import first_of
+from ..state.ranking import first_rows
 from ..state.sessions import InSessions, Sessions
 from ..state.window_steps import WindowBufferSpec, WindowSteps
-from ..state.window_trigger import WindowTrigger, window_columns
+from ..state.window_trigger import WindowTrigger, window_column_items
 from ..window_operator import WindowOperator
 
 
@@ -55,7 +55,7 @@ class WindowBuffer(WindowOperator):
             notes.append("No other row can be in the ranking.")
             if top.buckets is not None:
                 notes.append(f"Rows are ranked in {top.buckets} buckets first.")
-        state = context.states({}, (rows, self.clearing_phrase(context)))
+        state = context.state_tables({}, (rows, self.clearing_phrase(context)))
         found = self.explanation(
             context, f"{spec.window}{self.rows_suffix()}", state=state, notes=tuple(notes)
         )
@@ -86,41 +86,41 @@ class BufferedWindows(WindowSteps):
         columns, stored = f"{EXPIRES_AT}, {SLICE_END}, `row`", f"{EXPIRES_AT}, {SLICE_END}, {self.kept_row}"
         into_state = f"{EXPIRES_AT}, {SLICE_END}, `row` as {self.kept_row}"
         new = f"select {columns} from {self.rows}"
-        from_state = f"from state where part = '{self.part}' and {self.trigger.is_needed()}"
+        from_state = f"from state where part = '{self.part}' and {self.trigger.needed_condition()}"
         append, initial = f"select {into_state} from {self.rows}", None
         fold = f"select {stored} {from_state}"
         if self.spec.top is not None:
             stored_rows = f"select {EXPIRES_AT}, {SLICE_END}, {self.kept_row} as `row` {from_state}"
             both = f"select *, true as fresh from (\n{new}\n)\nunion all\nselect *, false as fresh from (\n{stored_rows}\n)"
-            append = f"select {into_state} from (\n{self._first(both)}\n) where fresh"
-            fold = f"select {into_state} from (\n{self._first(stored_rows)}\n)"
-            initial = f"select {into_state} from (\n{self._first(new)}\n)"
+            append = f"select {into_state} from (\n{self._first_rows(both)}\n) where fresh"
+            fold = f"select {into_state} from (\n{self._first_rows(stored_rows)}\n)"
+            initial = f"select {into_state} from (\n{self._first_rows(new)}\n)"
         return [StatePart(self.part, append, fold, initial, time_zone=self.window.time_zone)]
 
-    def _first(self, rows: str) -> str:
+    def _first_rows(self, rows: str) -> str:
         """Returns the rows that may be in the ranking."""
         top = self.spec.top
         assert top is not None
-        return first_of(rows, top, [SLICE_END, *top.partition], "`row`")
+        return first_rows(rows, top, [SLICE_END, *top.partition], "`row`")
 
-    def emit(self) -> list[Step]:
+    def emit_steps(self) -> list[Step]:
         """Returns the steps with the rows of the closed windows."""
-        return [self._windows(clock=True)]
+        return [self._window_rows_step(clock=True)]
 
-    def batch(self) -> list[Step]:
+    def batch_steps(self) -> list[Step]:
         """Returns the steps with the rows of all windows."""
-        return [self._windows(clock=False)]
+        return [self._window_rows_step(clock=False)]
 
-    def _windows(self, clock: bool) -> Step:
+    def _window_rows_step(self, clock: bool) -> Step:
         relation = self.rows
         if clock:
             relation = f"(select *, {self.kept_row} as `row` from state where part = '{self.part}')"
-        closing = self.trigger.windows(relation, "`row`", clock)
+        closing = self.trigger.rows_per_firing_window(relation, "`row`", clock)
         start = self.window.start("(end_micros - 1)") if self.window.grows else None
         return self._emitting_step(closing, start or f"end_micros - {self.window.size}")
 
     def _emitting_step(self, closing: str, start: str) -> Step:
-        columns = ",\n  ".join(["`row`.*", *window_columns(self.window, start)])
+        columns = ",\n  ".join(["`row`.*", *window_column_items(self.window, start)])
         return Step(self.spec.name, f"select {columns}\nfrom (\n{closing}\n)")
 
 
@@ -136,24 +136,24 @@ class SessionBuffer(InSessions, BufferedWindows):
         """Returns the state table: rows with the bounds that their session had when they arrived."""
         columns = [EXPIRES_AT, *self.sessions.columns, *self.slice_columns]
         of_session = [f"sessions.{column}" for column in (EXPIRES_AT, *self.sessions.columns)]
-        fold = self.sessions.with_sessions(
-            self.part, [*of_session, *self.slice_columns, self.kept_row], self.sessions.alive()
+        fold = self.sessions.stored_rows_with_sessions(
+            self.part, [*of_session, *self.slice_columns, self.kept_row], self.sessions.open_after_batch()
         )
         append = f"select {', '.join([*columns, '`row`'])} as {self.kept_row} from {self.rows}"
         return [StatePart(self.part, append, fold, time_zone=self.window.time_zone)]
 
-    def emit(self) -> list[Step]:
+    def emit_steps(self) -> list[Step]:
         """Returns the steps with the rows of the closed windows."""
-        return [self.sessions.firing(), *super().emit()]
+        return [self.sessions.firing_step(), *super().emit_steps()]
 
-    def _windows(self, clock: bool) -> Step:
+    def _window_rows_step(self, clock: bool) -> Step:
         qualifier = "sessions." if clock else ""
         bounds = [f"{qualifier}{WINDOW_START}", f"{qualifier}{EXPIRES_AT}"]
         if clock:
             columns = [f"{self.kept_row} as `row`", *bounds, *self.slice_columns]
-            rows = self.sessions.with_sessions(self.part, columns, self.sessions.name)
+            rows = self.sessions.stored_rows_with_sessions(self.part, columns, self.sessions.name)
         else:
-            rows = f"select `row`, {self.sessions.start()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
+            rows = f"select `row`, {self.sessions.window_start_sql()} as {WINDOW_START}, {EXPIRES_AT}, {SESSION_END}"
             rows = ", ".join([rows, *self.slice_columns]) + f" from {self.rows}"
         start, last = f"unix_micros({WINDOW_START})", f"unix_micros({EXPIRES_AT})"
         items = ["`row`", f"{start} as start_micros"]

@@ -18,7 +18,7 @@ from ..lineage import Lineage
 from ..operator import Operator, Wiring
 from ..relation import Relation
 from ..state.buffered_rows import ROW, TIMES, net_change, packed_change
-from ..state.generations import is_not_reached
+from ..state.generations import not_reached_condition
 from ..state.sessions import InSessions, Sessions
 from .window_results import WindowResults
 
@@ -56,19 +56,19 @@ class WindowChanges(Operator):
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of the windows' results, as changes."""
         (rows,) = below
-        return replace(rows, rows=digest("changes", rows.means, (self.end, self.start, self.by)))
+        return replace(rows, rows=digest("changes", rows.meaning, (self.end, self.start, self.by)))
 
     def generate(self, wiring: Wiring) -> None:
         """Stores the result of each window, and emits the next one with a retraction of it."""
         changed = ChangedWindows(self, wiring.names)
-        text, initial = changed.change()
+        text, initial = changed.change_sql()
         # The state reads it too.
         wiring.steps.append(Step(self.name, text, persist=True, initial=initial))
-        wiring.store(changed.state(), self)
+        wiring.add_state_table(changed.state(), self)
 
     def explain(self, context: Context) -> Explanation:
         """Returns that results of open windows are stored."""
-        state = context.states({}, ("what a window gave last, to be retracted as it was", WINDOW_END))
+        state = context.state_tables({}, ("what a window gave last, to be retracted as it was", WINDOW_END))
         return self.explanation(context, "early and late firing", state=state)
 
 
@@ -89,57 +89,58 @@ class ChangedWindows:
             self.sessions = steps.sessions
         """Sessions, which may be extended, so that a previous result may have an earlier end; None for other windows."""
 
-    def change(self) -> tuple[str, str]:
+    def change_sql(self) -> tuple[str, str]:
         """Returns the change of a micro-batch, and the same for an empty state."""
         inserted = packed_change(self.below)
         stored = self._stored_rows()
         if self.sessions is None:
-            stored += f" and {is_not_reached(EXPIRES_AT, 'watermark_before')}"
+            stored += f" and {not_reached_condition(EXPIRES_AT, 'watermark_before')}"
         retracted = (
             f"select own.{ROW}, -own.{TIMES} as {TIMES} from (\n{stored}\n) as own\n"
-            f"left semi join (\n{self._fired()}\n) as fired on {self._same_window()}"
+            f"left semi join (\n{self._fired_windows()}\n) as fired on {self._same_window_condition()}"
         )
         return net_change(f"{inserted}\nunion all\n{retracted}"), net_change(inserted)
 
     def state(self) -> StatePart:
-        append = f"select {self._columns()} from (\n{packed_change(self.operator)}\n)"
+        append = f"select {self._state_items()} from (\n{packed_change(self.operator)}\n)"
         rows = (
-            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._lasting()}\n)\n"
+            f"select {ROW}, sum({TIMES}) as {TIMES} from (\n{self._unexpired_rows()}\n)\n"
             f"group by {ROW} having sum({TIMES}) <> 0"
         )
-        return StatePart(self.part, append, f"select {self._columns()} from (\n{rows}\n)")
+        return StatePart(self.part, append, f"select {self._state_items()} from (\n{rows}\n)")
 
-    def _columns(self) -> str:
+    def _state_items(self) -> str:
         return f"{ROW} as {self.row}, {TIMES} as {self.times}, {self.end} as {EXPIRES_AT}"
 
     def _stored_rows(self) -> str:
         return f"select {self.row} as {ROW}, {self.times} as {TIMES} from state where part = '{self.part}'"
 
-    def _lasting(self) -> str:
+    def _unexpired_rows(self) -> str:
         """Returns the stored rows of windows that may still change after the micro-batch."""
-        still_open = f"{self._stored_rows()} and {is_not_reached(EXPIRES_AT)}"
+        still_open = f"{self._stored_rows()} and {not_reached_condition(EXPIRES_AT)}"
         if self.sessions is None:
             return still_open
+        open_sessions = self.sessions.bounds_as_instants(self._key_names, self.sessions.open_after_batch())
         extended = (
-            f"select own.* from (\n{self._stored_rows()} and not {is_not_reached(EXPIRES_AT)}\n) as own\n"
-            f"left semi join (\n{self.sessions.bounds(self._names, self.sessions.alive())}\n) as fired "
-            f"on {self._same_window()}"
+            f"select own.* from (\n{self._stored_rows()} and not {not_reached_condition(EXPIRES_AT)}\n) as own\n"
+            f"left semi join (\n{open_sessions}\n) as fired "
+            f"on {self._same_window_condition()}"
         )
         return f"{still_open}\nunion all\n{extended}"
 
     @property
-    def _names(self) -> list[str]:
+    def _key_names(self) -> list[str]:
         return [name for _, name in self.operator.by]
 
-    def _fired(self) -> str:
+    def _fired_windows(self) -> str:
         """Returns the windows that emit a result."""
         if self.sessions is not None:
-            return self.sessions.bounds(self._names)
+            return self.sessions.bounds_as_instants(self._key_names)
         columns = [quote(name) for _, name in self.operator.by]
         bounds = ["window_end"] if self.operator.start is None else ["window_start", "window_end"]
         return f"select distinct {', '.join([*columns, *bounds])} from {self.windows_step}"
 
-    def _same_window(self) -> str:
+    def _same_window_condition(self) -> str:
         """SQL predicate: a row of ``own`` belonged to a window in ``fired``."""
         end = f"own.{self.end}"
         if self.operator.start is None:

@@ -14,12 +14,12 @@ from ...sql.names import digest
 from ...windows.windows import Window
 from ..author_text import Expressions
 from ..explanation import RETRACT, UPSERT, Changelog, Context, Explanation
-from ..lineage import UNKNOWN, Lineage, opaque
-from ..operator import Operator, PrintedOperator, Wiring, in_order, ttl_over
+from ..lineage import UNKNOWN, Lineage, opaque_lineage
+from ..operator import Operator, PrintedOperator, Wiring, inputs_first, ttl_of_stored_rows
 from ..query_lineage import lineage_of_query
-from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables
+from ..query_summary import ANY_QUERY, WITHIN_WINDOWS, Summary, tables_read_by
 from ..relation import Relation
-from ..state.generations import within_ttl
+from ..state.generations import rows_within_ttl
 from ..state.window_steps import WindowSpec
 from ..window_operator import WindowOperator
 from .window_aggregate import WindowAggregate
@@ -73,35 +73,35 @@ class WindowResults(PrintedOperator):
             first = {kind: column.lower() for column, kind in reversed(list(self.carried.items()))}
             keys = (frozenset(first[kind] for kind in self.unique),)
         closing = self._closing_columns
-        return Relation(together=closing, delays=self._starts, keys=keys, repeatable=self.is_repeatable)
+        return Relation(together=closing, delays=self._start_delays, keys=keys, repeatable=self.is_repeatable)
 
     @property
-    def _zones(self) -> set[str | None]:
+    def _time_zones(self) -> set[str | None]:
         """Time zones of the windows. Windows aligned to different time zones close at different times."""
         return {spec.window.time_zone for spec in self.specs}
 
     @property
     def _closing_columns(self) -> dict[str, str]:
         """Columns by whose values rows arrive together, as in `Relation.together`."""
-        if not self.closed or len(self._zones) != 1:
+        if not self.closed or len(self._time_zones) != 1:
             return {}
-        zone = next(iter(self._zones)) or ""
+        zone = next(iter(self._time_zones)) or ""
         kinds = ("window_end", "window_time")
         return {column: f"{kind} {zone}".strip() for column, kind in self.carried.items() if kind in kinds}
 
     @property
-    def _starts(self) -> dict[str, int]:
+    def _start_delays(self) -> dict[str, int]:
         """Column with the start of closed windows → microseconds from there to the end."""
         sizes = [spec.window.size for spec in self.specs]
         merges = any(spec.window.merges for spec in self.specs)
-        if any(self._zones) or not self.closed or merges or len(sizes) != 1:
+        if any(self._time_zones) or not self.closed or merges or len(sizes) != 1:
             return {}
         return {column: sizes[0] for column, kind in self.carried.items() if kind == "window_start"}
 
     @property
     def windows(self) -> tuple[WindowOperator, ...]:
         """Returns the windows below it, inputs first."""
-        return tuple(each for each in in_order(self) if isinstance(each, WindowOperator))
+        return tuple(each for each in inputs_first(self) if isinstance(each, WindowOperator))
 
     @property
     def specs(self) -> tuple[WindowSpec, ...]:
@@ -114,9 +114,9 @@ class WindowResults(PrintedOperator):
         return any(each.at_once for each in self.windows)
 
     @property
-    def grouped(self) -> list[Window]:
+    def grouped_windows(self) -> list[Window]:
         """Returns the windows whose rows are grouped."""
-        aggregated = [each.spec.window for each in in_order(self) if isinstance(each, WindowAggregate)]
+        aggregated = [each.spec.window for each in inputs_first(self) if isinstance(each, WindowAggregate)]
         return [*aggregated, *self.grouped_rows]
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
@@ -124,22 +124,24 @@ class WindowResults(PrintedOperator):
         can be added and removed."""
         windows = self.windows
         if not windows:
-            return opaque("rows", text_without_aliases(self.query), *(each.means for each in below))
-        found = lineage_of_query(self.query, of_windows(windows)[1])
+            return opaque_lineage("rows", text_without_aliases(self.query), *(each.meaning for each in below))
+        found = lineage_of_query(self.query, lineages_of_windows(windows)[1])
         if found is not None or any(each.inputs for each in windows):
             return found
         definitions = {each.name: digest(json.dumps(each.definition({}), sort_keys=True)) for each in windows}
-        return opaque("windows", self.at_once, text_to_compare(text_without_aliases(self.query), definitions))
+        return opaque_lineage(
+            "windows", self.at_once, text_to_compare(text_without_aliases(self.query), definitions)
+        )
 
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over the windows' results, without rows of windows whose state has expired."""
         text = without_expired_windows(self.sql, self, wiring.ttl)
-        wiring.output(self, text, lookups=wiring.lookups(self))
+        wiring.add_output_step(self, text, lookups=wiring.lookups(self))
 
     def explain(self, context: Context) -> Explanation | None:
         """Returns its joins, groups and rankings; None if it only returns columns of a window's results."""
         below = [each.name for each in self.inputs]
-        read = tables(self.written, below)
+        read = tables_read_by(self.written, below)
         times = [each.spec.window.time_col for each in self.windows]
         streams = [name for name in read if name in context.relations]
         name, text = Summary(
@@ -160,7 +162,7 @@ class WindowResults(PrintedOperator):
         return {name: node for each in self.inputs for name, node in each.expressions.items()}
 
 
-def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:
+def lineages_of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:
     """Returns by window operator a digest of its windows, input rows and keys, without its aggregates, and the lineage of
     its results: `UNKNOWN` for those that aren't understood, so that they aren't taken for static tables."""
     rows: dict[str, str] = {}
@@ -175,12 +177,12 @@ def of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[
         }
         rows[spec.name] = digest("windows", each.at_once, json.dumps(without_aggregates, sort_keys=True))
         if isinstance(each, WindowAggregate):
-            closed = each.closed_windows(rows[spec.name], means)
+            closed = each.lineage_of_closed_windows(rows[spec.name], means)
             results = lineage_of_query(each.spec.output, {**unknown, f"{spec.name}_windows": closed})
             found[spec.name] = results or UNKNOWN
         is_known = found[spec.name] is not UNKNOWN
         whole = json.dumps(definition, sort_keys=True)
-        means[spec.name] = found[spec.name].means if is_known else digest("windows", whole)
+        means[spec.name] = found[spec.name].meaning if is_known else digest("windows", whole)
     return rows, found
 
 
@@ -192,7 +194,7 @@ def without_expired_windows(rows: str, operator: Operator, ttl: int | None) -> s
         ttl: microseconds after which idle state expires; None for never.
     """
     relation = operator.relation
-    idle = ttl_over(operator, ttl)
+    idle = ttl_of_stored_rows(operator, ttl)
     if idle is None or relation.open_until is None or relation.open_for is not None:
         return rows
-    return within_ttl(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)
+    return rows_within_ttl(f"(\n{rows}\n)", f"own.{quote(relation.open_until)}", idle)

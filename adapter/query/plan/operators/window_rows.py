@@ -38,7 +38,7 @@ class WindowRows(Operator):
         window = self.window
         time = path_of(window.time)
         by = [every.column(name) for name in (time[0], *window.partition_by)]
-        made = every.without(*WINDOW_COLUMNS).with_rows("in windows", self.sql, *by, *time[1:])
+        made = every.without_columns(*WINDOW_COLUMNS).with_rows("in windows", self.sql, *by, *time[1:])
         if made is None:
             return None
         added = ((name, digest(made.rows, name)) for name in WINDOW_COLUMNS)
@@ -47,7 +47,7 @@ class WindowRows(Operator):
     def generate(self, wiring: Wiring) -> None:
         """Runs the query over its inputs, without rows of windows whose state has expired."""
         text = with_inputs(self.sql, [f"select * from {each.name}" for each in self.inputs])
-        wiring.output(self, without_expired_windows(text, self, wiring.ttl))
+        wiring.add_output_step(self, without_expired_windows(text, self, wiring.ttl))
 
     def explain(self, context: Context) -> Explanation:
         return self.explanation(context, str(self.window), *self.shown_as)

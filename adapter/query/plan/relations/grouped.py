@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...aggregates.model import Key
-from ..column_origins import column_of
+from ..column_origins import input_column
 from ..relation import Relation
 
 
@@ -24,7 +24,7 @@ class GroupedRows:
     """Properties of its rows."""
 
     @property
-    def end(self) -> str | None:
+    def window_end_column(self) -> str | None:
         """Returns the rows' column with the end of the window that they expire with; None if there is none."""
         return self.below.ends if self.below.open_for is None else self.below.open_until
 
@@ -41,7 +41,7 @@ class GroupedRows:
             keys=(frozenset(ids),),
             open_until=open_until,
             open_for=None if open_until is None else below.open_for,
-            ends=self._key_of(self.end),
+            ends=self._key_of(self.window_end_column),
             in_time=frozenset(filter(None, map(self._key_of, below.in_time))),
             delays=delays,
             bounded=below.bounded,
@@ -55,7 +55,7 @@ class GroupedRows:
     def _keys_by_column(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for key in self.keys:
-            column = column_of(key.expression, self.alias)
+            column = input_column(key.expression, self.alias)
             if column is not None and all(key.name in members for members in self.sets or ()):
                 found.setdefault(column, key.name.lower())
         return found

@@ -14,7 +14,7 @@ from ...sql.clauses import conjuncts, filters, is_semi_or_anti, relations_with_j
 from ...sql.nodes import every
 from ..column_origins import Outputs, outputs_of_join
 from ..relation import Relation
-from ..time_bounds import arrival_delay_of, delays_of_computed
+from ..time_bounds import arrival_delay_of, delays_of_computed_columns
 from .passed import input_tables
 
 
@@ -65,7 +65,7 @@ class JoinedRelations:
         return outputs_of_join(self.select, [(each.alias, each.relation) for each in self._sides])
 
     @property
-    def end(self) -> str | None:
+    def window_end_column(self) -> str | None:
         """Returns an output column with the end of the window that rows expire with; None if there is none."""
         return next(filter(None, (self.outputs.ends.get(each.alias) for each in self._sides)), None)
 
@@ -133,4 +133,4 @@ class JoinedRelations:
             arrival_delay_of,
             delay_of_column=lambda column: delays.get((column.table.lower(), column.name.lower())),
         )
-        return {**found, **delays_of_computed(self.select, delay_of_item)}
+        return {**found, **delays_of_computed_columns(self.select, delay_of_item)}

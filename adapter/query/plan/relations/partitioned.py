@@ -12,7 +12,7 @@ from ...normalize import conditions
 from ...normalize.rankings import ranks
 from ...sql.clauses import output_column_of, over_clauses
 from ...sql.dialect import canonical
-from ..column_origins import outputs, passed_end
+from ..column_origins import outputs_of_select, passed_window_end
 from ..relation import Relation
 
 
@@ -30,7 +30,7 @@ class PartitionedRows:
     """Column of a ranking → the last rank that is used."""
 
     @cached_property
-    def common(self) -> list[exp.Expr]:
+    def common_keys(self) -> list[exp.Expr]:
         """The partition keys that all OVER clauses have."""
         over = over_clauses(self.select)
         lists = [[canonical(key) for key in each.args.get("partition_by") or ()] for each in over]
@@ -42,13 +42,13 @@ class PartitionedRows:
         """The sets of columns that identify a row: those of the relation, whatever ranks are used, and those of a rank."""
         passed: tuple[frozenset[str], ...] = ()
         if not conditions.may_multiply_rows(self.select):
-            passed = outputs(self.select, self.alias).carry_keys(self.below.keys)
+            passed = outputs_of_select(self.select, self.alias).passed_keys(self.below.keys)
         return (*passed, *rank_keys(self.select, {} if passed else self.bounds))
 
     @property
-    def end(self) -> str | None:
+    def window_end_column(self) -> str | None:
         """Returns the column with the end of the window that rows expire with; None if there is none."""
-        return passed_end(self.select, self.alias, self.below, self.common)
+        return passed_window_end(self.select, self.alias, self.below, self.common_keys)
 
 
 def rank_keys(select: exp.Select, bounds: Mapping[str, int]) -> tuple[frozenset[str], ...]:

@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from ...normalize import conditions
 from ...sql.clauses import relations
-from ..column_origins import Outputs, outputs, value_of_column
+from ..column_origins import Outputs, outputs_of_select, value_of_column
 from ..operator import input_name
 from ..relation import Relation
-from ..time_bounds import arrival_delay_of, delays_of_computed
+from ..time_bounds import arrival_delay_of, delays_of_computed_columns
 
 
 def input_tables(select: exp.Select) -> list[exp.Table]:
@@ -30,7 +30,7 @@ def passed_columns(select: exp.Select) -> Outputs:
     {'k': 'key'}
     """
     (table,) = input_tables(select)
-    return outputs(select, table.alias_or_name)
+    return outputs_of_select(select, table.alias_or_name)
 
 
 def passed_relation(select: exp.Select, below: Relation) -> Relation:
@@ -48,13 +48,13 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
     is_random = not conditions.is_repeatable(select)
     return replace(
         below,
-        together=found.carry(below.together),
+        together=found.with_output_names(below.together),
         open_until=None if below.open_until is None else found[below.open_until],
         ends=_passed_column(found, below.ends),
         in_time=frozenset(found[name] for name in below.in_time if name in found),
         event_time=_passed_column(found, below.event_time),
-        delays={**found.carry(below.delays), **delays_of_computed(select, delay_of_item)},
-        keys=_keys(select, table, found, below),
+        delays={**found.with_output_names(below.delays), **delays_of_computed_columns(select, delay_of_item)},
+        keys=_passed_keys(select, table, found, below),
         bounded=below.bounded and not (is_random and select.args.get("laterals")),
         # Columns of a static table are read once for each input row.
         repeatable=below.repeatable and not is_random,
@@ -65,7 +65,7 @@ def _passed_column(found: Outputs, column: str | None) -> str | None:
     return found[column] if column is not None and column in found else None
 
 
-def _keys(
+def _passed_keys(
     select: exp.Select, table: exp.Table, found: Outputs, below: Relation
 ) -> tuple[frozenset[str], ...]:
     """Returns the keys of the rows; none if an input row may become several rows."""
@@ -73,4 +73,4 @@ def _keys(
         return ()
     if found.star:
         return tuple(key for key in below.keys if not key & found.hidden)
-    return found.carry_keys(below.keys)
+    return found.passed_keys(below.keys)

@@ -53,7 +53,7 @@ class RowsInWindows:
         )
 
     @property
-    def recomputed(self) -> Relation:
+    def recomputed_relation(self) -> Relation:
         """Returns the properties of the rows if a row may change the windows of others."""
         return replace(self.relation, changes=True)
 

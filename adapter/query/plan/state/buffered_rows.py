@@ -12,13 +12,13 @@ from functools import cached_property
 from sqlglot import exp
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, StateNames, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, StateNames, StatePart, Step, clock_sql
 from ...sql.dialect import sql
 from ...sql.names import digest
 from ..operator import Operator
 from ..relation import WEIGHT
 from . import generations
-from .generations import NO_STEP, SINCE, equal_keys, generations_of, rows_of_keys
+from .generations import NO_STEP, SINCE, equal_keys_condition, generations_of_keys, rows_of_keys
 
 ROW, TIMES = "__row", "__times"
 """Columns of stored rows when they are read."""
@@ -46,7 +46,7 @@ class Partitions:
         return [f"__key_{n}" for n in range(self.size)]
 
     @property
-    def touched(self) -> str:
+    def touched_keys(self) -> str:
         """Relation with the keys that the micro-batch touches."""
         return f"{self.owner}_touched"
 
@@ -62,7 +62,7 @@ class Partitions:
             touched: SQL of their keys, without duplicates.
             kept: all rows that are stored by these partitions.
         """
-        found = [Step(self.touched, touched, persist=True)]
+        found = [Step(self.touched_keys, touched, persist=True)]
         if self.ttl is not None:
             known = "\nunion all\n".join(
                 each.generations_of_partitions() for each in {each.part: each for each in kept}.values()
@@ -70,9 +70,9 @@ class Partitions:
             found.append(
                 Step(
                     self.generations,
-                    generations_of(f"select * from {self.touched}", known, self.names),
+                    generations_of_keys(f"select * from {self.touched_keys}", known, self.names),
                     persist=True,
-                    initial=f"select own.*, {now(STEP)} as {SINCE} from {self.touched} as own",
+                    initial=f"select own.*, {clock_sql(STEP)} as {SINCE} from {self.touched_keys} as own",
                 )
             )
         return found
@@ -143,7 +143,7 @@ class BufferedRows:
     def _expiring_partitions(self) -> Partitions | None:
         return None if self.ttl is None or self.alone else self.partitions
 
-    def change(self) -> str:
+    def change_sql(self) -> str:
         """Returns the micro-batch's change, packed."""
         return packed_change(self.operator)
 
@@ -170,7 +170,9 @@ class BufferedRows:
     def touched_rows(self) -> str:
         """Returns the stored rows, of any generation, of the touched partitions."""
         assert self.partitions is not None
-        return rows_of_keys(f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched)
+        return rows_of_keys(
+            f"(\n{self._stored_rows()}\n)", self.partitions.names, self.partitions.touched_keys
+        )
 
     def generations_of_partitions(self) -> str:
         """Returns the generations of the touched partitions that these rows have, with their expiry."""
@@ -179,9 +181,9 @@ class BufferedRows:
         if self.partitions.held:
             until = f"if({generations.HELD}, {generations.FOR_EVER}, {until})"
         listed = [*self.partitions.names, f"{generations.GENERATION} as {SINCE}", f"{until} as {EXPIRES_AT}"]
-        return f"select {', '.join(listed)} from (\n{self._with_rows_that_hold(self.touched_rows())}\n)"
+        return f"select {', '.join(listed)} from (\n{self._with_held_column(self.touched_rows())}\n)"
 
-    def _with_rows_that_hold(self, rows: str) -> str:
+    def _with_held_column(self, rows: str) -> str:
         """Adds the column `HELD` to stored rows, if some rows prevent their partitions from expiring."""
         if self._expiring_partitions is None or not self._expiring_partitions.held:
             return rows
@@ -190,11 +192,11 @@ class BufferedRows:
             holds = f"sum({TIMES}) over (partition by {ROW}) > 0" if self._may_retract else "true"
         return f"select *, {holds} as {generations.HELD} from (\n{rows}\n)"
 
-    def keys_of_step(self) -> str:
+    def keys_stored_in_step(self) -> str:
         """Returns the keys of the partitions for which this step stored rows."""
         assert self.partitions is not None
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}"
-        rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {now(STEP)}"
+        rows = f"select {columns} from state where part = '{self.part}' and {STEP} = {clock_sql(STEP)}"
         listed = ", ".join(self.partitions.names) or "true as anything"
         return f"select distinct {listed} from (\n{self._with_keys(rows)}\n)"
 
@@ -213,10 +215,10 @@ class BufferedRows:
     def rows_before(self) -> str:
         """Returns the rows of the touched partitions before the micro-batch; a row may be split over several changes."""
         if self.partitions is None:
-            return self.all_before()
+            return self.all_rows_before()
         if self.alone:
             stored = generations.unexpired_rows(self._stored_rows(), None, "watermark_before")
-            rows = rows_of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched)
+            rows = rows_of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched_keys)
         elif self._expiring_partitions is None or self.stays:
             rows = self.touched_rows()
         else:
@@ -226,7 +228,7 @@ class BufferedRows:
     def _rows_of_current_generation(self) -> str:
         """Returns the stored rows of the current generations of the touched partitions."""
         assert self._expiring_partitions is not None
-        on = equal_keys("own", "generations", self._expiring_partitions.names)
+        on = equal_keys_condition("own", "generations", self._expiring_partitions.names)
         rows = (
             f"select own.* from (\n{self._stored_rows()}\n) as own\n"
             f"left semi join {self._expiring_partitions.generations} as generations\n"
@@ -235,7 +237,7 @@ class BufferedRows:
         return self._net_rows(rows, [ROW]) if self._may_retract else rows
 
     @property
-    def _key(self) -> list[str] | None:
+    def _key_columns(self) -> list[str] | None:
         """SQL of the key's columns, if rows may be replaced without a retraction; empty for a single row. None if rows
         have no key, or are always retracted."""
         key = self.operator.relation.key
@@ -245,22 +247,22 @@ class BufferedRows:
 
     def _net_rows(self, rows: str, by: Sequence[str], also_by: Sequence[str] = ()) -> str:
         """Returns rows with their multiplicities, from insertions and retractions under a TTL."""
-        if self._key is not None:
-            return generations.newest_rows(rows, by, TIMES, [*also_by, *self._key])
-        return generations.with_multiplicity(rows, by, [TIMES])
+        if self._key_columns is not None:
+            return generations.newest_rows(rows, by, TIMES, [*also_by, *self._key_columns])
+        return generations.rows_with_multiplicity(rows, by, [TIMES])
 
     def rows_after(self) -> str:
         """Returns the rows of the touched partitions after the micro-batch."""
-        both = f"{self.rows_before()}\nunion all\n{self.change()}"
-        if self._key is None:
+        both = f"{self.rows_before()}\nunion all\n{self.change_sql()}"
+        if self._key_columns is None:
             return both
         changes = "\nunion all\n".join(
             f"select {ROW}, {TIMES}, {n} as {generations.ADDED_IN} from (\n{rows}\n)"
-            for n, rows in enumerate((self.rows_before(), self.change()))
+            for n, rows in enumerate((self.rows_before(), self.change_sql()))
         )
         return f"select {ROW}, {TIMES} from (\n{self._net_rows(changes, [ROW])}\n)"
 
-    def all_before(self) -> str:
+    def all_rows_before(self) -> str:
         """Returns the rows before the micro-batch of all partitions that haven't expired."""
         return f"select {ROW}, {TIMES} from (\n{self._unexpired_rows('watermark_before')}\n)"
 
@@ -270,8 +272,8 @@ class BufferedRows:
             return rows
         by = None if self._expiring_partitions is None else self._expiring_partitions.names
         held = self._expiring_partitions is not None and self._expiring_partitions.held
-        others = [each._with_rows_that_hold(each._stored_rows()) for each in of_same_partitions]
-        rows = generations.unexpired_rows(self._with_rows_that_hold(rows), by, watermark, others, held)
+        others = [each._with_held_column(each._stored_rows()) for each in of_same_partitions]
+        rows = generations.unexpired_rows(self._with_held_column(rows), by, watermark, others, held)
         if not self._may_retract:
             return rows
         assert self._expiring_partitions is not None
@@ -284,23 +286,23 @@ class BufferedRows:
         Args:
             of_same_partitions: other rows that are stored by the same partitions.
         """
-        items = [f"{now(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
+        items = [f"{clock_sql(STEP)} as {STEP}", f"own.{ROW} as {self.row}", f"own.{TIMES} as {self.times}"]
         if self.ttl is not None:
-            items.append(generations.expiry_of_row(self.ttl, self._active_until))
+            items.append(generations.expiry_item(self.ttl, self._active_until))
         tables = "as own"
         if self._expiring_partitions is not None:
             items.append(f"generations.{SINCE}")
-            on = equal_keys("own", "generations", self._expiring_partitions.names)
+            on = equal_keys_condition("own", "generations", self._expiring_partitions.names)
             tables += f" join {self._expiring_partitions.generations} as generations on {on}"
-        columns, change = ", ".join(items), self.change()
+        columns, change = ", ".join(items), self.change_sql()
         if self._expiring_partitions is not None:
             change = self._with_keys(change)
         append = initial = f"select {columns} from (\n{change}\n) {tables}"
         if self.top is not None:
-            new = f"select *, true as __fresh from (\n{self.change()}\n)"
+            new = f"select *, true as __fresh from (\n{self.change_sql()}\n)"
             both = f"{new}\nunion all\nselect *, false as __fresh from (\n{self.rows_before()}\n)"
             append, initial = (
-                f"select {columns} from (\n{self._with_keys(self._first(rows, '__fresh'), ['__fresh'])}\n) {tables} "
+                f"select {columns} from (\n{self._with_keys(self._first_rows(rows, '__fresh'), ['__fresh'])}\n) {tables} "
                 "where own.__fresh"
                 for rows in (both, new)
             )
@@ -321,7 +323,7 @@ class BufferedRows:
             return f"own.{ROW}.{quote(self.ends)}"
         return None if self.busy is None else self.busy.replace("own.`", f"own.{ROW}.`")
 
-    def _first(self, rows: str, also: str) -> str:
+    def _first_rows(self, rows: str, also: str) -> str:
         """Returns the append-only rows that can still be among the first N, with the columns `also`."""
         assert self.top is not None
         where = f"\nwhere {sql(self.top.where)}" if self.top.where else ""
@@ -343,7 +345,7 @@ class BufferedRows:
             # Changes of a row are merged: the last one counts for the expiry of its partition.
             expiry = {f"max({name})": column for name, column in expiry.items()}
         if self.top is not None:
-            rows = self._first(rows, ", ".join(expiry))
+            rows = self._first_rows(rows, ", ".join(expiry))
         elif self._may_retract and (self.ttl is None or self.stays):
             times, by = f"sum({TIMES})", f"\ngroup by {ROW} having sum({TIMES}) <> 0"
         also = "".join(f", {name} as {column}" for name, column in expiry.items())
@@ -362,10 +364,10 @@ def packed_rows(relation: str, changes: bool) -> str:
     return f"select struct(*) as {ROW}, 1L as {TIMES} from {relation}"
 
 
-def added_up(rows: str, changes: bool) -> str:
+def present_rows(rows: str, changes: bool) -> str:
     """Returns rows with their total multiplicities if there are `changes`; unchanged otherwise.
 
-    >>> print(added_up("select * from rows", changes=True))
+    >>> print(present_rows("select * from rows", changes=True))
     select __row, sum(__times) as __times from (
     select * from rows
     ) group by __row having sum(__times) > 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...program import EXPIRES_AT, STEP, Step, now
+from ...program import EXPIRES_AT, STEP, Step, clock_sql
 
 SINCE, TIME = "since", "row_time"
 DUE = "due"
@@ -24,35 +24,35 @@ NO_STEP = f"cast(null as bigint) as {STEP}"
 """`STEP` of compacted rows: NULL, as no step emits them again."""
 
 
-def is_not_reached(until: str, watermark: str = "watermark_after") -> str:
+def not_reached_condition(until: str, watermark: str = "watermark_after") -> str:
     """SQL predicate: a watermark hasn't reached a time. True if either is NULL."""
-    return f"coalesce({until} > {now(watermark)}, true)"
+    return f"coalesce({until} > {clock_sql(watermark)}, true)"
 
 
-def time_plus(time: str, micros: int | None) -> str:
+def time_plus_sql(time: str, micros: int | None) -> str:
     """SQL of the time so many microseconds later. NULL if beyond the range of TIMESTAMP."""
     return f"timestamp_micros(try_add(unix_micros({time}), {micros}))"
 
 
-def due_at(time: str) -> str:
+def due_time_sql(time: str) -> str:
     """SQL of the watermark from which on only late rows can have this time or an earlier one."""
-    return time_plus(time, 1)
+    return time_plus_sql(time, 1)
 
 
-def has_passed(time: str, watermark: str = "watermark_after") -> str:
+def passed_condition(time: str, watermark: str = "watermark_after") -> str:
     """SQL predicate: a watermark is after a time, so that only late rows can have it."""
-    return f"not {is_not_reached(due_at(time), watermark)}"
+    return f"not {not_reached_condition(due_time_sql(time), watermark)}"
 
 
-def is_due_now(relation: str) -> str:
+def due_now_condition(relation: str) -> str:
     """SQL predicate: the watermark reaches `DUE` in this step, or had reached it when the row arrived in this step."""
     return (
-        f"{DUE} <= {now('watermark_after')} and ({relation}.{STEP} = {now(STEP)} "
-        f"or {now('watermark_before')} is null or {DUE} > {now('watermark_before')})"
+        f"{DUE} <= {clock_sql('watermark_after')} and ({relation}.{STEP} = {clock_sql(STEP)} "
+        f"or {clock_sql('watermark_before')} is null or {DUE} > {clock_sql('watermark_before')})"
     )
 
 
-def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
+def touched_keys_step(name: str, part: str, columns: Sequence[str], added: str) -> Step:
     """Returns the step with the values of columns in the rows that this step stores, possibly with duplicates.
 
     Args:
@@ -61,7 +61,7 @@ def touched_in_step(name: str, part: str, columns: Sequence[str], added: str) ->
         added: the step with those rows before the commit.
     """
     listed = ", ".join(columns) or "true as anything"
-    noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {now(STEP)}"
+    noted = f"select distinct {listed} from state\nwhere part = '{part}' and {STEP} = {clock_sql(STEP)}"
     return Step(name, noted, persist=True, fresh=f"select {listed} from {added}")
 
 
@@ -75,15 +75,16 @@ def rows_of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = 
     """Returns rows with the keys in the relation `others`. `in_memory`: all are in memory, so that a shuffle is cheaper than
     a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
-    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {equal_keys('own', 'others', keys)}"
+    on = equal_keys_condition("own", "others", keys)
+    return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {on}"
 
 
-def equal_keys(one: str, other: str, keys: Sequence[str]) -> str:
+def equal_keys_condition(one: str, other: str, keys: Sequence[str]) -> str:
     """SQL predicate: equal keys. NULL equals NULL."""
     return " and ".join(f"{one}.{key} <=> {other}.{key}" for key in keys) or "true"
 
 
-def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
+def generations_of_keys(touched: str, known: str, keys: Sequence[str]) -> str:
     """Returns the touched keys with the generation of each: the current one, or a new one that begins with this step.
 
     Args:
@@ -93,12 +94,14 @@ def generations_of(touched: str, known: str, keys: Sequence[str]) -> str:
     """
     columns = [f"touched.{key}" for key in keys]
     of_generation = ", ".join([*keys, SINCE])
-    alive = f"case when {is_not_reached(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
+    alive = (
+        f"case when {not_reached_condition(f'known.{EXPIRES_AT}', 'watermark_before')} then known.{SINCE} end"
+    )
     return (
         f"with touched as (\n{touched}\n),\nknown as (\n"
         f"select {of_generation}, max({EXPIRES_AT}) as {EXPIRES_AT}\nfrom (\n{known}\n)\ngroup by {of_generation}\n)\n"
-        f"select {', '.join([*columns, f'coalesce(max({alive}), {now(STEP)}) as {SINCE}'])}\n"
-        f"from touched left join known on {equal_keys('touched', 'known', keys)}\n"
+        f"select {', '.join([*columns, f'coalesce(max({alive}), {clock_sql(STEP)}) as {SINCE}'])}\n"
+        f"from touched left join known on {equal_keys_condition('touched', 'known', keys)}\n"
         f"group by {', '.join(columns) or 'true'}"
     )
 
@@ -122,9 +125,9 @@ class KeyGenerations:
         """Generation columns of the state table."""
         return [] if self.ttl is None else [SINCE, EXPIRES_AT]
 
-    def expiry(self, time: str) -> list[str]:
+    def expiry_items(self, time: str) -> list[str]:
         """Select items with the expiry of a key whose last row has this time; none without a TTL."""
-        return [] if self.ttl is None else [f"{time_plus(time, self.ttl)} as {EXPIRES_AT}"]
+        return [] if self.ttl is None else [f"{time_plus_sql(time, self.ttl)} as {EXPIRES_AT}"]
 
     def steps(self, keys_of_batch: str) -> list[Step]:
         """Returns the steps with the generations of the batch's keys."""
@@ -134,44 +137,44 @@ class KeyGenerations:
         return [
             Step(
                 self._step,
-                generations_of(batch, matching_rows(self._part, self._keys, "touched"), self._keys),
+                generations_of_keys(batch, matching_rows(self._part, self._keys, "touched"), self._keys),
                 persist=True,
-                initial=f"select batch.*, {now(STEP)} as {SINCE} from (\n{batch}\n) as batch",
+                initial=f"select batch.*, {clock_sql(STEP)} as {SINCE} from (\n{batch}\n) as batch",
             )
         ]
 
-    def with_since(self, rows: str) -> str:
+    def with_generation(self, rows: str) -> str:
         """Returns rows of the batch with the generation of their key."""
         if self.ttl is None:
             return rows
-        on = equal_keys("own", "generations", self._keys)
+        on = equal_keys_condition("own", "generations", self._keys)
         return f"select own.*, {SINCE} from (\n{rows}\n) as own join {self._step} as generations on {on}"
 
     def rows_of_current_generation(self, rows: str) -> str:
         """Returns the state rows of the current generations of the batch's keys."""
         return rows if self.ttl is None else rows_of_keys(f"(\n{rows}\n)", [*self._keys, SINCE], self._step)
 
-    def latest(self, rows: str) -> str:
+    def latest_rows(self, rows: str) -> str:
         """Returns the rows of each key's last generation."""
         if self.ttl is None:
             return rows
         return f"select * from (select *, max({SINCE}) {self._by} as __since from (\n{rows}\n)) where {SINCE} = __since"
 
-    def alive(self, rows: str) -> str:
+    def unexpired_rows(self, rows: str) -> str:
         """Returns the rows of each key's last generation, without keys that have expired after the batch."""
         if self.ttl is None:
             return rows
         return (
-            f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest(rows)}\n))\n"
-            f"where {is_not_reached('__until')}"
+            f"select * from (select *, max({EXPIRES_AT}) {self._by} as __until from (\n{self.latest_rows(rows)}\n))\n"
+            f"where {not_reached_condition('__until')}"
         )
 
-    def alive_rows_of(self, part: str) -> str:
+    def unexpired_rows_of_table(self, part: str) -> str:
         """Returns the rows of another state table of the generations that haven't expired after the batch."""
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows
-        living = f"(\n{self.alive(matching_rows(self._part, self._keys, None))}\n)"
+        living = f"(\n{self.unexpired_rows(matching_rows(self._part, self._keys, None))}\n)"
         return rows_of_keys(f"({rows})", [*self._keys, SINCE], living)
 
 
@@ -191,11 +194,13 @@ def generation_items(partitioned: bool) -> list[str]:
     ]
 
 
-def expiry_of_row(ttl: int, busy: str | None = None) -> str:
+def expiry_item(ttl: int, busy: str | None = None) -> str:
     """Select item over `clock`: expiry of a row of this step. `busy` is the time until which its partition isn't idle; None
     for the row's arrival."""
-    time = now("watermark_after") if busy is None else f"greatest({now('watermark_after')}, {busy})"
-    return f"{time_plus(time, ttl)} as {EXPIRES_AT}"
+    time = (
+        clock_sql("watermark_after") if busy is None else f"greatest({clock_sql('watermark_after')}, {busy})"
+    )
+    return f"{time_plus_sql(time, ttl)} as {EXPIRES_AT}"
 
 
 def unexpired_rows(
@@ -210,7 +215,7 @@ def unexpired_rows(
         beside: other rows with the same columns and partitions.
         held: whether `HELD` is among the columns. It isn't returned.
     """
-    alive = is_not_reached(f"own.{UNTIL}", watermark)
+    alive = not_reached_condition(f"own.{UNTIL}", watermark)
     if by is None:
         return f"select own.* from (\n{rows}\n) as own where {alive}"
     of_generation = ", ".join([*by, GENERATION])
@@ -224,7 +229,7 @@ def unexpired_rows(
         rows = (
             f"select own.*, {listed} from (\n{rows}\n) as own\n"
             f"join (\nselect {of_generation}, {ends} from (\n{every}\n) group by {of_generation}\n) as ends "
-            f"on {equal_keys('own', 'ends', [*by, GENERATION])}"
+            f"on {equal_keys_condition('own', 'ends', [*by, GENERATION])}"
         )
     else:
         ends = ", ".join(
@@ -238,7 +243,7 @@ def unexpired_rows(
     return f"select own.* from (\n{rows}\n) as own where {alive}"
 
 
-def within_ttl(rows: str, busy: str, ttl: int) -> str:
+def rows_within_ttl(rows: str, busy: str, ttl: int) -> str:
     """Drops rows that had expired before the micro-batch: the watermark had reached their time plus the TTL.
 
     Args:
@@ -246,10 +251,10 @@ def within_ttl(rows: str, busy: str, ttl: int) -> str:
         busy: SQL of the time, over ``own``.
         ttl: microseconds.
     """
-    return f"select own.* from {rows} as own where {is_not_reached(time_plus(busy, ttl), 'watermark_before')}"
+    return f"select own.* from {rows} as own where {not_reached_condition(time_plus_sql(busy, ttl), 'watermark_before')}"
 
 
-def with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
+def rows_with_multiplicity(rows: str, by: Sequence[str], times: Sequence[str]) -> str:
     """Returns rows with their multiplicities. Retractions of expired rows have no effect.
 
     Args:
@@ -280,7 +285,7 @@ def newest_rows(rows: str, by: Sequence[str], times: str, key: Sequence[str]) ->
     If a key of the operator below has expired and returned, its new row replaces the old one without a retraction.
 
     Args:
-        rows, by: see `with_multiplicity`.
+        rows, by: see `rows_with_multiplicity`.
         times: column with weights.
         key: SQL of the key's columns, over a row. Empty if there is only one row.
     """

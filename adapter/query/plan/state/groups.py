@@ -10,9 +10,9 @@ from ...aggregates.aggregates import TYPED
 from ...aggregates.metric_columns import MetricColumns
 from ...aggregates.model import DistinctSet, GroupAggregateSpec, Metric
 from ...normalize.conditions import INEXACT
-from ...program import STEP, FullScan, Rewrite, StateLookup, StatePart, Step, now
+from ...program import STEP, FullScan, Rewrite, StateLookup, StatePart, Step, clock_sql
 from ..relation import WEIGHT
-from .generations import NO_STEP, equal_keys, matching_rows
+from .generations import NO_STEP, equal_keys_condition, matching_rows
 from .group_state import ROWS_THERE, THERE, Groups
 
 _SKETCHED = frozenset({"approx_count_distinct"})
@@ -54,12 +54,14 @@ class GroupChanges(Groups):
 
     def steps(self) -> list[Step]:
         """Returns the steps up to the change of the result."""
-        *found, changed = [Step(self.rows, self.rows_text(), persist=True), *self.ingest()]
+        *found, changed = [Step(self.rows, self.rows_sql(), persist=True), *self.ingest_steps()]
         for members in self.spec.distinct_sets if self.signed else ():
-            found.append(Step(self._new_view(members), self._changes_of_counts(members), persist=True))
+            found.append(Step(self._new_values_view(members), self._changes_of_counts(members), persist=True))
         found.append(changed)
         if self.replayed:
-            rows = self._finished_values(self.generations.alive(self.known_and_new()), self._counts_with_new)
+            rows = self._finished_values(
+                self.generations.unexpired_rows(self.known_and_new_rows()), self._counts_with_new
+            )
             change = f"select *, 1L as {WEIGHT} from {self.after}"
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
         if not self.stores_output and not (self.signed and self.spec.distinct_sets):
@@ -83,7 +85,7 @@ class GroupChanges(Groups):
             known = self.generations.rows_of_current_generation(known)
             before = self._finished_values(known, partial(self._stored_counts, touched=self.changed))
         of_touched = partial(self._counts_with_new, touched=self.changed)
-        after = self._finished_values(self.generations.latest(both), of_touched)
+        after = self._finished_values(self.generations.latest_rows(both), of_touched)
         change = (
             f"select __row.*, sum(__times) as {WEIGHT} from (\n"
             f"select struct(*) as __row, 1L as __times from {self.after}\n"
@@ -115,7 +117,7 @@ class GroupChanges(Groups):
         """Returns the merged state of the touched keys (or all), with state columns after and before the batch."""
         columns = ", ".join(self._columns())
         known = matching_rows(self.part, self.keys, touched)
-        rows = self.generations.latest(
+        rows = self.generations.latest_rows(
             f"select {columns}, false as {_NEW} from (\n{known}\n)\nunion all\n"
             f"select {columns}, true as {_NEW} from {self.changed}"
         )
@@ -184,16 +186,17 @@ class GroupChanges(Groups):
         """Returns the state table of emitted rows, which has NULL for touched keys without a row."""
         kept = [*self.keys, *self.generations.generation_columns]
         keys = [f"touched.{key}" for key in kept]
-        on = equal_keys("touched", "own", self.keys) if self.keys else "true"
+        on = equal_keys_condition("touched", "own", self.keys) if self.keys else "true"
         source = self.after if self.replayed else self.changed
         touched = f"select distinct {', '.join(kept) or 'true as anything'} from {source}"
         append = (
-            f"select {', '.join([f'{now(STEP)} as {STEP}', *keys, f'own.{self.emitted}'])} from (\n{touched}\n) as touched\n"
+            f"select {', '.join([f'{clock_sql(STEP)} as {STEP}', *keys, f'own.{self.emitted}'])} "
+            f"from (\n{touched}\n) as touched\n"
             f"left join (select {', '.join([*self.keys, f'struct(*) as {self.emitted}'])} from {self.after}) as own on {on}"
         )
         by = f" group by {', '.join(kept)}" if kept else ""
         last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"
-        living = self.generations.alive_rows_of(self.emitted_part)
+        living = self.generations.unexpired_rows_of_table(self.emitted_part)
         folded = f"select {', '.join([*kept, last])} from (\n{living}\n){by}"
         fold = f"select {', '.join([NO_STEP, *kept, self.emitted])} from (\n{folded}\n) where {self.emitted} is not null"
         return StatePart(self.emitted_part, append, fold, closes=None, forgets=self.generations.ttl or None)
@@ -214,22 +217,20 @@ class GroupChanges(Groups):
     def _all_groups_after(self) -> str:
         """Returns all groups after the batch, one row each."""
         step, *columns = self._columns()
-        return (
-            f"select if({_TOUCHED} > 0, {now(step)}, null) as {step}, {', '.join(columns)} from {self.merged}"
-        )
+        return f"select if({_TOUCHED} > 0, {clock_sql(step)}, null) as {step}, {', '.join(columns)} from {self.merged}"
 
     def _new_counts(self, members: DistinctSet) -> str:
-        return f"select * from {self._new_view(members)}"
+        return f"select * from {self._new_values_view(members)}"
 
     def _counts_of_batch(self, members: DistinctSet) -> str:
-        return f"select {self._counted_columns(members)} from {self._new_view(members)}"
+        return f"select {self._counted_columns(members)} from {self._new_values_view(members)}"
 
     def _counts_with_new(self, members: DistinctSet, touched: str | None = None) -> str:
         stored = f"select {self._counted_columns(members)} from (\n{self._stored_counts(members, touched)}\n)"
         return f"{stored}\nunion all\n{self._counts_of_batch(members)}"
 
     def _counted_columns(self, members: DistinctSet) -> str:
-        columns = [*self.generations.generation_columns, *self.keys, *self._values(members)]
+        columns = [*self.generations.generation_columns, *self.keys, *self._value_columns(members)]
         return ", ".join([*columns, *self._count_columns(members)])
 
 

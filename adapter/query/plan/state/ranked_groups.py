@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....util.quoting import quote
-from ...program import EXPIRES_AT, STEP, FullScan, StatePart, Step, now
+from ...program import EXPIRES_AT, STEP, FullScan, StatePart, Step, clock_sql
 from ..operator import with_inputs
 from ..relation import WEIGHT
-from .generations import NO_STEP, SINCE, equal_keys, is_not_reached, matching_rows, rows_of_keys
+from .generations import (
+    NO_STEP,
+    SINCE,
+    equal_keys_condition,
+    matching_rows,
+    not_reached_condition,
+    rows_of_keys,
+)
 from .group_state import Groups
-from .ranking import ROW, Ranking, TopNFields, first_of
+from .ranking import ROW, Ranking, TopNFields, first_rows
 
 _INSERTED, _FRESH, _MEMBER, _SINCE = "__came", "__fresh", "__member", "__life_of_group"
 
@@ -49,32 +56,32 @@ class RankedGroups(Ranking):
         hint = "" if self.operator.descends is None else "/*+ merge(gone) */ "
         stay = (
             f"select {hint}{self.columns}, false as {_FRESH} from {self.known} as known\n"
-            f"left anti join {self.retracted} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
+            f"left anti join {self.retracted} as gone on {equal_keys_condition('known', 'gone', [*self.keys, *self.ids])}"
         )
         last = self.now if self.operator.improves else self.front
-        ranked, first = self._first(f"{stay}\nunion all\n{inserted}"), self._first(inserted)
+        ranked, first = self._first_rows(f"{stay}\nunion all\n{inserted}"), self._first_rows(inserted)
         return [
-            *self._candidates(self._rows(f"select * from {below.name}")),
+            *self._candidate_steps(self._rows_to_rank(f"select * from {below.name}")),
             Step(last, ranked, persist=True, initial=first),
-            *([] if self.operator.improves else self._moving_up()),
-            self._moved_members(),
+            *([] if self.operator.improves else self._moving_up_steps()),
+            self._moved_members_step(),
         ]
 
-    def _candidates(self, changed: str) -> list[Step]:
+    def _candidate_steps(self, changed: str) -> list[Step]:
         """Returns the steps with the inserted and retracted rows that matter, and the members of their rankings."""
         if self.operator.descends is None:
             return [
                 Step(self.candidates, changed, persist=True),
-                *self._known_members(self.candidates, self.candidates),
+                *self._known_member_steps(self.candidates, self.candidates),
             ]
         assert self.operator.of_groups is not None
         within = zip(self.keys, self.operator.of_groups, strict=True)
         named = ", ".join(f"{quote(name)} as {key}" for key, name in within) or "true as anything"
         return [
-            *self._known_members(
+            *self._known_member_steps(
                 f"(select distinct {named} from {self.groups.changed})",
                 f"(\n{changed}\n)",
-                FullScan(self._members(self._stored_rows()), self.part),
+                FullScan(self._current_members(self._stored_rows()), self.part),
             ),
             # Materialized, so that Spark plans the steps after it for the few rows that it has.
             Step(
@@ -86,7 +93,7 @@ class RankedGroups(Ranking):
             ),
         ]
 
-    def _known_members(self, touched: str, candidates: str, whole: FullScan | None = None) -> list[Step]:
+    def _known_member_steps(self, touched: str, candidates: str, whole: FullScan | None = None) -> list[Step]:
         """Returns the steps with the members of the touched rankings.
 
         Args:
@@ -95,7 +102,7 @@ class RankedGroups(Ranking):
             whole: the alternative that reads all members, used where that is less work.
         """
         none = f"select {self.columns} from {candidates} where false"
-        members = self._members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
+        members = self._current_members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, full_scan=whole)]
         if self.expires:
             living = self._unexpired_members(
@@ -117,12 +124,12 @@ class RankedGroups(Ranking):
         members = f"select {', '.join([*ids, f'true as {_MEMBER}'])} from {self.known}"
         return (
             f"select own.* from (\n{changed}\n) as own\n"
-            f"left join (\n{last}\n) as last on {equal_keys('own', 'last', self.keys)}\n"
-            f"left join (\n{members}\n) as members on {equal_keys('own', 'members', ids)}\n"
-            f"where if(own.{_INSERTED}, not {self.is_behind}, members.{_MEMBER} is not null)"
+            f"left join (\n{last}\n) as last on {equal_keys_condition('own', 'last', self.keys)}\n"
+            f"left join (\n{members}\n) as members on {equal_keys_condition('own', 'members', ids)}\n"
+            f"where if(own.{_INSERTED}, not {self.behind_condition}, members.{_MEMBER} is not null)"
         )
 
-    def _rows(self, rows: str) -> str:
+    def _rows_to_rank(self, rows: str) -> str:
         """Returns rows of the input (with weights) with their partition columns, and whether they are insertions."""
         made = with_inputs(self.operator.sql, [rows])
         listed = [f"{ROW}.{name}" for name in (*self.keys, *self.ids)]
@@ -131,25 +138,25 @@ class RankedGroups(Ranking):
             f"select struct(* except ({WEIGHT})) as {ROW}, {WEIGHT} > 0 as {_INSERTED} from (\n{made}\n)\n)"
         )
 
-    def _first(self, rows: str) -> str:
+    def _first_rows(self, rows: str) -> str:
         """Returns the rows that are in the rankings, with their ranks."""
-        return first_of(rows, self.operator.top, self.keys, ROW)
+        return first_rows(rows, self.operator.top, self.keys, ROW)
 
-    def _moving_up(self) -> list[Step]:
+    def _moving_up_steps(self) -> list[Step]:
         """Returns the steps with the rankings in which other groups may have moved up, and all rankings after it."""
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups_of_fallen()}\n)"
         for each in self.path:
             groups = with_inputs(each, [groups])
-        of_fallen = rows_of_keys(f"({self._rows(groups)})", self.keys, self.fallen)
-        of_all_groups = self._first(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
+        of_fallen = rows_of_keys(f"({self._rows_to_rank(groups)})", self.keys, self.fallen)
+        of_all_groups = self._first_rows(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = (
-            f"{self._rankings_to_read_again()}\nunion\n{self._with_room()}"
+            f"{self._rankings_to_read_again()}\nunion\n{self._rankings_with_room()}"
             if self.expires
             else self._rankings_to_read_again()
         )
         stay = (
             f"select front.* from {self.front} as front\n"
-            f"left anti join {self.fallen} as fallen on {equal_keys('front', 'fallen', self.keys)}"
+            f"left anti join {self.fallen} as fallen on {equal_keys_condition('front', 'fallen', self.keys)}"
         )
         none = f"select {self.listed_keys} from {self.front} where false"
         return [
@@ -186,7 +193,7 @@ class RankedGroups(Ranking):
         by = ", ".join([*keys, SINCE])
         living = (
             f"select {by} from (\n{matching_rows(self.groups.part, keys, self._keys_of_members(members))}\n) "
-            f"group by {by} having {is_not_reached(f'max({EXPIRES_AT})', at)}"
+            f"group by {by} having {not_reached_condition(f'max({EXPIRES_AT})', at)}"
         )
         on = [f"own.{name} <=> living.{key}" for name, key in zip(self.ids, keys, strict=True)]
         return (
@@ -194,7 +201,7 @@ class RankedGroups(Ranking):
             f"on {' and '.join([*on, f'own.{_SINCE} = living.{SINCE}'])}"
         )
 
-    def _with_room(self) -> str:
+    def _rankings_with_room(self) -> str:
         """Returns the touched rankings with fewer than N members: if one expired, another group moves up, whether or not the
         state still has it."""
         touched = "\nunion all\n".join(
@@ -209,7 +216,7 @@ class RankedGroups(Ranking):
 
     def _groups_of_fallen(self) -> str:
         """Returns all groups, after the batch, of the rankings in which other groups may have moved up."""
-        rows, of_groups = self.groups.known_and_new(), self.operator.of_groups
+        rows, of_groups = self.groups.known_and_new_rows(), self.operator.of_groups
         if of_groups is None or not self.keys:
             return self.groups.groups_matching(rows, self.fallen, [])
         named = ", ".join(f"{key} as {quote(name)}" for key, name in zip(self.keys, of_groups, strict=True))
@@ -221,9 +228,10 @@ class RankedGroups(Ranking):
         """Returns the full rankings in which a group that isn't a candidate may have moved up."""
         if self.operator.top.function == "dense_rank":
             # If two values become equal, another one moves up.
+            on = equal_keys_condition("known", "gone", [*self.keys, *self.ids])
             return (
                 f"select distinct {self.listed_keys} from {self.known} as known\n"
-                f"left semi join {self.retracted} as gone on {equal_keys('known', 'gone', [*self.keys, *self.ids])}"
+                f"left semi join {self.retracted} as gone on {on}"
             )
         # These have fewer than N candidates before the last member's old place; N of them would be the first N.
         top = self.operator.top
@@ -242,9 +250,9 @@ class RankedGroups(Ranking):
             f") where is_last and ahead < {top.rows}"
         )
 
-    def _moved_members(self) -> Step:
+    def _moved_members_step(self) -> Step:
         """Returns the step with the members that were added, changed or removed."""
-        is_same = equal_keys("known", "now", [*self.keys, *self.ids])
+        is_same = equal_keys_condition("known", "now", [*self.keys, *self.ids])
         moved = (
             f"select coalesce(now.{ROW}, known.{ROW}) as {ROW}, now.{ROW} is not null as {_MEMBER}\n"
             f"from {self.members} as known full join {self.now} as now on {is_same}\n"
@@ -254,20 +262,18 @@ class RankedGroups(Ranking):
         first = f"select {ROW}, true as {_MEMBER} from {self.now}"
         return Step(self.moved, moved, persist=True, initial=first)
 
-    def change(self) -> Step:
+    def change_step(self) -> Step:
         """Returns the step with the change of the result."""
-        return self.changed_ranks(self._first(f"select * from {self.known}"))
+        return self.changed_ranks_step(self._first_rows(f"select * from {self.known}"))
 
-    def emit(self) -> list[Step]:
+    def emit_steps(self) -> list[Step]:
         """Returns the steps with the changed rankings, after the commit."""
-        stored = (
-            f"select distinct {self.listed_keys} from (\n{self._stored_rows()}\n) where {STEP} = {now(STEP)}"
-        )
+        stored = f"select distinct {self.listed_keys} from (\n{self._stored_rows()}\n) where {STEP} = {clock_sql(STEP)}"
         moved = (
             f"select {', '.join(f'{ROW}.{key}' for key in self.keys) or 'true as anything'} from {self.moved}"
         )
-        rows = self._first(
-            self._members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched))
+        rows = self._first_rows(
+            self._current_members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, self.touched))
         )
         fresh = rows_of_keys(self.now, self.keys, self.touched, in_memory=True)
         return [
@@ -288,7 +294,7 @@ class RankedGroups(Ranking):
         columns += [f"{self.since} as {_SINCE}"] if self.expires else []
         return f"select {', '.join(columns)} from (\n{matching_rows(self.part, [], None)}\n)"
 
-    def _members(self, rows: str) -> str:
+    def _current_members(self, rows: str) -> str:
         """Returns the current members, from the last state row of each group."""
         by = ", ".join([*self.keys, *self.ids])
         columns = [ROW, _SINCE] if self.expires else [ROW]
@@ -300,11 +306,11 @@ class RankedGroups(Ranking):
     def state(self) -> StatePart:
         """Returns the state table with the members that were added, changed or removed."""
         columns = f"{ROW} as {self.stored_row}, {_MEMBER} as {self.member}"
-        append = f"select {now(STEP)} as {STEP}, {columns} from {self.moved}"
+        append = f"select {clock_sql(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.stored_row}, true as {self.member}"
-        members, initial = self._members(self._stored_rows()), None
+        members, initial = self._current_members(self._stored_rows()), None
         if self.expires:
-            append = self._with_generations(self.groups.known_and_new())
+            append = self._with_generations(self.groups.known_and_new_rows())
             initial = self._with_generations(f"select * from {self.groups.changed}")
             folded += f", {_SINCE} as {self.since}"
             members = self._unexpired_members(members, "watermark_after")
@@ -321,6 +327,6 @@ class RankedGroups(Ranking):
         began = f"select {', '.join([*keys, f'max({SINCE}) as {SINCE}'])} from (\n{rows}\n){by}"
         on = " and ".join(f"own.{name} <=> lives.{key}" for name, key in zip(self.ids, keys, strict=True))
         return (
-            f"select {now(STEP)} as {STEP}, own.{ROW} as {self.stored_row}, own.{_MEMBER} as {self.member}, "
+            f"select {clock_sql(STEP)} as {STEP}, own.{ROW} as {self.stored_row}, own.{_MEMBER} as {self.member}, "
             f"lives.{SINCE} as {self.since}\nfrom (\n{moved}\n) as own left join (\n{began}\n) as lives on {on or 'true'}"
         )

@@ -16,7 +16,7 @@ from ..relation import WEIGHT
 BY, ORDER, ID = "__by_", "__order_", "__id_"
 """Prefixes of columns of `TopNFields.rows`: partition keys, order keys, and keys that identify a group."""
 ROW, PLACE = "__ranked", "place"
-"""Columns: a row with its partition and order columns, and its rank as in `first_of`."""
+"""Columns: a row with its partition and order columns, and its rank as in `first_rows`."""
 LAST = "__last_first"
 _FIRST = f"{ROW}.`{ORDER}0`"
 
@@ -61,13 +61,13 @@ class TopNFields(PrintedOperator):
         return self.rows
 
 
-def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
+def first_rows(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
     """Returns the rows that may be in a ranking, with their ranks.
 
     Args:
         row: column whose hash assigns buckets, if there are any.
 
-    >>> print(first_of("select * from bids", Top("row_number", ("k",), "v", 3), ["k"], "v"))
+    >>> print(first_rows("select * from bids", Top("row_number", ("k",), "v", 3), ["k"], "v"))
     select * from (
     select *, row_number() over (partition by k order by v) as place from (
     select * from bids
@@ -87,7 +87,7 @@ def first_of(rows: str, top: Top, partition: Sequence[str], row: str) -> str:
     return f"select * from (\n{ranked(rows, partition, 'place')}\n) where place <= {top.rows}"
 
 
-def members_part(operator: TopNFields) -> str:
+def members_table(operator: TopNFields) -> str:
     """Name of the state table of members in a new state."""
     return f"{operator.name}_members"
 
@@ -125,11 +125,11 @@ class Ranking:
         return f"select {', '.join([place, *self.keys])} from {members}{self.by}"
 
     @property
-    def is_behind(self) -> str:
+    def behind_condition(self) -> str:
         """SQL predicate: a row of `own` can't be in its ranking, given the row ``last`` of `last_places`."""
         return f"coalesce(own.{_FIRST} {'<' if self.operator.descends else '>'} last.{LAST}, false)"
 
-    def changed_ranks(self, before: str) -> Step:
+    def changed_ranks_step(self, before: str) -> Step:
         """Returns the step with the change of the result.
 
         Args:

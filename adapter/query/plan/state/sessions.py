@@ -50,33 +50,38 @@ class Sessions:
 
     # -- before the commit -------------------------------------------------------------------------
 
-    def open(self, raw: str) -> Step:
+    def open_step(self, raw: str) -> Step:
         """Returns the step with the sessions that are open before the batch."""
-        bounds = [self._time("event_time", name) for name in (SESSION_START, SESSION_END)]
+        bounds = [self._time_item("event_time", name) for name in (SESSION_START, SESSION_END)]
         nothing = f"select {', '.join([*self.keys, *bounds])}\nfrom (\n{raw}\n)\nwhere false"
         watermark = self.trigger.before
-        is_open = f"{watermark} is null or {self._end(SESSION_END)} > {watermark}"
+        is_open = f"{watermark} is null or {self._window_end_sql(SESSION_END)} > {watermark}"
         return Step(
             self._open,
             f"select {', '.join([*self.keys, SESSION_START, SESSION_END])}\n"
-            f"from (\n{self._in_state()}\n)\nwhere {is_open}",
+            f"from (\n{self._stored_sessions()}\n)\nwhere {is_open}",
             initial=nothing,
         )
 
-    def rows(self, raw: str, clock: bool) -> str:
+    def new_rows_with_sessions(self, raw: str, clock: bool) -> str:
         """Returns the window operator's rows with the bounds of their sessions."""
         listed = ", ".join([*self.keys, ""])
         # A row without a usable time, which is dropped later, is in no session.
         time = f"case when {usable_time_condition('event_time')} then event_time end"
-        found = f"select struct(*) as `row`, {listed}{self._time(time, 'since')},\n"
-        found += f"  {self._time(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
+        found = f"select struct(*) as `row`, {listed}{self._time_item(time, 'since')},\n"
+        found += f"  {self._time_item(time, 'until', self.window.size)}\nfrom (\n{raw}\n)"
         if clock:
             found += (
                 f"\nunion all\nselect null as `row`, {listed}{SESSION_START} as since, {SESSION_END} as until "
                 f"from {self._open}"
             )
         of_session = f"over (partition by {listed}session)"
-        items = ["`row`.*", SESSION_START, SESSION_END, f"{self._end(SESSION_END)} as {EXPIRES_AT}"]
+        items = [
+            "`row`.*",
+            SESSION_START,
+            SESSION_END,
+            f"{self._window_end_sql(SESSION_END)} as {EXPIRES_AT}",
+        ]
         if clock:
             until = self.window.last_end_until(f"unix_micros({self.trigger.before})")
             closed = f"timestamp_micros({until} + 1)"
@@ -99,7 +104,7 @@ class Sessions:
 
     # -- from the state ----------------------------------------------------------------------------
 
-    def bounds(self, names: Sequence[str], relation: str | None = None) -> str:
+    def bounds_as_instants(self, names: Sequence[str], relation: str | None = None) -> str:
         """Returns the keys and bounds of sessions as instants, and ``merge_from``: a stored session that ends before it is
         another session.
 
@@ -114,23 +119,23 @@ class Sessions:
         items.append(f"{self.window.instant(merge_from)} as {MERGE_FROM}")
         return f"select {', '.join(items)} from {relation or self.name} as sessions"
 
-    def firing(self) -> Step:
+    def firing_step(self) -> Step:
         """Returns the step with the sessions that emit a result: those that close, or one of whose windows does."""
-        start, end = self.start(), self._end(SESSION_END)
+        start, end = self.window_start_sql(), self._window_end_sql(SESSION_END)
         columns = [*self.columns, f"{start} as {WINDOW_START}", f"{end} as {EXPIRES_AT}"]
-        bounds = self._in_state()
-        fires = self.trigger.fires(EXPIRES_AT)
+        bounds = self._stored_sessions()
+        fires = self.trigger.firing_condition(EXPIRES_AT)
         if self.window.grows:
             first = f"timestamp_micros(unix_micros({WINDOW_START}) + {self.window.step})"
-            fires = self.trigger.overlaps(first, EXPIRES_AT)
+            fires = self.trigger.may_fire_condition(first, EXPIRES_AT)
         else:
             # Only keys with a session that may fire are read.
             touched = (
                 f"select distinct {', '.join(self.keys) or '1 as one'} from state\n"
-                f"where part = '{self._part}' and {self.trigger.overlaps(SESSION_END, SESSION_END)}"
+                f"where part = '{self._part}' and {self.trigger.may_fire_condition(SESSION_END, SESSION_END)}"
             )
             same = " and ".join(f"state.{key} <=> touched.{key}" for key in self.keys) or "true"
-            bounds = self._in_state(f"left semi join (\n{touched}\n) as touched on {same}")
+            bounds = self._stored_sessions(f"left semi join (\n{touched}\n) as touched on {same}")
         return Step(
             self.name,
             f"select sessions.* from (\nselect {', '.join(columns)} from (\n{bounds}\n)\n) as sessions\n"
@@ -138,24 +143,28 @@ class Sessions:
             persist=True,
         )
 
-    def alive(self) -> str:
+    def open_after_batch(self) -> str:
         """Returns the sessions that are open after the batch."""
-        bounds = f"select {', '.join(self.columns)}, {self._end(SESSION_END)} as {EXPIRES_AT} from (\n{self._in_state()}\n)"
-        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.trigger.is_needed()}\n)"
+        columns = ", ".join([*self.columns, f"{self._window_end_sql(SESSION_END)} as {EXPIRES_AT}"])
+        bounds = f"select {columns} from (\n{self._stored_sessions()}\n)"
+        return f"(\nselect sessions.* from (\n{bounds}\n) as sessions\nwhere {self.trigger.needed_condition()}\n)"
 
-    def still_open(self) -> str:
+    def open_ends_query(self) -> str:
         """Returns the query for the first and the last end of the windows that end after ``:watermark``, a local time, and
         for the number of their sessions."""
-        end, start = f"unix_micros({self._end(SESSION_END)})", f"unix_micros({self.start()})"
+        end, start = (
+            f"unix_micros({self._window_end_sql(SESSION_END)})",
+            f"unix_micros({self.window_start_sql()})",
+        )
         first = end
         if self.window.grows:
             first = f"greatest({start} + {self.window.step}, {self.window.first_end_after(':watermark')})"
         return (
             f"select min({first}) as first, max({end}) as last, count(*) as sessions\n"
-            f"from (\n{self._in_state()}\n)\nwhere {end} > :watermark"
+            f"from (\n{self._stored_sessions()}\n)\nwhere {end} > :watermark"
         )
 
-    def with_sessions(self, part: str, columns: Sequence[str], sessions: str) -> str:
+    def stored_rows_with_sessions(self, part: str, columns: Sequence[str], sessions: str) -> str:
         """Returns stored rows, each with the session that it is in.
 
         Args:
@@ -170,7 +179,7 @@ class Sessions:
             f"join {sessions} as sessions on {' and '.join(same)}"
         )
 
-    def _in_state(self, only: str = "") -> str:
+    def _stored_sessions(self, only: str = "") -> str:
         """Returns the sessions of stored rows, with their bounds."""
         rows = f"(select distinct {', '.join(self.columns)} from state {only}\nwhere part = '{self._part}')"
         return (
@@ -189,14 +198,14 @@ class Sessions:
             f"from (select *, case when {since} <= {latest} then 0 else 1 end as opens from {relation})"
         )
 
-    def _time(self, column: str, name: str, later: int = 0) -> str:
+    def _time_item(self, column: str, name: str, later: int = 0) -> str:
         return f"timestamp_micros({self.window.micros(column)}{f' + {later}' if later else ''}) as {name}"
 
-    def start(self) -> str:
+    def window_start_sql(self) -> str:
         """SQL of a window's start, from the start of its session."""
         return f"timestamp_micros({self.window.start_of_first(f'unix_micros({SESSION_START})')})"
 
-    def _end(self, column: str) -> str:
+    def _window_end_sql(self, column: str) -> str:
         return (
             f"timestamp_micros({self.window.end_of_last(f'unix_micros({column})')})"
             if self.window.grows
@@ -211,14 +220,14 @@ class InSessions(WindowSteps):
 
     def open_sessions(self) -> list[Step]:
         """Returns the step with the open sessions."""
-        return [self.sessions.open(self.spec.rows)]
+        return [self.sessions.open_step(self.spec.rows)]
 
-    def rows_text(self, raw: str, clock: bool) -> str:
+    def rows_sql(self, raw: str, clock: bool) -> str:
         """Returns the rows with their sessions."""
-        return self.sessions.rows(raw, clock)
+        return self.sessions.new_rows_with_sessions(raw, clock)
 
-    def _open_ends(self) -> str:
-        return self.sessions.still_open()
+    def _open_ends_query(self) -> str:
+        return self.sessions.open_ends_query()
 
 
 class SessionWindows(InSessions, SlicedWindows):
@@ -230,16 +239,18 @@ class SessionWindows(InSessions, SlicedWindows):
         self.slice = [EXPIRES_AT, *self.sessions.columns, *([SLICE_END] if self.window.grows else [])]
         self.window_keys = ["start_micros", "end_micros"]
 
-    def emit(self) -> list[Step]:
+    def emit_steps(self) -> list[Step]:
         """Returns the steps that emit the closed windows."""
-        return [self.sessions.firing(), *super().emit()]
+        return [self.sessions.firing_step(), *super().emit_steps()]
 
-    def _emission(self, clock: bool) -> list[Step]:
-        counted = [Step(self._new_view(m), self._first_of(m, clock)) for m in self.spec.distinct_sets]
-        return [*(counted if self.window.grows else []), *super()._emission(clock)]
+    def _emitting_steps(self, clock: bool) -> list[Step]:
+        counted = [
+            Step(self._new_values_view(m), self._first_occurrences(m, clock)) for m in self.spec.distinct_sets
+        ]
+        return [*(counted if self.window.grows else []), *super()._emitting_steps(clock)]
 
-    def _start(self) -> str:
-        return super()._start() if self.window.grows else "start_micros"
+    def _start_sql(self) -> str:
+        return super()._start_sql() if self.window.grows else "start_micros"
 
     def _rows_of_closing_windows(self, part: str, columns: str, clock: bool) -> str:
         """Returns the rows of a state table with the bounds of their sessions: of those that the watermark closes or,
@@ -252,38 +263,38 @@ class SessionWindows(InSessions, SlicedWindows):
         listed = [columns, *(bound.format(qualifier) for bound in bounds)]
         if not clock:
             return f"select {', '.join(listed)} from {part}"
-        return self.sessions.with_sessions(part, listed, self.sessions.name)
+        return self.sessions.stored_rows_with_sessions(part, listed, self.sessions.name)
 
     # -- dynamic_cumulate --------------------------------------------------------------------------
 
-    def _in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
+    def _rows_in_windows(self, part: str, columns: Sequence[str], clock: bool) -> str:
         """Returns rows of a state table, each with its window and the end of its slice: the window's results have the row
         from then on."""
         qualifier = "sessions." if clock else ""
         listed = [f"{qualifier}{EXPIRES_AT}", f"{qualifier}{WINDOW_START}", SLICE_END, *columns]
         if clock:
-            return self.sessions.with_sessions(part, listed, self.sessions.name)
-        start = self.sessions.start()
+            return self.sessions.stored_rows_with_sessions(part, listed, self.sessions.name)
+        start = self.sessions.window_start_sql()
         return f"select {', '.join(listed)} from (select *, {start} as {WINDOW_START} from {part})"
 
-    def _first_of(self, members: DistinctSet, clock: bool) -> str:
+    def _first_occurrences(self, members: DistinctSet, clock: bool) -> str:
         """Returns the first occurrence of each value in its window."""
-        values = self._values(members)
-        columns = [*self._set_keys(), *values, *self._flags(members)]
-        rows = self._in_windows(self._part(members), columns, clock)
+        values = self._value_columns(members)
+        columns = [*self._set_keys(), *values, *self._flag_columns(members)]
+        rows = self._rows_in_windows(self._set_table(members), columns, clock)
         fixed = [EXPIRES_AT, WINDOW_START, *values]
         keys, by = self._stored_set_keys(fixed)
         firsts = [
             f"min({SLICE_END}) filter (where {flag}) as {first}"
-            for flag, first in zip(self._flags(members), self._first_slices(members), strict=True)
+            for flag, first in zip(self._flag_columns(members), self._first_slices(members), strict=True)
         ]
         return f"select {', '.join([*fixed, *keys, *firsts])}\nfrom (\n{rows}\n)\n{by}"
 
     def _open_slices(self, clock: bool) -> str:
         stored = set(self._stored_columns())
         columns = [quote(c) if c in stored else f"null as {quote(c)}" for c in self._all_columns()]
-        branches = [self._in_windows(self.part, [*self.keys, *columns], clock)]
-        branches += [self._changes(members, True) for members in self.spec.distinct_sets]
+        branches = [self._rows_in_windows(self.part, [*self.keys, *columns], clock)]
+        branches += [self._slice_changes(members, True) for members in self.spec.distinct_sets]
         return f"(\n{self._union_all(branches)}\n)"
 
     # -- compaction --------------------------------------------------------------------------------
@@ -293,10 +304,12 @@ class SessionWindows(InSessions, SlicedWindows):
         of_session = [f"sessions.{column}" for column in (*self.sessions.columns, EXPIRES_AT)]
         if self.window.grows:
             columns = [*columns, f"{SLICE_END} as row_{SLICE_END}"]
-        rows = self.sessions.with_sessions(part, [*of_session, *columns], self.sessions.alive())
+        rows = self.sessions.stored_rows_with_sessions(
+            part, [*of_session, *columns], self.sessions.open_after_batch()
+        )
         if not self.window.grows:
             return f"(\n{rows}\n)"
-        slice_end = self._emitted_slice(f"row_{SLICE_END}")
+        slice_end = self._emitted_slice_sql(f"row_{SLICE_END}")
         return f"(select *, {slice_end} as {SLICE_END} from (\n{rows}\n))"
 
     def _fold_slices(self) -> str:
@@ -304,8 +317,8 @@ class SessionWindows(InSessions, SlicedWindows):
         return self._merged_rows(self._with_session_bounds(self.part, columns), [*self.slice, *self.keys])
 
     def _fold_values(self, members: DistinctSet) -> str:
-        columns = [*self._set_keys(), *self._values(members)]
-        rows = self._with_session_bounds(self._part(members), [*columns, *self._flags(members)])
+        columns = [*self._set_keys(), *self._value_columns(members)]
+        rows = self._with_session_bounds(self._set_table(members), [*columns, *self._flag_columns(members)])
         identity = ", ".join([*self.slice, *columns])
-        made = [f"bool_or({flag}) as {flag}" for flag in self._flags(members)]
+        made = [f"bool_or({flag}) as {flag}" for flag in self._flag_columns(members)]
         return f"select {', '.join([identity, *made])}\nfrom {rows}\ngroup by {identity}"

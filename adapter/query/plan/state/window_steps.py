@@ -43,10 +43,10 @@ class WindowSteps(ABC):
     """The step that lists the windows which emit a result."""
 
     def open_sessions(self) -> list[Step]:
-        """Returns the steps that `rows_text` reads: those with the sessions that are open."""
+        """Returns the steps that `rows_sql` reads: those with the sessions that are open."""
         return []
 
-    def rows_text(self, raw: str, clock: bool) -> str:
+    def rows_sql(self, raw: str, clock: bool) -> str:
         """Returns the rows `raw` with the columns that decide their windows.
 
         Args:
@@ -54,7 +54,7 @@ class WindowSteps(ABC):
         """
         return raw
 
-    def ingest(self) -> list[Step]:
+    def ingest_steps(self) -> list[Step]:
         """Returns the steps that compute what the micro-batch stores."""
         return []
 
@@ -63,14 +63,14 @@ class WindowSteps(ABC):
         """Returns the state tables."""
 
     @abstractmethod
-    def emit(self) -> list[Step]:
+    def emit_steps(self) -> list[Step]:
         """Returns the steps with the results of the windows that close."""
 
     @abstractmethod
-    def batch(self) -> list[Step]:
+    def batch_steps(self) -> list[Step]:
         """Returns the steps with the results of all windows."""
 
-    def open_windows(self) -> OpenWindowQuery:
+    def open_windows_query(self) -> OpenWindowQuery:
         """Returns the query for the windows in the state that have yet to emit a result.
 
         >>> from ...windows.emission import FINAL
@@ -78,15 +78,15 @@ class WindowSteps(ABC):
         >>> read = {"window": Window("tumble", "ts", 60, 60), "streams": (), "rows": "", "source": ""}
         >>> read |= {"read": None, "written": None}
         >>> spec = WindowBufferSpec(name="window_1a2b", identity="1a2b", **read, reason="")
-        >>> print(BufferedWindows(spec, "window_1a2b", FINAL).open_windows().sql)
+        >>> print(BufferedWindows(spec, "window_1a2b", FINAL).open_windows_query().sql)
         select distinct unix_micros(slice_end) as first, unix_micros(slice_end) as last, 0 as sessions
         from state where part = 'window_1a2b_rows'
         """
-        window, sql, emission = self.window, self._open_ends(), self.trigger.emission
+        window, sql, emission = self.window, self._open_ends_query(), self.trigger.emission
         zone, complete = window.time_zone, emission.complete
         return OpenWindowQuery(self.part, sql, window.step, window.grows, time_zone=zone, complete=complete)
 
-    def _open_ends(self) -> str:
+    def _open_ends_query(self) -> str:
         end = f"unix_micros({SLICE_END})"
         bounds = f"{self.window.first_end(end)} as first, {self.window.last_end(end)} as last"
         return f"select distinct {bounds}, 0 as sessions\nfrom state where part = '{self.part}'"

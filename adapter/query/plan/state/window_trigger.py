@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from ...program import EXPIRES_AT, Boundaries, clock_column, now
+from ...program import EXPIRES_AT, Boundaries, clock_column, clock_sql
 from ...sql.intervals import DAY
 from ...windows.emission import FINAL, Emission
 from ...windows.windows import Window
@@ -23,13 +23,13 @@ class WindowTrigger:
 
     def __init__(self, window: Window, emission: Emission = FINAL) -> None:
         self.window, self.emission = window, emission
-        self.before = now(clock_column("watermark_before", window.time_zone))
-        self.after = now(clock_column("watermark_after", window.time_zone))
-        self._now_before = f"unix_micros({now('now_before')})"
-        self._now_after = f"unix_micros({now('now_after')})"
+        self.before = clock_sql(clock_column("watermark_before", window.time_zone))
+        self.after = clock_sql(clock_column("watermark_after", window.time_zone))
+        self._now_before = f"unix_micros({clock_sql('now_before')})"
+        self._now_after = f"unix_micros({clock_sql('now_after')})"
         # Local times in the window's time zone.
-        self._shown_before = f"unix_micros({now(clock_column('now_before', window.time_zone))})"
-        self._shown_after = f"unix_micros({now(clock_column('now_after', window.time_zone))})"
+        self._shown_before = f"unix_micros({clock_sql(clock_column('now_before', window.time_zone))})"
+        self._shown_after = f"unix_micros({clock_sql(clock_column('now_after', window.time_zone))})"
 
     @property
     def boundaries(self) -> tuple[Boundaries, ...] | None:
@@ -54,7 +54,7 @@ class WindowTrigger:
             found.append((gcd(step, update) if update else step, phase + first))
         return tuple(dict.fromkeys(Boundaries(length, at % length) for length, at in found))
 
-    def is_needed(self) -> str:
+    def needed_condition(self) -> str:
         """SQL predicate: a state row is still needed after the batch."""
         return f"({self.after} is null or {EXPIRES_AT} > {self.after})"
 
@@ -62,22 +62,30 @@ class WindowTrigger:
         """SQL of the first window end whose result still includes a late row."""
         return self.window.first_end_after(f"unix_micros({self.before})")
 
-    def cleared(self) -> str:
+    def last_cleared_end(self) -> str:
         """SQL of the last window end whose state is cleared after the batch."""
         return self.window.last_end_until(f"unix_micros({self.after})")
 
-    def fires(self, column: str) -> str:
+    def firing_condition(self, column: str) -> str:
         """SQL predicate: a window with this end emits a result."""
-        return self._due(f"unix_micros({column})") if self.emission.changes else self.overlaps(column, column)
+        return (
+            self._firing_due_condition(f"unix_micros({column})")
+            if self.emission.changes
+            else self.may_fire_condition(column, column)
+        )
 
-    def overlaps(self, first: str, last: str) -> str:
+    def may_fire_condition(self, first: str, last: str) -> str:
         """SQL predicate: a window that ends from `first` to `last` may emit a result."""
         if not self.emission.changes:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
-        alive = f"({self._shown_before} is null or unix_micros({last}) > {self._earliest()})"
-        return alive if self.emission.at_once else f"unix_micros({first}) <= {self._latest()} and {alive}"
+        alive = f"({self._shown_before} is null or unix_micros({last}) > {self._cleared_until_sql()})"
+        return (
+            alive
+            if self.emission.at_once
+            else f"unix_micros({first}) <= {self._firing_until_sql()} and {alive}"
+        )
 
-    def windows(self, relation: str, columns: str, clock: bool) -> str:
+    def rows_per_firing_window(self, relation: str, columns: str, clock: bool) -> str:
         """Returns rows of slices, each once per firing window that has the slice, with the window's end as ``end_micros``.
 
         `relation` has a column ``slice_end``. Without a `clock` all windows fire.
@@ -85,7 +93,7 @@ class WindowTrigger:
         window, end = self.window, "unix_micros(slice_end)"
         if window.is_one_slice:
             rows = f"select {columns}, {end} as end_micros from {relation}"
-            return f"{rows}\nwhere {self.fires('slice_end')}" if clock else rows
+            return f"{rows}\nwhere {self.firing_condition('slice_end')}" if clock else rows
         first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
         return self.per_firing_end(relation, [columns], first, last, clock, last)
 
@@ -104,15 +112,15 @@ class WindowTrigger:
             ends = f"filter({ends}, each -> {exists} or each = {final})"
         if clock and self.emission.changes:
             # Subqueries aren't allowed in a lambda.
-            ends = f"filter({ends}, each -> {self._due('each', NOW_BEFORE, NOW_AFTER)})"
+            ends = f"filter({ends}, each -> {self._firing_due_condition('each', NOW_BEFORE, NOW_AFTER)})"
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
             return f"{rows}{relation}"
-        after_it, until, watermarks = self.first_unfired_end(), self.cleared(), ""
+        after_it, until, watermarks = self.first_unfired_end(), self.last_cleared_end(), ""
         if self.emission.changes:
             after_it, until = (
-                window.first_end_after(f"({self._earliest()})"),
-                last if self.emission.at_once else window.last_end_until(f"({self._latest()})"),
+                window.first_end_after(f"({self._cleared_until_sql()})"),
+                last if self.emission.at_once else window.last_end_until(f"({self._firing_until_sql()})"),
             )
             watermarks = f", {self._now_before} as {NOW_BEFORE}, {self._now_after} as {NOW_AFTER}"
         # greatest() and least() ignore NULL: without a watermark before, everything is new.
@@ -126,13 +134,13 @@ class WindowTrigger:
             f"where first_micros <= last_micros"
         )
 
-    def _earliest(self) -> str:
+    def _cleared_until_sql(self) -> str:
         """SQL of a local time: windows that end by then were cleared before the batch."""
         return f"{self._shown_before} - {self.emission.last + self._largest_shift_of_clocks}"
 
-    def _latest(self) -> str:
+    def _firing_until_sql(self) -> str:
         """SQL of a local time: windows that end after it don't fire up to this batch."""
-        return _minus(self._shown_after, self._first_firing - self._largest_shift_of_clocks)
+        return _minus_sql(self._shown_after, self._first_firing - self._largest_shift_of_clocks)
 
     @property
     def _first_firing(self) -> int:
@@ -144,15 +152,15 @@ class WindowTrigger:
         """Microseconds by which a length of local time may differ from the time that passes."""
         return DAY if self.window.time_zone else 0
 
-    def _due(self, end: str, before: str | None = None, after: str | None = None) -> str:
+    def _firing_due_condition(self, end: str, before: str | None = None, after: str | None = None) -> str:
         """SQL predicate: a window fires in this batch. `before` and `after` are watermarks: instants, not local times."""
         before, after = before or self._now_before, after or self._now_after
         if self.window.time_zone:
             end = f"unix_micros({self.window.latest_instant(end)})"
-        return is_firing_due(self.emission, end, before, after)
+        return firing_due_condition(self.emission, end, before, after)
 
 
-def latest_firing(emission: Emission, end: str, at: str) -> str:
+def latest_firing_sql(emission: Emission, end: str, at: str) -> str:
     """SQL of a window's latest firing time that the watermark `at` has reached; NULL if there is none."""
     complete = f"{end} + {emission.complete}"
     passed = f"when {at} >= {complete} then {complete}"
@@ -163,13 +171,13 @@ def latest_firing(emission: Emission, end: str, at: str) -> str:
     return f"case {passed} end"
 
 
-def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
+def firing_due_condition(emission: Emission, end: str, before: str, after: str) -> str:
     """SQL predicate: a window fires between two watermarks. All times are in microseconds."""
     if emission.at_once:
         return f"coalesce({end} + {emission.last} > {before}, true)"
     first = emission.complete if emission.first is None else emission.first
-    fired = latest_firing(emission, end, after)
-    is_due = f"coalesce({fired} > {before}, {before} is null and {end} <= {_minus(after, first)})"
+    fired = latest_firing_sql(emission, end, after)
+    is_due = f"coalesce({fired} > {before}, {before} is null and {end} <= {_minus_sql(after, first)})"
     if not emission.late_updates:
         return f"coalesce({is_due}, false)"
     # Until it is cleared, a window fires in each micro-batch; a result that is the same isn't written.
@@ -177,11 +185,11 @@ def is_firing_due(emission: Emission, end: str, before: str, after: str) -> str:
     return f"coalesce({is_due} or ({late}), false)"
 
 
-def _minus(micros: str, length: int) -> str:
+def _minus_sql(micros: str, length: int) -> str:
     return f"{micros} - {length}" if length >= 0 else f"{micros} + {-length}"
 
 
-def window_columns(window: Window, start: str) -> list[str]:
+def window_column_items(window: Window, start: str) -> list[str]:
     """Select items for the user's window columns, from the start and ``end_micros``."""
     end = window.latest_instant("end_micros")
     return [

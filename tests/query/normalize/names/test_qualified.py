@@ -128,7 +128,9 @@ def kinds(text: str) -> list[str]:
 
 def whole(text: str) -> list[str]:
     return [
-        each.label for each in plan(text).dataflow.operators if isinstance(each, Recompute) and each.is_whole
+        each.label
+        for each in plan(text).dataflow.operators
+        if isinstance(each, Recompute) and each.recomputes_everything
     ]
 
 
@@ -221,7 +223,7 @@ def test_a_text_and_a_number_have_no_key_in_common(text: str) -> None:
 
     (found,) = (each for each in plan(text, told_of_groups).dataflow.operators if isinstance(each, Recompute))
     (before,) = (each for each in plan(text, ask).dataflow.operators if isinstance(each, Recompute))
-    assert found.is_whole and found.name != before.name
+    assert found.recomputes_everything and found.name != before.name
 
 
 LAST = f"(select ov from {ORDERS} where ok = k order by o.ts desc limit 1)"

@@ -25,7 +25,7 @@ def top(where: str, rank: str = f"row_number() {OVER}", rows: str = TUMBLE) -> P
 
 
 def kept(plan: Plan) -> WindowBufferSpec:
-    (spec,) = plan.dataflow.windowed
+    (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowBufferSpec)
     return spec
 

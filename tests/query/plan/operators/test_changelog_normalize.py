@@ -18,19 +18,19 @@ TOTALS = "select shop, sum(price) as total from (select /*+ STREAM */ * from ord
 def programmed(known: Known, ttl: int | None = None) -> tuple[ChangelogNormalize, Program]:
     plan = plan_of(TOTALS, {"orders": known}, ttl)
     (found,) = (each for each in plan.dataflow.operators if isinstance(each, ChangelogNormalize))
-    return found, generate.program(plan, ttl=ttl)
+    return found, generate.generate_program(plan, ttl=ttl)
 
 
 def test_a_row_stays_until_another_replaces_it() -> None:
     found, program = programmed(Known("ts", ("id",)))
-    assert found.keeps_rows([False])
+    assert found.rows_never_expire([False])
     (part,) = (each for each in program.parts if each.name.startswith(found.name))
     assert part.forgets is None and part.closes is None
 
 
 def test_what_is_replaced_is_taken_back_from_the_groups_above() -> None:
     found, program = programmed(Known("ts", ("id",)))
-    (change,) = (each for each in program.of(Step) if each.name == found.name)
+    (change,) = (each for each in program.items_of_kind(Step) if each.name == found.name)
     assert f"cast({SIGN_OF_ROW} as bigint) as {WEIGHT}" in change.sql
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import TYPED
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.normalize import above_groups
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -37,7 +37,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     metrics = [metric for spec in specs for metric in spec.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
     assert len(asked) == len(set(asked)) == 1
-    assert differences(signature(without), signature(found)) == [
+    assert differences(state_signature(without), state_signature(found)) == [
         "how its aggregates are kept: their values are of another type"
     ]
 

@@ -35,6 +35,6 @@ def test_a_left_join_keeps_what_may_be_missing_until_it_is() -> None:
     found = auction_flow(text).root
     assert isinstance(found, OuterIntervalJoin)
     # Those on the left that have met none come when the watermark is there: they can meet none any more.
-    assert found.until == found.due == ((("ts", 0),), (("ts", HOUR),))
-    assert [each is not None for each in found.unmatched] == [True, False]
+    assert found.until == found.matchable_until == ((("ts", 0),), (("ts", HOUR),))
+    assert [each is not None for each in found.unmatched_rows_sql] == [True, False]
     assert (found.growth, found.relation.changes) == (None, False)

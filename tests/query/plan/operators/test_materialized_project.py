@@ -19,7 +19,7 @@ GROUPS = "select name, count(*) as n from ({}) as r group by name"
 def kept(text: str) -> list[str]:
     plan = plan_of(GROUPS.format(text), KNOWN, DAY)
     names = {each.name for each in plan.dataflow.operators if isinstance(each, MaterializedProject)}
-    return [part.name for part in generate.program(plan, ttl=DAY).parts if part.name in names]
+    return [part.name for part in generate.generate_program(plan, ttl=DAY).parts if part.name in names]
 
 
 @pytest.mark.parametrize(

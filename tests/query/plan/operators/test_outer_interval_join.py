@@ -22,5 +22,5 @@ def test_what_is_alone_comes_when_it_can_meet_none_any_more(join: str, alone: tu
     made = flow(f"select {items} from {STREAM} as l {join} join {OTHER} as r on {IN_TIME}", None, ()).root
     assert isinstance(made, OuterIntervalJoin)
     assert not made.relation.changes
-    assert (made.pairs is None) == ("anti" in join)
-    assert tuple(each is not None for each in made.unmatched) == alone
+    assert (made.pairs_sql is None) == ("anti" in join)
+    assert tuple(each is not None for each in made.unmatched_rows_sql) == alone

@@ -28,7 +28,7 @@ def planned(words: str) -> SetOperation:
     ],
 )
 def test_how_often_a_row_is_in_the_result(words: str, counts: dict[tuple[int, int], int]) -> None:
-    text = planned(words).times.replace("1L", "1").replace("0L", "0")
+    text = planned(words).multiplicity_sql.replace("1L", "1").replace("0L", "0")
     for (left, right), times in counts.items():
         (found,) = duckdb.execute(f"select {text} from (select {left} as l, {right} as r)").fetchall()
         assert int(found[0]) == times, (text, left, right)
@@ -44,11 +44,11 @@ def test_how_often_a_row_is_in_the_result(words: str, counts: dict[tuple[int, in
     ],
 )
 def test_whose_rows_stay_keep_the_result(words: str, sides: list[bool], stays: bool) -> None:
-    assert planned(words).keeps_rows(sides) is stays
+    assert planned(words).rows_never_expire(sides) is stays
 
 
 def test_an_idle_row_expires_with_a_ttl() -> None:
     text = f"select k, v from {STREAM} intersect select k, v from {OTHER}"
-    program = generate.program(tree_of(text, KNOWN, DAY), ttl=DAY)
+    program = generate.generate_program(tree_of(text, KNOWN, DAY), ttl=DAY)
     (part,) = (each for each in program.parts if "intersect" in each.name or each.forgets)
     assert part.forgets == DAY

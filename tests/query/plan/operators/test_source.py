@@ -1,7 +1,7 @@
 """Tests of the streams that a query reads."""
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.operator import in_order
+from dbt.adapters.spark_streaming.query.plan.operator import inputs_first
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source, views_below
 from tests.planned import plan_of
 
@@ -24,5 +24,5 @@ def test_views_below_a_join() -> None:
 
 def test_only_a_changelog_keeps_rows() -> None:
     root = plan_of(JOINED, {"asks": Known("ts", ("k",), changes=True), "bids": Known("ts")}).dataflow.root
-    kept = {each.view: each.keeps_rows(()) for each in in_order(root) if isinstance(each, Source)}
+    kept = {each.view: each.rows_never_expire(()) for each in inputs_first(root) if isinstance(each, Source)}
     assert kept == {"stream_asks": True, "stream_bids": False}

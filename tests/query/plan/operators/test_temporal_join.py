@@ -12,7 +12,7 @@ from tests.query.planner.test_temporal_joins import KNOWN, ORDERS, joins, query,
 def test_its_rows_come_once_and_in_order() -> None:
     (join,) = joins(query().replace("o.id", "o.id, o.at"))
     assert not join.relation.changes and dict(join.relation.together) == {"at": "event_time"}
-    assert join.keys == ("o.currency",) and not join.in_order
+    assert join.keys == ("o.currency",) and not join.rows_arrive_in_order
 
 
 def test_a_second_join_reads_the_rows_in_order() -> None:
@@ -20,7 +20,7 @@ def test_a_second_join_reads_the_rows_in_order() -> None:
         f"select o.id, r.rate, s.rate as other from {ORDERS} join {rates()} as r on r.currency = o.currency "
         f"left join {rates()} as s on s.currency = o.to_currency"
     )
-    assert not first.in_order and second.in_order
+    assert not first.rows_arrive_in_order and second.rows_arrive_in_order
 
 
 def test_names_do_not_matter_to_the_operator() -> None:

@@ -119,8 +119,8 @@ def test_which_operator_a_ranking_is(text: str, operator: str) -> None:
 @pytest.mark.parametrize("rank", ["rank", "row_number", "dense_rank"])
 def test_rows_of_a_ranking_are_not_compared(rank: str) -> None:
     """One may hold a MAP, and Spark can't."""
-    found = generate.program(auction_plan(top("s desc", rank=rank)))
-    texts = [step.sql for step in found.of(Step) if step.name.startswith("top_")]
+    found = generate.generate_program(auction_plan(top("s desc", rank=rank)))
+    texts = [step.sql for step in found.items_of_kind(Step) if step.name.startswith("top_")]
     texts += [step.sql for step in found.output_steps if step.name.startswith("top_")]
     assert any("__ranked" in text for text in texts)
     assert not any(re.search(r"(_row|__ranked)`? <=> ", text) for text in texts)

@@ -52,7 +52,7 @@ def test_a_random_union_that_is_read_twice_is_computed_once() -> None:
         f"with u as ({both}) select id, r from u where r < 0.5 union all select id, -r from u where r >= 0.5"
     )
     known = {"s": Known(event_time="ts"), "t": Known(event_time="ts")}
-    made = generate.program(plan_query.plan(text, known))
+    made = generate.generate_program(plan_query.plan(text, known))
     random = [each for each in made.items if isinstance(each, Step) and "RAND()" in each.sql]
     assert [each.persist for each in random] == [True, True]
     assert "RAND()" not in made.output

@@ -26,7 +26,7 @@ def counted(rows: str) -> str:
 def changes(rows: str, emission: Emission) -> list[WindowChanges]:
     text = f"select a.k, a.n, b.n as m from ({counted(rows)}) as a join ({counted(rows)}) as b on a.n = b.n"
     plan = tree_of(text, KNOWN, DAY, ("n", "k"), emission=emission)
-    assert generate.program(plan, emission, ttl=DAY).parts
+    assert generate.generate_program(plan, emission, ttl=DAY).parts
     return [each for each in plan.dataflow.operators if isinstance(each, WindowChanges)]
 
 

@@ -12,7 +12,7 @@ from tests.query.trees import COUNTED, IN_TIME, KNOWN, LAST, OTHER, STREAM, wind
 
 def closed(rows: str) -> tuple[WindowClose, StatePart]:
     plan = tree_of(COUNTED.format(windows_over(rows)), KNOWN, DAY, ("k",))
-    program = generate.program(plan, ttl=DAY)
+    program = generate.generate_program(plan, ttl=DAY)
     (found,) = (each for each in plan.dataflow.operators if isinstance(each, WindowClose))
     (part,) = (each for each in program.parts if each.name == found.name)
     return found, part

@@ -23,7 +23,7 @@ def test_a_group_is_identified_by_its_keys() -> None:
 
 def test_groups_of_open_windows_are_open_with_them() -> None:
     found = GroupedRows(KEYS, None, "s", OPEN)
-    assert (found.end, found.relation.ends) == ("window_end", "at")
+    assert (found.window_end_column, found.relation.ends) == ("window_end", "at")
     assert (found.relation.open_until, found.relation.open_for) == ("at", 5)
     assert (found.relation.delays, found.relation.bounded) == ({"at": 5}, True)
 

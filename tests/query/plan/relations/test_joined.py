@@ -42,7 +42,7 @@ def test_only_a_side_that_each_row_has_says_when_rows_come() -> None:
     found = joined(
         "select a.e as one, b.e as other from __input_0 as a left join __input_1 as b on a.k = b.id"
     )
-    assert (found.outputs.together, found.end) == ({"one": "window_end"}, "one")
+    assert (found.outputs.together, found.window_end_column) == ({"one": "window_end"}, "one")
 
 
 def test_a_pair_comes_with_the_later_of_its_rows() -> None:

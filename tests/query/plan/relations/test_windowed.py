@@ -64,4 +64,4 @@ def test_a_row_is_identified_by_its_key_and_its_window() -> None:
 
 
 def test_a_row_may_change_the_session_of_others() -> None:
-    assert RowsInWindows(SESSION, TIMED, False).recomputed.changes
+    assert RowsInWindows(SESSION, TIMED, False).recomputed_relation.changes

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
 from dbt.adapters.spark_streaming.query.aggregates.model import Metric
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import signature
+from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Step
@@ -83,7 +83,7 @@ def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     window = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
     plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
-    assert signature(plan).results == ResultTimes(**asdict(FINAL))
+    assert state_signature(plan).results == ResultTimes(**asdict(FINAL))
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     ],
 )
 def test_which_groups_may_be_written_as_a_whole(text: str, ttl: int | None, rewritten: list[bool]) -> None:
-    program = generate.program(auction_plan(text, ttl), ttl=ttl)
+    program = generate.generate_program(auction_plan(text, ttl), ttl=ttl)
     parts = [part for part in program.parts if part.name.endswith("_groups")]
     assert [part.rewrite is not None for part in parts] == rewritten
     for part in parts:
         whole = [
             step.name
-            for step in program.of(Step)
+            for step in program.items_of_kind(Step)
             if step.full_scan is not None and step.full_scan.part == part.name
         ]
         assert bool(whole) is (part.rewrite is not None)
         if part.rewrite is not None:
             assert whole[0] in part.rewrite.sql
-            assert part.rewrite.grows_by in {step.name for step in program.of(Step)}
+            assert part.rewrite.grows_by in {step.name for step in program.items_of_kind(Step)}

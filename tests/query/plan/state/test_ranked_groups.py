@@ -29,7 +29,7 @@ def test_which_rows_are_behind_the_last_of_a_full_ranking(
 ) -> None:
     text = f"select * from (select *, {over} as place from ({GROUPED_BIDS})) where place <= 3"
     assert bid_ranking(text, ttl).descends is descends
-    steps = generate.program(auction_plan(text, ttl), ttl=ttl).of(Step)
+    steps = generate.generate_program(auction_plan(text, ttl), ttl=ttl).items_of_kind(Step)
     (candidates,) = (step for step in steps if step.name.endswith("_candidates"))
     assert ("__last_first" in candidates.sql) is (descends is not None)
     # Of an empty state there is no last one.

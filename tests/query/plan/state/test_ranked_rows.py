@@ -15,7 +15,9 @@ FIRST = f"(select *, row_number() over (partition by k order by v, ts) as rn fro
 def part(ttl: int | None) -> StatePart:
     plan = tree_of(f"select k, v from {FIRST} where rn <= 3", KNOWN, ttl, ("k",))
     (ranking,) = (each for each in plan.dataflow.operators if isinstance(each, TopN))
-    (found,) = (each for each in generate.program(plan, ttl=ttl).parts if each.name.startswith(ranking.name))
+    (found,) = (
+        each for each in generate.generate_program(plan, ttl=ttl).parts if each.name.startswith(ranking.name)
+    )
     return found
 
 

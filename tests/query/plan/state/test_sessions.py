@@ -28,9 +28,9 @@ def test_open_sessions_are_known_before_rows_of_the_micro_batch_are_put_into_the
 ) -> None:
     steps = planned(*window)
     (known,) = steps.open_sessions()
-    assert "state" in known.sql and known.name in steps.rows_text("select * from raw", clock=True)
+    assert "state" in known.sql and known.name in steps.rows_sql("select * from raw", clock=True)
 
 
 def test_a_late_row_may_put_two_sessions_together() -> None:
-    bounds = planned("session", "5 minutes").sessions.bounds(["s"])
+    bounds = planned("session", "5 minutes").sessions.bounds_as_instants(["s"])
     assert "merge_from" in bounds
