@@ -33,7 +33,7 @@ from ..util.quoting import quote
 from .state_signature import Fingerprints, RowKey, Signature
 
 StateNames: TypeAlias = Mapping[str, str]
-"""Name of a state table, of groups or of windows in a new state → their name in this state, if it is another one."""
+"""Maps names that state tables, groups and windows have in a new state to their names in this state, if they differ."""
 NEW_STATE: StateNames = MappingProxyType({})
 EXPIRES_AT, STEP = "expires_at", "step"
 """Columns of the state: when a row expires, and the micro-batch that wrote it."""
@@ -75,8 +75,7 @@ class StreamInput:
     view: str
     """View with the rows of one micro-batch."""
     columns: tuple[str, ...] | None
-    """Columns that are read, as written in the query (names of other relations may be among them); None for
-    all."""
+    """Names of columns that the query uses, as it writes them; some may belong to other relations. None for all columns."""
     event_time: str | None
     """Column that the watermark is measured on, before any filter. None if the time is computed; then the
     watermark is measured on ``event_time`` of the rows."""
@@ -176,10 +175,10 @@ class Rows:
     """Name of the only step that reads these rows, if that step doesn't need the streams' progress, so the
     rows needn't be cached. It is the first step of `Program.ingest` that reads rows."""
     forgets: bool = False
-    """Whether the rows that a late row would have met may be dropped once the watermark is after its event
-    time. A late row is then ingested and counted as late."""
+    """Whether late rows are ingested, and only counted as late: state that they would have been combined with may have
+    expired."""
     alone: bool = False
-    """Whether nothing else reads its streams, so their rows needn't be cached for it."""
+    """Whether it is the only reader of its streams, so that their rows needn't be cached."""
 
 
 @dataclass(frozen=True)
@@ -347,11 +346,12 @@ class OpenWindowQuery:
 
     part: str
     sql: str
-    """Query over ``state`` for the ``first`` and the ``last`` end of windows that contain a slice, in microseconds of the
-    windows' time zone. Of sessions it has one row, for all that end after ``:watermark``, with their number as ``sessions``.
+    """Query over ``state`` with a row for each slice: the ``first`` and the ``last`` end of the windows that contain it, as
+    microseconds of local time. For sessions, a single row for all that end after ``:watermark``, with their number as
+    ``sessions``.
     """
     step: int
-    """Distance between the ends of windows that contain a slice."""
+    """Microseconds between the ends of windows that contain a slice."""
     grows: bool
     """Whether the windows that contain a slice are steps of one window."""
     time_zone: str | None = None
@@ -435,7 +435,7 @@ class Program:
     signature: Signature = field(default_factory=Signature)
     """Everything that the state depends on. Stored with the state and compared in the next run."""
     open_windows: tuple[OpenWindowQuery, ...] = field(default=(), compare=False, repr=False)
-    """Queries for the windows that are open, which runs tell about."""
+    """Queries for the open windows, which a run reports."""
     operators: Callable[[], OperatorNames] | None = field(default=None, compare=False, repr=False)
     """Returns the operators, as `dbt-stream explain` names them. None if they weren't requested."""
     fingerprints: Callable[[], Fingerprints] | None = field(default=None, compare=False, repr=False)

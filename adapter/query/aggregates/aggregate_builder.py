@@ -478,7 +478,8 @@ class AggregateBuilder:
 
 
 def _is_column_of_window_input(node: exp.Expr, select: exp.Select, name: str) -> bool:
-    """Whether an expression of a SELECT over a windowing TVF is the column `name` of that, under whatever name."""
+    """Whether an expression of a SELECT over a windowing TVF is the TVF's column `name`. Queries in between may have renamed
+    it."""
     rows = next(each for each in relations(select) if next(hints.windows_under(each), None))
     if not isinstance(node, exp.Column) or node.table.lower() not in ("", rows.alias_or_name.lower()):
         return False

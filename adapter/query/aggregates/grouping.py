@@ -174,8 +174,8 @@ def _no_key_error(column: exp.Column) -> QueryError:
 
 
 def _window_columns_without_key(select: exp.Select) -> tuple[str, ...]:
-    """Returns the window columns that a grouped SELECT may have without a key, as they determine each other. In Spark this
-    isn't known of the window_time of a session."""
+    """Returns the window columns that a grouped SELECT may list although they are no keys, because the columns of a window
+    determine each other. Spark doesn't know that of a session's window_time."""
     queries = (node.unnest() for node in relations(select))
     windows = (hints.window_of(each) for each in queries if isinstance(each, exp.Select))
     is_session = any(window is not None and window.kind == "session" for window in windows)

@@ -42,7 +42,7 @@ class Metric:
     distinct_set: str | None
     """Name of the distinct set that the metric is computed from; None for a plain aggregate."""
     call: exp.Expr
-    """The call as the author wrote it. Two metrics are equal if and only if its text is. Callers must not change it."""
+    """The call as the author wrote it. Two metrics are equal if the texts of their calls are. Callers must not change it."""
     distinct: bool = False
     """Whether each value counts once (DISTINCT)."""
     signed: bool = False
@@ -123,11 +123,12 @@ class WindowedRows:
     rows: str
     """SQL of the rows: time, slice, and the columns that the operator aggregates or stores."""
     read: exp.Query
-    """The query that `rows` is the text of, or wraps. Callers must not change it."""
+    """The query whose text is `rows`, or is wrapped in it. Callers must not change it."""
     source: str
     """The author's text of the input, without slices, to compare an edited query."""
     time_carries: str | None = None
-    """The column of the windows below that is the time column of these; None over a stream, or for another column."""
+    """Origin of the time column, if it is a window column of the windows below; None over a stream, or for another
+    column."""
     reads: tuple[str, ...] = ()
     """Names of the window operators whose results it reads; empty over streams."""
     filters_on_arrival: bool = False

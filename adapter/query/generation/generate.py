@@ -259,8 +259,8 @@ def _table_steps(plan: Plan) -> list[Step]:
 
 
 def batch_sql(plan: Plan) -> str:
-    """Returns one SELECT with the same rows, over the streams as tables: that of the windows, which are computed from
-    slices, if the query stays within them, or else the model's text."""
+    """Returns one SELECT with the same rows, over the streams as tables. If the query stays within windows, it computes them
+    from slices; otherwise it is the model's text."""
     windows = plan.dataflow.windows
     if windows is not None:
         return windows_batch_sql(plan, windows.windows, windows.sql)

@@ -41,7 +41,8 @@ def can_be_rebuilt(flow: Dataflow) -> bool:
 
 
 def compares_whole_table(found: ResultOperator | None) -> bool:
-    """Whether a rebuild compares all rows of the table: before an edit to a Top-1 it may have had several rows per key."""
+    """Whether a rebuild is compared with all rows of the table, which may have several rows per key from before an edit to a
+    Top-1."""
     return found is not None and isinstance(found.operator, TopN) and found.operator.top.rows == 1
 
 
@@ -76,7 +77,7 @@ def stored_result(flow: Dataflow) -> Program:
 
 
 def _result_and_upsert(flow: Dataflow) -> tuple[str, Upsert | None]:
-    """Returns the query for the inserted rows of `RESULT`, and what they replace."""
+    """Returns the query for the inserted rows of `RESULT`, and how they replace rows of the table."""
     if not flow.root.relation.changes:
         return f"select * from {RESULT}", None
     if flow.key is None:

@@ -38,7 +38,8 @@ Expressions = Mapping[str, exp.Expr]
 
 
 def is_generated(name: str) -> bool:
-    """Whether planning made a name. While planning, an author's name that begins with underscores has a mark instead."""
+    """Whether planning made a name. Names of the author's that begin with underscores have a mark while a query is
+    planned."""
     return name.startswith("__")
 
 
@@ -135,11 +136,11 @@ def author_items(select: exp.Select) -> list[exp.Expr]:
 
 
 _LIFTED = ("__aggregate_", "__key_")
-"""Prefixes of columns that pass an expression to the query above that it was moved out of (`normalize.above_groups`)."""
+"""Prefixes of columns that hold an expression which `normalize.above_groups` moved there from the query above."""
 
 
 def lifted_expressions(select: exp.Query) -> Expressions:
-    """Returns column whose name begins with `_LIFTED` → the author's expression in it."""
+    """Maps each column with a prefix in `_LIFTED` to the author's expression that it holds."""
     made = (item for item in select.selects if isinstance(item, exp.Alias))
     return {item.alias: as_author_writes(item.this) for item in made if item.alias.startswith(_LIFTED)}
 

@@ -39,7 +39,8 @@ class Outputs:
         return self.names.get(name, name)
 
     def with_output_names(self, columns: Mapping[str, _T]) -> dict[str, _T]:
-        """Replaces input columns as the keys of a mapping by the output columns that they become; leaves out the others."""
+        """Returns a mapping by input columns as a mapping by output columns. Columns that don't pass through are left
+        out."""
         return {self[name]: value for name, value in columns.items() if name in self}
 
     def passed_keys(self, keys: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:

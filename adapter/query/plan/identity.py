@@ -26,8 +26,8 @@ _END = "window_end"
 
 
 def unique_origins(select: exp.Select, sources: Sequence[FromRelation], outputs: dict[str, str]) -> Unique:
-    """Returns the unique set of a SELECT over results of windows. Adds to `outputs` (column → origin) the columns that the
-    SELECT computes."""
+    """Returns the origins that identify a row of a SELECT over results of windows; None if nothing does. Adds to `outputs`
+    (column → origin) the columns that the SELECT computes."""
     if select.args.get("group") or select.args.get("distinct"):
         return unique_origins_of_groups(select, outputs)
     found: set[str] = set()
@@ -69,8 +69,8 @@ def equated_origins(select: exp.Select, sources: Sequence[FromRelation]) -> set[
 
 
 def unique_origins_of_groups(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """Returns the unique set of a grouped SELECT: its columns that aren't aggregates, or all columns for DISTINCT. None
-    if they don't identify a group, for example since a key isn't selected."""
+    """Returns the origins that identify a row of a grouped SELECT: its columns that aren't aggregates, or all columns for
+    DISTINCT. None if they don't identify a group, for example because a key isn't selected."""
     if any(item.is_star for item in select.expressions) or not _identifies_groups(select):
         return None
     items = select.expressions
@@ -109,7 +109,8 @@ def _is_grouping_id(item: exp.Expr) -> bool:
 
 
 def unique_origins_of_ranking(select: exp.Select, outputs: dict[str, str]) -> Unique:
-    """Returns the unique set of a SELECT with ROW_NUMBER in windows: their end, the row number, and its partition keys.
+    """Returns the origins that identify a row of a SELECT with ROW_NUMBER in windows: the window's end, the row number, and
+    its partition keys.
     None if a partition key isn't selected, or there is no row number."""
     for item in select.expressions:
         rank = item.unalias()

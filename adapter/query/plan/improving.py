@@ -82,7 +82,8 @@ def _star_columns(item: exp.Expr, below: Sequence[str] | None) -> list[str] | No
 
 
 def _only_moves_up(ordered: exp.Expr, column: str | None, group: GroupAggregateSpec) -> bool:
-    """Whether added rows never move a group down in an order by `column` of the groups; None for another expression."""
+    """Whether added rows never move a group down in its ranking. `column` is the order key; None if that is no column of the
+    groups."""
     if column in identity_columns(group):
         return True
     metric = next((metric for metric in group.metrics if metric.name == column), None)

@@ -137,7 +137,7 @@ class Operator(ABC):
         """Whether the rows that it returns never expire: they stay until they are retracted.
 
         Args:
-            below: the same for each input.
+            below: whether the rows of each input never expire.
         """
         return self.is_global or (bool(below) and all(below))
 
@@ -163,7 +163,7 @@ class Operator(ABC):
 
     @property
     def expressions(self) -> Expressions:
-        """Returns column with a generated name → the author's expression that it holds."""
+        """Maps each column with a generated name to the author's expression that it holds."""
         return self.inputs[0].expressions if len(self.inputs) == 1 else {}
 
     def query_as_written(self, query: exp.Select) -> exp.Select:
@@ -259,7 +259,7 @@ class QueryOperator(PrintedOperator):
 
     @property
     def expressions(self) -> Expressions:
-        """Returns column with a generated name → the author's expression that the query computes."""
+        """Maps each column with a generated name to the author's expression that the query computes."""
         return lifted_expressions(self.query_as_written(self.query))
 
 
@@ -395,9 +395,9 @@ class Wiring(ABC):
 
     @abstractmethod
     def time_column(self, operator: Operator) -> str | None:
-        """Returns the input's column of the time from which an operator's keys expire, or its rows are final; None if that
-        is the watermark after the micro-batch. It is a column only for the operator that is the result, or is ranked by
-        it."""
+        """Returns the input's column with the time that an operator's TTL counts from, or at which its rows are final. None
+        if that time is the watermark after the micro-batch, as for all operators but the result, and the groups that the
+        result ranks."""
 
 
 def inputs_first(root: Operator) -> Iterator[Operator]:

@@ -189,7 +189,7 @@ class Input:
     """Names of the tables that are operators' rows."""
 
     def condition_digests(self, tests: Sequence[exp.Expr]) -> list[str] | None:
-        """Returns digests of conditions that are combined by AND."""
+        """Returns digests of conditions that are combined by AND; None if one isn't understood."""
         found = [*map(self._condition_digest, tests)]
         known = [each for each in found if each is not None]
         return sorted(known) if len(known) == len(found) else None

@@ -59,8 +59,8 @@ class Relation:
     open_until: str | None = None
     """Column (lower case) with the end of a window that may be open; None if rows are in no open windows."""
     open_for: int | None = None
-    """Microseconds after the end of that window in which its rows may still arrive, so that its result is final then.
-    None if unknown: the result may change later."""
+    """Microseconds after the end of that window in which its rows may still arrive; after them its result is final. None if
+    unknown: then the result may always change."""
     ends: str | None = None
     """Column (lower case) with a window's end by which rows expire: some time after it no row with this value is
     inserted or retracted any more. None if there is none."""

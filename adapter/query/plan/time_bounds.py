@@ -70,8 +70,8 @@ class TimeBounds:
     def _extend_for_preserved_rows(
         self, at_least: Mapping[str, Until], stored_until: Mapping[str, Until], preserved: Collection[str]
     ) -> dict[str, Until] | None:
-        """Returns for each alias the watermark until which its rows are stored: at least as in `at_least`, and as long as
-        they decide whether a row of the other relation has a match, which is stored as in `stored_until`."""
+        """Returns for each alias the watermark until which its rows are stored: at least that in `at_least`, and as long as
+        they decide whether a row of the other relation, which is stored until that in `stored_until`, has a match."""
         made = dict(at_least)
         for alias, other in (tuple(stored_until), tuple(stored_until)[::-1]):
             for column, micros in stored_until[other] if other in preserved else ():

@@ -54,7 +54,8 @@ def at_most_conditions(tests: Sequence[exp.Expr]) -> list[AtMost]:
 
 
 def _bounds_of_comparison(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
-    """Yields the bound in ``earlier <= later``, if both are such columns of two relations."""
+    """Yields the bound in ``earlier <= later``, if the sides are columns of two relations, with or without an added
+    interval."""
     one, other = _moved_column(earlier), _moved_column(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
         slack = max(map(session_zone.clock_slack_micros, (earlier, later)))

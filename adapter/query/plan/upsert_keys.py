@@ -18,8 +18,8 @@ from .state.window_steps import WindowSteps
 def why_rows_cant_be_replaced(
     plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission
 ) -> QueryError | None:
-    """Returns why results can't replace those before them, which says what to change in the query; None if they can.
-    Arguments as in `upsert_of_windows`."""
+    """Returns the error about results that can't replace earlier ones, which says what to change in the query; None if they
+    can. The arguments are those of `upsert_of_windows`."""
     if not steps:
         return QueryError(
             "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
@@ -109,8 +109,8 @@ def _session_keys(steps: Sequence[WindowSteps]) -> tuple[str, ...]:
 
 
 def _why_sessions_cant_be_replaced(plan: WindowResults, steps: Sequence[WindowSteps]) -> QueryError | None:
-    """Returns why results of sessions can't replace those before them; None if they can, as far as this depends on the
-    sessions."""
+    """Returns the error about results of sessions that can't replace earlier ones; None if nothing about the sessions
+    prevents it."""
     piece = steps[0]
     if len(steps) > 1 or not isinstance(piece, SessionWindows) or plan.ranks:
         return QueryError(

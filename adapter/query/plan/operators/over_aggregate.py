@@ -121,7 +121,8 @@ class OverAggregate(QueryOperator):
 
 _TIME, _BEFORE = "__time", "__before"
 _SLACK = 3 * HOUR
-"""Spark counts days in the session's time zone, whose clock may be changed."""
+"""Microseconds by which a frame may reach further back: Spark counts days in the session's time zone, whose clock may
+change."""
 
 
 class OrderedRows:

@@ -50,8 +50,8 @@ class SetOperation(ExpiringOperator):
         )
 
     def rows_never_expire(self, below: Sequence[bool]) -> bool:
-        """Whether its rows never expire: for INTERSECT if those of one side don't, for EXCEPT those of the left side, and
-        for the others those of both."""
+        """Whether its rows never expire: for INTERSECT if the rows of one side don't, for EXCEPT if those of the left side
+        don't, and otherwise if those of both sides don't."""
         if self.operation.startswith("intersect"):
             return any(below)
         return below[0] if self.operation.startswith("except") else super().rows_never_expire(below)

@@ -33,7 +33,7 @@ class WindowChanges(Operator):
     start: str | None
     """Column with the window's start, if later rows can change a window's bounds; None if they can't."""
     by: tuple[tuple[str, str], ...]
-    """Partition columns of such windows: pairs of the name in the result and that in the list of fired windows."""
+    """Partition columns of such windows, each as its name in the result and its name in the list of fired windows."""
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns changes of windows, which expire with their end. A session that is extended retracts its result when the

@@ -45,8 +45,8 @@ class WindowClose(Operator):
 
     @property
     def open_for(self) -> int | None:
-        """Returns the microseconds after its end when a window closes and is final. None if it isn't known for how long rows
-        may arrive: it closes at its end, and later changes pass through."""
+        """Returns how many microseconds after its end a window closes with its final result. None if it isn't known for how
+        long rows may arrive: then the window closes at its end, and later changes pass through."""
         return self.inputs[0].relation.open_for
 
     def relation_over(self, below: Sequence[Relation]) -> Relation:

@@ -163,8 +163,9 @@ class WindowResults(PrintedOperator):
 
 
 def lineages_of_windows(windows: Sequence[WindowOperator]) -> tuple[dict[str, str], dict[str, Lineage]]:
-    """Returns by window operator a digest of its windows, input rows and keys, without its aggregates, and the lineage of
-    its results: `UNKNOWN` for those that aren't understood, so that they aren't taken for static tables."""
+    """Returns two mappings by window operator: to a digest of its windows, input rows and keys, without its aggregates; and
+    to the lineage of its results. The lineage is `UNKNOWN` if it isn't understood, so that the results aren't taken for a
+    static table."""
     rows: dict[str, str] = {}
     unknown = dict.fromkeys([each.name for each in windows], UNKNOWN)
     found = dict(unknown)

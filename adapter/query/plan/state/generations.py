@@ -19,7 +19,7 @@ GENERATION, UNTIL, ADDED_IN = "__since", "__until", "__step"
 HELD = "__held"
 """Column that says whether a row prevents its partition from expiring."""
 FOR_EVER = "timestamp '9999-12-31 00:00:00'"
-"""`UNTIL` of such rows when they are read. It isn't stored, because they may be retracted."""
+"""`UNTIL` of rows that prevent their partition from expiring. It isn't stored, because these rows may be retracted."""
 NO_STEP = f"cast(null as bigint) as {STEP}"
 """`STEP` of compacted rows: NULL, as no step emits them again."""
 
@@ -209,7 +209,7 @@ def unexpired_rows(
     """Returns rows whose generation hasn't expired at a watermark. A generation expires with its last row.
 
     Args:
-        rows: with `UNTIL` and, if partitioned, `LIFE`.
+        rows: with `UNTIL` and, if partitioned, `GENERATION`.
         by: partition columns. None if each row is its own generation.
         watermark: a column of `clock`.
         beside: other rows with the same columns and partitions.

@@ -143,7 +143,8 @@ class RankedGroups(Ranking):
         return first_rows(rows, self.operator.top, self.keys, ROW)
 
     def _moving_up_steps(self) -> list[Step]:
-        """Returns the steps with the rankings in which other groups may have moved up, and all rankings after it."""
+        """Returns the steps with the rankings in which other groups may have moved up, and with all rankings after the
+        batch."""
         groups = f"select *, 1L as {WEIGHT} from (\n{self._groups_of_fallen()}\n)"
         for each in self.path:
             groups = with_inputs(each, [groups])

@@ -253,8 +253,8 @@ class SessionWindows(InSessions, SlicedWindows):
         return super()._start_sql() if self.window.grows else "start_micros"
 
     def _rows_of_closing_windows(self, part: str, columns: str, clock: bool) -> str:
-        """Returns the rows of a state table with the bounds of their sessions: of those that the watermark closes or,
-        without a `clock`, of all."""
+        """Returns the rows of a state table with the bounds of their sessions: of the sessions that the watermark closes or,
+        without a `clock`, of all sessions."""
         bounds = [
             f"unix_micros({{0}}{SESSION_START}) as start_micros",
             f"unix_micros({{0}}{SESSION_END}) as end_micros",

@@ -130,7 +130,8 @@ class SlicedWindows(Partials, WindowSteps):
         return [EXPIRES_AT, WINDOW_START, *self._set_keys(), *self._value_columns(members)]
 
     def _first_values(self, members: DistinctSet, in_all_sets: bool = False) -> str:
-        """Returns the first occurrences in the batch. `in_all_sets`: in each grouping set, even if one is stored."""
+        """Returns the first occurrences in the batch. `in_all_sets`: in each grouping set, even if only the finest one is
+        stored."""
         firsts = [
             f"min({SLICE_END}){f' filter (where {condition})' if condition else ''} as {first}"
             for first, condition in zip(self._first_slices(members), self._conditions(members), strict=True)
