@@ -61,8 +61,8 @@ def replace_tables_by_views(text: str, instead: Mapping[str, str]) -> str:
     """Returns a query that reads views instead of some tables, under the same aliases.
 
     Args:
-        instead: name of a table, as from `planner.stream_relations`, → view. The changelog of a table has a view, too, as
-            the query may read it (`as_of()`), the table, or both.
+        instead: name of a table or of its changelog, as `model_text.stream_relations` prints it, → view. The query may read
+            the table, its changelog (`as_of()`), or both.
 
     Raises:
         QueryError: the query reads neither one of the tables nor its changelog.

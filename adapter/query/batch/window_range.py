@@ -197,7 +197,7 @@ class WindowOverwriter:
         return f"select unix_micros(min(first_time)) from (\n{listed}\n)"
 
     def needed_since(self, oldest: int) -> dict[StreamExtent, int]:
-        """Returns stream with a plain event time → time from which on windows that end at an instant need its rows."""
+        """Maps each stream with a plain event time to the time from which windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
         inputs = self._input_ranges(self._range_of_each(ends))
         found = {}

@@ -120,7 +120,8 @@ def marked_as_stream(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class VersionsAsOf:
-    """A temporal join in FROM, as the macro ``as_of`` prints it: the version of a key at the time of each row before it."""
+    """A temporal join, as the macro ``as_of`` prints it. It gives each row of the relations before it in FROM the version of
+    a key at the row's time."""
 
     table: exp.Table
     """The relation with the versions."""
@@ -131,7 +132,7 @@ class VersionsAsOf:
     valid_until: exp.Column
     """Column with the time at which the next version begins."""
     time: exp.Expr
-    """The time at which a version is looked for, over the rows before it."""
+    """The time at which a version is looked for, an expression over the relations before it in FROM."""
     row: str | None
     """The type of a version, a struct as `typeof` prints it, if it holds a MAP; None if not, or if unknown."""
 
@@ -346,7 +347,7 @@ def is_replacement(node: exp.Expr) -> bool:
 
 
 def replacements(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The generated expressions that replace the author's."""
+    """Yields the generated expressions that replace the author's."""
     return filter(is_replacement, every(tree, exp.Expr))
 
 
@@ -358,7 +359,7 @@ def restore_originals(tree: exp.Expr) -> exp.Expr:
 
 
 def windows_under(tree: exp.Expr) -> Iterator[exp.Select]:
-    """The windowing TVFs under a node, outermost first."""
+    """Yields the windowing TVFs under a node, outermost first."""
     for select in every(tree, exp.Select):
         if window_of(select):
             yield select

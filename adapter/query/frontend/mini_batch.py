@@ -68,7 +68,7 @@ def _parse_hint(hint: exp.Expr | str) -> MiniBatch:
     if isinstance(hint, str) or len(arguments) > 2:
         raise QueryError(f"The hint {shown} can't be read. {_INSTEAD}.")
     if not arguments:
-        raise QueryError(f"The hint {shown} says nothing. {_INSTEAD}.")
+        raise QueryError(f"The hint {shown} has no arguments. {_INSTEAD}.")
     latency = rows = None
     for argument in arguments:
         if isinstance(argument, exp.Interval) or (isinstance(argument, exp.Literal) and argument.is_string):

@@ -23,7 +23,7 @@ _FIXED = re.compile(r"(UTC|GMT|Z|Etc/.*|UT)?([+-]\d{1,2}(:?\d{2}){0,2})?")
 
 
 def mark_clock_slack(tree: exp.Expr, ask: QueryRunner) -> None:
-    """Notes the possible excess at each interval that joins relations or moves a time. Changes the tree."""
+    """Notes how much a clock change may lengthen each interval that joins relations or moves a time. Changes the tree."""
     found = [each for each in every(tree, exp.Interval) if _is_in_join(each) or _moves_time(each)]
     if found and has_clock_changes(str(ask("select current_timezone()")[0])):
         for each in found:

@@ -91,7 +91,7 @@ class Streams:
         """Returns the same streams, for another planner of the tree.
 
         Args:
-            declared: whether with what the project declares of them. Without it only windows say which columns are
+            declared: whether to keep the project's declarations. Without them, only windows say which columns are
                 event times.
         """
         made = copy(self)

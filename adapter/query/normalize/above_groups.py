@@ -32,8 +32,8 @@ def select_over_groups(select: exp.Select) -> exp.Select:
     found = grouping(select)
     if found.sets is not None:
         raise QueryError(
-            "OVER, LIMIT or a subquery over a stream is in a SELECT with grouping sets; put the GROUP BY into a query "
-            "below."
+            "OVER, LIMIT or a subquery over a stream is in a SELECT with grouping sets; put the GROUP BY into a subquery "
+            "in FROM."
         )
     return _GroupBySplit(select, found.keys).query_over_groups()
 
@@ -107,7 +107,9 @@ class _GroupBySplit:
             return self._rewrite_over_keys(node, {id(column) for column in correlated_columns(node)})
         if isinstance(unwrap_call(node).function, exp.AggFunc) and not is_over(node):
             if node.find(exp.Query):
-                raise QueryError(f"A subquery is inside '{hints.excerpt(node)}'; join it in a query below.")
+                raise QueryError(
+                    f"A subquery is inside the aggregate '{hints.excerpt(node)}'; join it in a subquery in FROM."
+                )
             return exp.column(self._add_column(node, f"__aggregate_{len(self.items)}"), quoted=True)
         if aliases and isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
             return exp.paren(self._rewrite_over_groups(self.aliases[node.name.lower()]))
@@ -129,7 +131,7 @@ class _GroupBySplit:
             if isinstance(node, exp.Column):
                 raise QueryError(
                     f"'{node.sql()}' is used in a subquery of the groups' select list or HAVING, and is no key; put "
-                    "the GROUP BY into a query below, and write the subquery over that."
+                    "the GROUP BY into a subquery in FROM, and write the other subquery over that."
                 )
         made = node.copy()
         for child, old in zip(list(made.iter_expressions()), list(node.iter_expressions()), strict=True):

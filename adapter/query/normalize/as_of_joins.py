@@ -1,6 +1,6 @@
-"""Writes a join of versions as of a time (the macro ``as_of()``) as a plain join.
+"""Rewrites a temporal join (the macro ``as_of()``, a LATERAL) as a plain join.
 
-Spark can't inline a CTE with a LATERAL whose columns ON compares.
+Spark can't inline a CTE with a LATERAL whose columns are compared in ON.
 
 >>> from ..sql.dialect import parse, sql
 >>> from ..windows.expansion import expand_as_of
@@ -32,10 +32,10 @@ from ..windows.expansion import VALID_UNTIL, versions_in_changes
 
 
 def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
-    """Replaces each LATERAL with versions as of a time by the versions. Changes the tree.
+    """Replaces each LATERAL of a temporal join by all versions, and adds to ON when a version is valid. Changes the tree.
 
     Args:
-        known: properties of relations. Versions of one whose rows change are read from its changelog.
+        known: properties of relations. If a relation's rows change, its versions are read from its changelog.
     """
     check_version_joins(tree)
     changing = {name.lower(): each for name, each in known.items() if each.changes}
@@ -62,7 +62,12 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
 
 
 def _order_by_entries(select: exp.Expr, row: str) -> None:
-    """Orders versions of one time, which the last value of ORDER BY does, by the entries of their MAPs. Changes the tree."""
+    """Replaces the last value of ORDER BY, the whole row, by one with lists of entries instead of MAPs, which have no order.
+    Changes the tree.
+
+    Args:
+        row: type of a version, a struct as `typeof` prints it.
+    """
     (window,) = every(select, exp.Window)
     of_row = window.args["order"].expressions[-1]
     rows = next(every(of_row, exp.Column)).table
@@ -74,7 +79,11 @@ def _order_by_entries(select: exp.Expr, row: str) -> None:
 
 
 def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
-    """Returns the columns that identify a row of a relation whose rows change."""
+    """Returns the columns that identify a row of a relation whose rows change.
+
+    Raises:
+        QueryError: there are none, or ``as_of()`` names others.
+    """
     if not known.key:
         raise QueryError(
             f"as_of() over {versions.relation}: its rows change, and nothing identifies them, so which row a change ends is "
@@ -89,14 +98,14 @@ def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
 
 
 def check_version_joins(tree: exp.Expr) -> None:
-    """Raises unless all versions as of a time are joined so that each row on the left gets the version of its time."""
+    """Raises unless each ``as_of()`` is joined so that each row on the left gets the version of its time."""
     for node in every(tree, exp.Lateral):
         if (versions := hints.versions_as_of(node)) is None:
             continue
         if not isinstance(node.parent, exp.Join):
             raise QueryError(
-                f"as_of() over {versions.relation} isn't joined to rows that look for versions; write these rows first, and "
-                "join the versions to them: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
+                f"as_of() over {versions.relation} isn't joined to a stream; write the stream first, and join the versions "
+                "to it: FROM {{ stream(…) }} as o JOIN {{ as_of(…, 'o.…') }} as r ON …."
             )
         _check_version_join(node.parent, versions)
 
@@ -140,7 +149,7 @@ def add_validity_condition(
     Args:
         select: the SELECT with the join; its stars, also those in calls, leave the column `valid_until` out.
         join: a join of all versions, with that column.
-        versions: what is looked for.
+        versions: the temporal join.
         valid_until: column with the time at which the next version begins.
     """
     time = versions.time

@@ -102,7 +102,7 @@ def _may_be_correlated(query: exp.Query) -> bool:
 
 
 def conditions_with_stream_queries(select: exp.Select) -> list[exp.Expr]:
-    """The conjuncts of WHERE with stream subqueries, if the SELECT has them nowhere else."""
+    """Returns the conjuncts of WHERE with subqueries over streams. Empty if other clauses have such subqueries, too."""
     tests = filters(select)
     inner = {id(each) for each in conditions.inner_queries(select)}
     found = [test for test in tests if any(id(query) in inner for query in every(test, exp.Query))]

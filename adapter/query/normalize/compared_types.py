@@ -122,8 +122,8 @@ def split_correlation(
 
 
 def have_mixed_types(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether one expression may be text and the other isn't, as far as a session knows. Then equal rows needn't
-    share a key."""
+    """Whether one of two expressions is text, or of unknown type, and the other has another type. Then values that Spark
+    finds equal may be different keys. False without a session."""
     kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
     return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
 
@@ -194,7 +194,7 @@ class _SessionTypes:
 
 
 def _type_to_note(kind: str) -> str | None:
-    """Returns a type as it is noted. None for those whose equal values may differ: of NULL, and of collated texts."""
+    """Returns a type's text for notes. None for types whose equal values may differ: void, and collated strings."""
     return None if kind == "void" or " collate " in kind else kind.upper()
 
 

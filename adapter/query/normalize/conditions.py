@@ -254,8 +254,8 @@ def order_limits(query: exp.Expr) -> None:
 
 
 def order_by_whole_rows(select: exp.Select, *aliases: str) -> None:
-    """Adds the whole row to the ORDER BY of functions that depend on the order of rows, and that `break_ties`, which runs
-    before, leaves: they have no ORDER BY, or values without an order. Changes the tree.
+    """Adds the whole row to the ORDER BY of each OVER that still depends on the order of rows after `break_ties`: it has no
+    ORDER BY, or its tie-breaking values have no order. Changes the tree.
 
     Args:
         select: a SELECT with OVER.
@@ -294,8 +294,8 @@ def may_multiply_rows(select: exp.Select) -> bool:
 
 
 def inner_queries(select: exp.Select, clauses: Sequence[str] = _CLAUSES) -> list[exp.Query]:
-    """The outermost queries over streams or inputs in expressions, join conditions and LATERAL, apart from versions as
-    of a time."""
+    """Returns the outermost subqueries in expressions, join conditions and LATERAL that read streams or inputs, without
+    those of ``as_of()``."""
     parts: list[exp.Expr | None] = []
     for clause in clauses:
         parts += ensure_list(select.args.get(clause))
@@ -488,8 +488,8 @@ _Equated: TypeAlias = dict[str, tuple[exp.Expr, exp.Expr]]
 
 
 def _equated_by_correlation(query: exp.Query, aliases: Sequence[str]) -> _Equated | None:
-    """Returns the outer expressions that a correlated query equates with inner ones. None if the query's value may
-    depend on any of its rows."""
+    """Returns the outer expressions that a correlated query equates with inner ones. None if its value may also depend on
+    rows without this equality."""
     over = query.parent
     while isinstance(over, exp.Subquery | exp.Paren):
         over = over.parent
@@ -546,7 +546,8 @@ def _equated_with_inner(tests: Sequence[exp.Expr], alias: str, names: Sequence[s
 
 
 def _expressions_equated_by_in(over: exp.In, query: exp.Select, alias: str, names: Sequence[str]) -> _Equated:
-    """Returns the expression before IN with the only column of the query behind it; empty if either isn't of one row."""
+    """Returns the expression before IN with the only select item of the query after it. Empty if one of the two isn't
+    computed from a single row, or if their types are mixed."""
     item = query.expressions[0].unalias() if len(query.expressions) == 1 else None
     # Of a single outer relation, a column needs no qualifier.
     outer = [*names, ""] if len(names) == 1 else names
@@ -592,7 +593,7 @@ def returns_one_row(query: exp.Query) -> bool:
 
 
 def inner_aliases(template: exp.Select, start: int, inputs: int) -> tuple[str, ...]:
-    """Aliases of the inputs from `start` on, in inner queries."""
+    """Returns the aliases that inner queries give to the inputs with the numbers from `start` to `inputs` - 1."""
     found = {}
     for query in inner_queries(template):
         for table in every(query, exp.Table):

@@ -105,7 +105,7 @@ def watermark_conditions(select: exp.Select) -> list[exp.Expr]:
 
 
 def compared_column(test: exp.Expr) -> exp.Column:
-    """Returns the event time column that a condition of `watermark_conditions` compares."""
+    """Returns the event time column that one of the `watermark_conditions` compares."""
     return next(
         each for side in (test.this, test.expression) if isinstance(each := side.unnest(), exp.Column)
     )

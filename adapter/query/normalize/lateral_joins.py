@@ -161,13 +161,13 @@ def _check_order(join: exp.Join, select: exp.Select, tests: list[exp.Expr], oute
         for column in every(test, exp.Column):
             if id(column) in outer and qualifier_of(column) in later:
                 raise QueryError(
-                    f"'{hints.excerpt(join.this)}' asks for {sql(column)}, of a relation that follows it; put that "
-                    "first."
+                    f"'{hints.excerpt(join.this)}' reads {sql(column)} of a relation that follows it in FROM; put that "
+                    "relation before it."
                 )
 
 
 def _can_become_groups(query: exp.Select, join: exp.Join, select: exp.Select, tree: exp.Query) -> bool:
-    """Whether a query of one aggregated row can become groups, where a group may be missing."""
+    """Whether a query that aggregates all of its rows to one can become a GROUP BY, in which a group may be missing."""
     items = [item.unalias() for item in query.expressions]
     if query.args.get("distinct") or not all(type(item) in AGGREGATES for item in items):
         return False
@@ -209,7 +209,7 @@ def _keep_rows_without_group(query: exp.Select, join: exp.Join, select: exp.Sele
 
 
 def _own_parts(test: exp.Expr, outer: set[int]) -> list[exp.Expr]:
-    """The query's own part of a test: a whole side of it, or its columns."""
+    """Returns the parts of a condition that are over the query's own rows: a side of an equality, or else columns."""
     columns: list[exp.Expr] = [column for column in every(test, exp.Column) if id(column) not in outer]
     for side in (test.this, test.expression) if isinstance(test, exp.EQ) else ():
         if columns and columns == [*every(side, exp.Column)]:

@@ -1,8 +1,8 @@
 """Rewrites `emit='on_change'` as plain SQL: a GROUP BY over a growing window drops the steps in which no row of it is
 new.
 
-Slices know such steps on their own (`sliced`). Elsewhere each row gets a flag that says whether it is new at the
-step, and HAVING counts the flags.
+Window operators over slices find such steps on their own (`plan.state.sliced`). Elsewhere each row gets a flag that says
+whether it is new at the step, and HAVING counts the flags.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def drop_unchanged_steps_in_group(group: exp.Select) -> bool:
 
 
 def ungrouped_message(window: Window) -> str:
-    """Message that a window's rows can't be read without a GROUP BY."""
+    """Returns the message about a window's rows that no GROUP BY reads."""
     return (
         f"{window.kind}() with emit='on_change' leaves out steps without new rows of a key, and only a GROUP BY over its "
         "rows has keys: group them by window_start, window_end, or leave emit out."

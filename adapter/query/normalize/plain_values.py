@@ -1,4 +1,4 @@
-"""Replaces subqueries without FROM by the expressions over the outer row that they are.
+"""Replaces each subquery without FROM by its select item, an expression over the outer row.
 
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select (select s.k + (select v)) as x, (select v where v > 1) as w from s where exists(select 1 where k)")

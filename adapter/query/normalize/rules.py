@@ -1,5 +1,5 @@
-"""The rules that normalize a model's query, in order. Each one simplifies the tree, or notes on its nodes what later
-rules and the planner ask for.
+"""The rules that normalize a model's query, in order. Each rule simplifies the tree, or stores facts in the metadata of its
+nodes for later rules and the planner.
 
 >>> [rule.__name__ for rule in RULES][:3]
 ['inline_ctes', 'remove_brackets', 'inline_named_windows']
@@ -135,8 +135,8 @@ def rewrite_natural_joins(query: NormalizedQuery) -> None:
 
 
 def check_relations(query: NormalizedQuery) -> None:
-    """Refuses what combines rows of a stream other than by GROUP BY, joins and rankings, and windows by columns that aren't
-    there."""
+    """Refuses clauses other than GROUP BY, joins and rankings that combine rows of a stream, and windows whose time column
+    doesn't exist."""
     brackets.check_streams_in_brackets(query.tree)
     relations.check_stream_relations(query.tree)
     relations.check_times_of_windows(query.tree)
@@ -194,7 +194,7 @@ def expand_stars(query: NormalizedQuery) -> None:
 
 
 def find_types(query: NormalizedQuery) -> None:
-    """Notes the types of sums and of rankings' columns, and where the session's time zone counts."""
+    """Notes the types of summed values and of rankings' columns, and the intervals that a clock change may lengthen."""
     if query.ask is not None:
         types_of_tree(query.tree, query.ask)
         session_zone.mark_clock_slack(query.tree, query.ask)

@@ -31,7 +31,7 @@ _VALUE = "__value"
 
 
 def join_single_rows(select: exp.Select) -> None:
-    """Moves the subqueries to FROM if FROM has only tables. Changes the tree.
+    """Moves scalar aggregates over streams to FROM if FROM reads only tables. Changes the tree.
 
     Raises:
         QueryError: a column of the result has no name.

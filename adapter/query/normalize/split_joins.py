@@ -19,7 +19,7 @@ def move_join_below(select: exp.Select) -> None:
     >>> move_join_below(tree) or sql(tree)
     'SELECT * EXCEPT (`__0`), `__0` AS `k` FROM (SELECT d.* EXCEPT (k), e.k AS `__0` FROM e JOIN d ON d.k = e.k) AS joined'
     """
-    # Subqueries keep their own columns, and ask for those of the rows by the name of a relation.
+    # In a subquery, a column of this SELECT's relations is qualified; all others are the subquery's own.
     asked = {id(each) for each in every(select, exp.Column) if reading_select(each) is select}
     aliases = _aliases_read(select)
     below = exp.Select()

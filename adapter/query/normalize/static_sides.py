@@ -211,7 +211,7 @@ def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -
 
 
 def _extends_left_rows(join: exp.Join) -> bool:
-    """Whether a join adds no rows that its left side lacks."""
+    """Whether each row of a join has a row of its left side."""
     return (join.side or "").upper() in ("", "LEFT") or is_semi_or_anti(join)
 
 

@@ -60,8 +60,8 @@ def count_late_rows_of_inputs(
 
 
 def count_late_rows(planner: Planner, operator: Operator, select: exp.Select, alias: str) -> Operator:
-    """Returns the operator with its late rows counted, where it returns rows of a stream as they arrive, or
-    projects or unites such rows.
+    """Adds an operator that counts late rows above each operator that returns a stream's rows as they arrive, also below
+    projections and unions. Others are returned unchanged.
 
     Args:
         planner: planner of the tree.

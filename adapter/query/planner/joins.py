@@ -78,7 +78,7 @@ def plan_join(
     if read and not any(each.operator for each in read):
         raise QueryError(
             f"'{hints.excerpt((*inner, select)[0])}' reads a stream inside an expression of a query over a table that is no "
-            "stream; read that as a stream too."
+            "stream; read that table as a stream, too."
         )
     if (found := _plan_rewritten(planner, select, read, inner)) is not None:
         return found
@@ -142,7 +142,7 @@ def _plan_rewritten(
     is_beside = not all(streaming) and not asks
     if is_beside and inner and (column := unqualified_correlation(select)) is not None:
         raise QueryError(
-            f"'{hints.excerpt(select)}' joins a table, and asks in a query inside for '{column.name}', without saying "
+            f"'{hints.excerpt(select)}' joins a table, and a subquery in it reads '{column.name}', without saying "
             f"whose column it is; write the relation's name before it, as in t.{column.name}."
         )
     if is_beside and nest_joins(select, streaming, whole=sum(streaming) == 1):
@@ -166,8 +166,8 @@ def _refuse_tables_left(select: exp.Select) -> NoReturn:
             f"{', '.join(names)} are: write the relation's name before each, as in t.{names[0]}."
         )
     raise QueryError(
-        f"'{hints.excerpt(select)}' joins streams and a table that is no stream in one SELECT; join that in a query "
-        "below or above, so that it is clear which rows it belongs to."
+        f"'{hints.excerpt(select)}' joins streams and a table that is no stream in one SELECT; join the table in a subquery "
+        "in FROM, or in a SELECT around this one, so that it is clear which rows it belongs to."
     )
 
 
@@ -343,7 +343,7 @@ def _plan_without_from(
 ) -> Operator:
     """Plans a SELECT without FROM whose subqueries read streams; it returns one row."""
     refuse_static_tables(select, template)
-    check_repeatable(select, template, inputs, "asks streams")
+    check_repeatable(select, template, inputs, "reads streams in subqueries")
     _make_subqueries_deterministic(select, template, frozenset())
     keys = ((),) * len(inputs)
     aliases = conditions.inner_aliases(template, 0, len(inputs))
@@ -372,9 +372,9 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
     if conditions.reads_tables(template) or not all(isinstance(node, exp.Lateral) for node in laterals):
         raise QueryError(
             f"'{hints.excerpt(select)}' queries a stream for each row in LATERAL, next to a table that isn't a stream; "
-            "join that table in a query below, or in one above."
+            "join that table in a subquery in FROM, or in a SELECT around this one."
         )
-    check_repeatable(select, template, inputs, "asks streams")
+    check_repeatable(select, template, inputs, "reads streams in subqueries")
     _make_subqueries_deterministic(select, template, None)
     aliases = [each.alias for each in read if each.operator is not None]
     all_aliases = (*aliases, *conditions.inner_aliases(template, len(aliases), len(inputs)))

@@ -99,7 +99,7 @@ def check_lookup_operators(flow: Dataflow, tables: Sequence[LookupTable]) -> Non
             if not asks and table.view in operator.tables_read:
                 raise QueryError(
                     f"{table.relation}, a lookup table, is joined inside an expression of a query over streams; join it in "
-                    "a WITH below, and read that in the expression."
+                    "a CTE, and read that in the expression."
                 )
 
 

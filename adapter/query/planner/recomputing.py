@@ -65,9 +65,9 @@ def refuse_static_tables(select: exp.Select, template: exp.Expr) -> None:
     other values than those to retract."""
     if conditions.reads_tables(template):
         raise QueryError(
-            f"'{hints.excerpt(select)}' asks a table, and is computed again when its rows change: with the table as it is "
-            "then, not as it was. Join the table to the rows in a query below, as in (SELECT s.*, t.x FROM … AS s CROSS "
-            "JOIN (SELECT … AS x FROM …) AS t): what a row got of it is kept."
+            f"'{hints.excerpt(select)}' reads a table, and is computed again when its rows change: with the table as it is "
+            "then, not as it was. Join the table to the rows in a subquery in FROM, as in (SELECT s.*, t.x FROM … AS s "
+            "CROSS JOIN (SELECT … AS x FROM …) AS t): then the value that a row got is kept."
         )
 
 
@@ -120,5 +120,5 @@ def check_repeatable(select: exp.Select, template: exp.Select, inputs: Sequence[
     if not is_repeatable(template, inputs):
         raise QueryError(
             f"'{hints.excerpt(select)}' {does} and calls a non-deterministic function; compute it in a "
-            "query below."
+            "subquery in FROM."
         )

@@ -108,7 +108,7 @@ class _Dimension:
 
 
 _Cell = tuple[int | None, ...]
-"""One count in a row of the counts: the number of each dimension's value; None for all of its values."""
+"""Identifies a count: for each dimension the number of a value, or None for all of its values."""
 
 
 class _EnumDistinct:

@@ -230,7 +230,7 @@ class GroupedSelect:
             return exp.paren(self._rewrite_over_results(hidden, aliases=False))
         if isinstance(node, exp.Query | exp.Exists):
             raise QueryError(
-                f"'{sql(node)}' is a subquery over groups, which can't be moved; join what it gives in a query above."
+                f"'{sql(node)}' is a subquery over groups, which can't be moved; join it in a SELECT around the GROUP BY."
             )
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._rewrite_grouping(node)
@@ -301,10 +301,10 @@ class GroupedSelect:
                     f"'{sql(node)}' is an aggregate of an aggregate; compute the inner one in a subquery."
                 )
         if node.find(exp.Query):
-            raise QueryError(f"'{sql(node)}' holds a subquery; join what it gives in a query below.")
+            raise QueryError(f"'{sql(node)}' contains a subquery; join it in a subquery in FROM.")
         for star in every(node, exp.Star):
             if not isinstance(star.parent, exp.Count):
-                raise QueryError(f"'{sql(node)}' holds a '*'; name its columns.")
+                raise QueryError(f"'{sql(node)}' contains a '*'; name its columns.")
 
     def _split_call(self, name: str, function: str, call: exp.Expr, condition: exp.Expr | None) -> Call:
         asked = arguments(call)

@@ -32,12 +32,12 @@ def check_repeatable(select: exp.Select) -> None:
         if is_random(call):
             raise QueryError(
                 f"'{sql(call)}' is non-deterministic, so a rewritten query could give other "
-                "rows; store what it gives in a table below."
+                "rows; compute it in a separate model."
             )
     for sample in every(select, exp.TableSample):
         raise QueryError(
             f"'{sql(sample).strip()}' takes other rows each time it is read, so a rewritten query could give other "
-            "rows; store the sample in a table below."
+            "rows; store the sample in a separate model."
         )
 
 
@@ -53,7 +53,7 @@ def check_read_twice(select: exp.Select) -> None:
                 continue  # `dbt run --empty`
             raise QueryError(
                 f"'{sql(below).strip()}' under FROM may keep other rows each time it is read, and the rewritten query "
-                "reads it twice; store what it keeps in a table below."
+                "reads it twice; put it into a separate model."
             )
 
 

@@ -184,7 +184,7 @@ class _SplitTopN:
             other = next((each for each in own if not isinstance(each.this, ranks.RANKS)), own[1])
             raise QueryError(
                 f"'{sql(other)}' is next to the ranking and needs all rows of its group, not only the first of each "
-                "bucket; compute it in a query below."
+                "bucket; compute it in a subquery in FROM."
             )
         if not ranks.greatest_ranks(self.select):
             rank = next(iter(ranks.rankings(self.below)))
@@ -192,8 +192,8 @@ class _SplitTopN:
         for clause in ("distinct", "limit", "offset", "fetch"):
             if value := self.below.args.get(clause):
                 raise QueryError(
-                    f"'{sql(value).strip()}' is next to the ranking and would see fewer rows; move it into a query "
-                    "below, or above the filter."
+                    f"'{sql(value).strip()}' is next to the ranking and would see fewer rows; move it into a subquery in "
+                    "FROM, or around the filter."
                 )
 
     def _check_items(self) -> None:

@@ -221,8 +221,8 @@ class Rewrites:
 
 
 def check_enumerated_texts(tree: exp.Query, ask: QueryRunner) -> None:
-    """Raises unless each text that WHERE gives a key of an `enum_distinct` is written as Spark writes the key's value: the
-    counts would have the text as their key, and the rows the value.
+    """Raises unless each string that WHERE lists as a value of an `enum_distinct` key is written as Spark writes that value.
+    Otherwise the counts and the rows would have different keys.
 
     Args:
         tree: a query whose streams and hints are marked.

@@ -139,7 +139,7 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-"""What a call of an aggregate may be in, besides OVER."""
+"""Nodes that may be around a call of an aggregate, besides OVER."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
 # Operators on bits, the loosest first.
 _OF_BITS = (TokenType.PIPE, TokenType.CARET, TokenType.AMP)
 _MANY = 4096
-"""Number of texts that are kept."""
+"""Maximum number of texts in the cache."""
 _NOTHING = "A value or a name is missing before or behind this"
 # Functions that sqlglot's own classes parse. Any other is kept as written, though another dialect may have a function
 # of that name.
@@ -58,7 +58,8 @@ _UNDERSTOOD: dict[str, Callable[[list[exp.Expr]], bool]] = {
         ("to_date", "to_timestamp", "unix_timestamp", "to_unix_timestamp", "from_unixtime"), _has_no_pattern
     ),
 }
-"""Function → whether sqlglot keeps these arguments, of a number that it prints."""
+"""Function → predicate that says whether sqlglot prints a call with these arguments unchanged. Other functions depend on the
+number of arguments alone."""
 
 
 def _parser_keeping_arguments(
@@ -69,7 +70,7 @@ def _parser_keeping_arguments(
 
     @cache
     def keeps(number: int) -> bool:
-        """Returns whether sqlglot prints so many arguments, and an aggregate as one."""
+        """Whether sqlglot prints this number of arguments, and an aggregate as an aggregate."""
         given = [f"argument_{place}" for place in range(number)]
         try:
             printed = _build_call([exp.column(each) for each in given], reads).sql(DIALECT).lower()
@@ -581,7 +582,7 @@ times as long as a lookup."""
 
 
 def _cached_text(key: Hashable, make: Callable[[], str]) -> str:
-    """Returns the text that is kept for `key`, or else makes and keeps it."""
+    """Returns the text that the cache has for a key, or makes and caches it."""
     text = _TEXTS.get(key)
     if text is None:
         text = make()

@@ -18,8 +18,8 @@ _NAMES = frozenset({exp.Identifier, str})
 
 @cache
 def _leaves(kinds: tuple[type[exp.Expr], ...]) -> frozenset[type[exp.Expr]]:
-    """Returns the types of nodes that hold no node of these types if what they hold is a name. (A column may also hold a
-    star, or a call behind a schema.)"""
+    """Returns the types of nodes that contain no node of the given types if their content is a name. (A column may also
+    contain a star, or a call after a schema.)"""
     return _LEAVES if issubclass(exp.Identifier, kinds) else _LEAVES | {exp.Column}
 
 

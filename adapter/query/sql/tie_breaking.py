@@ -71,8 +71,8 @@ def breaks_ties(ordered: exp.Expr) -> bool:
 
 
 def depends_on_ties(window: exp.Window) -> bool:
-    """Whether the value of an OVER depends on the order of rows that its ORDER BY leaves equal, and a longer ORDER BY
-    decides it, because that doesn't change the frame."""
+    """Whether the value of an OVER depends on the order of tied rows, and a longer ORDER BY fixes it without changing the
+    frame."""
     order = window.args.get("order")
     if order is None or isinstance(window.this, exp.RowNumber):
         return order is not None
@@ -248,7 +248,7 @@ def _has_unclear_name(select: exp.Select) -> bool:
 
 
 def _keys_or_columns(select: exp.Select) -> list[exp.Expr]:
-    """Returns what determines the rest of items with OVER: the keys of a grouped SELECT, and otherwise their columns."""
+    """Returns what determines items with OVER besides their OVER: the keys of a grouped SELECT, otherwise columns."""
     aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
     if group := select.args.get("group"):
         keys = (
@@ -308,8 +308,8 @@ def note_item_types(select: exp.Select, row: str) -> None:
 
 
 def note_term_types(select: exp.Select, row: str | None) -> None:
-    """Notes the values that break ties in place of `tie_breaking_values`, where these have no order: none if there is no
-    such value.
+    """Notes values that break ties in place of `tie_breaking_values` if a type of these has no order. The list is empty if
+    there are no such values.
 
     Args:
         select: a SELECT with OVER. It is changed.

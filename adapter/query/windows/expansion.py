@@ -115,8 +115,8 @@ def versions_in_changes(
 def with_null_window_columns(query: str, alias: str) -> str:
     """Returns a relation with the rows of a query, where each of `WINDOW_COLUMNS` that the query lacks is NULL.
 
-    So a select list can exclude these columns with EXCEPT, which fails for a column that doesn't exist. They come from a
-    join with no rows, which engines remove from their plans."""
+    So a select list can exclude these columns with EXCEPT, which fails for a column that doesn't exist. The NULLs come from
+    a join with an empty relation, which engines remove from their plans."""
     columns = ", ".join(f"null as {name}" for name in WINDOW_COLUMNS)
     return (
         f"(select * from ({query}) as {alias} natural left join (select {columns} where false) as no_windows)"

@@ -20,6 +20,7 @@ class FromRelation:
     alias: str
     node: exp.Expr
     kind: str
+    """``result`` of windows, ``rows`` of a stream, or ``static`` for a table."""
     window_columns: Columns
     join: exp.Join | None = None
     unique: frozenset[str] | None = None

@@ -52,8 +52,8 @@ def test_a_cte_that_is_read_twice_has_one_hint() -> None:
 @pytest.mark.parametrize(
     ("hint", "sentence"),
     [
-        ("MINI_BATCH", "The hint MINI_BATCH says nothing. Write how long, how many rows, or both"),
-        ("MINI_BATCH()", "The hint MINI_BATCH() says nothing."),
+        ("MINI_BATCH", "The hint MINI_BATCH has no arguments. Write how long, how many rows, or both"),
+        ("MINI_BATCH()", "The hint MINI_BATCH() has no arguments."),
         ("MINI_BATCH('5 s', '9 s')", "The hint MINI_BATCH('5 s', '9 s') has two lengths of time."),
         ("MINI_BATCH(5, 6)", "The hint MINI_BATCH(5, 6) has two numbers of rows."),
         ("MINI_BATCH('1 s', 5, 6)", "The hint MINI_BATCH('1 s', 5, 6) can't be read."),

@@ -21,7 +21,7 @@ from tests.query.trees import KNOWN, OTHER, STREAM, flow, kinds
     [
         (
             f"select k, v, count(*) as n from {STREAM} group by rollup (k, v) having max(v) > (select max(v) from {OTHER})",
-            "is in a SELECT with grouping sets; put the GROUP BY into a query below",
+            "is in a SELECT with grouping sets; put the GROUP BY into a subquery in FROM",
         ),
         (
             f"select s.k, (select max(v) from {OTHER} as t where t.k = s.v) as m, max(v) from {STREAM} as s group by s.k",

@@ -122,8 +122,6 @@ def test_what_a_group_is_compared_with_needs_no_bound_of_its_own() -> None:
 
 def test_a_name_that_may_be_of_the_rows_around_is_asked_for_beside_a_joined_table() -> None:
     text = f"select l.k, d.x from {STREAM} as l join db.dim as d on d.k = l.k where exists (select 1 from {OTHER} as r {{}})"
-    with pytest.raises(
-        QueryError, match=r"asks in a query inside for 'v', without saying whose column it is"
-    ):
+    with pytest.raises(QueryError, match=r"a subquery in it reads 'v', without saying whose column it is"):
         flow(text.format("where r.k = v"))
     assert flow(text.format("where r.k = l.v and v > 3"))

@@ -30,7 +30,7 @@ from tests.query.auctions import AUCTIONS, BEST, B, auction_plan
         ),
         (
             f"select x, count(*) over (partition by x) * (select max(f) from dims) as n from {B}",
-            "asks a table, and is computed again when its rows change: with the table as it is then, not as it was.",
+            "reads a table, and is computed again when its rows change: with the table as it is then, not as it was.",
         ),
     ],
 )

@@ -23,7 +23,7 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow, only
             f"select exists (select 1 from {STREAM}) as e from db.dim",
             "'SELECT 1 FROM stream(db.s)' reads a stream inside an expression of a query over a table",
         ),
-        (f"select 1 in (select v from {STREAM}) as e, rand() as r", "compute it in a query below"),
+        (f"select 1 in (select v from {STREAM}) as e, rand() as r", "compute it in a subquery in FROM"),
         (f"select 1 as one, 1 + (select max(v) from {STREAM})", "has no name; give it one: AS …"),
         (
             f"select k from ({GROUPS}) union all select k from db.dim",
@@ -39,8 +39,8 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow, only
         (
             f"select g.k, l.v from ({GROUPS}) as g join db.dim as d on d.k = g.k, "
             f"lateral (select v from {OTHER} as b where b.k > d.k order by v limit 1) as l",
-            "queries a stream for each row in LATERAL, next to a table that isn't a stream; join that table in a query "
-            "below",
+            "queries a stream for each row in LATERAL, next to a table that isn't a stream; join that table in a subquery "
+            "in FROM",
         ),
         (
             f"select g.k, l.v from ({GROUPS}) as g, lateral (select v from {OTHER} as b where b.k > g.k limit 1) as l",
@@ -199,7 +199,9 @@ def test_a_group_key_is_the_same_each_time(key: str) -> None:
     assert keeping(auction_flow(f"select {key} as k, sum(y) as s from {B} group by 1")) == [GroupAggregate]
     with pytest.raises(QueryError) as refusal:
         auction_plan(f"select {key} as k, sum(y) as s from {BEST} group by 1")
-    assert "groups and calls a non-deterministic function; compute it in a query below" in str(refusal.value)
+    assert "groups and calls a non-deterministic function; compute it in a subquery in FROM" in str(
+        refusal.value
+    )
 
 
 def test_a_list_of_values_has_the_same_rows_each_time() -> None:

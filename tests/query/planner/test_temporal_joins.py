@@ -61,14 +61,14 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
         ),
         (query().replace("as r on", "on"), "has no name"),
         (query().replace("as r on", "as r(a, b, c) on"), "renames the columns"),
-        (f"select r.rate from {rates()} as r", "isn't joined to rows that look for versions"),
+        (f"select r.rate from {rates()} as r", "isn't joined to a stream"),
         (
             f"select r.rate from {rates()} as r join {ORDERS} on r.currency = o.currency",
-            "isn't joined to rows that look for versions",
+            "isn't joined to a stream",
         ),
         (
             f"select o.id from {ORDERS} where exists (select 1 from {rates()} as r where r.currency = o.currency)",
-            "isn't joined to rows that look for versions",
+            "isn't joined to a stream",
         ),
         (query("r.rate > 1"), "ON doesn't say which: add r.currency = …"),
         (query("r.currency = upper(r.currency)"), "ON doesn't say which"),
@@ -119,10 +119,10 @@ def test_versions_come_when_the_watermark_says_so() -> None:
         ),
         (query().replace("on r.currency = o.currency", "using (currency)"), "JOIN … ON or LEFT JOIN … ON"),
         (query().replace("as r on", "on"), "has no name"),
-        (f"select r.rate from {rates()} as r", "isn't joined to rows that look for versions"),
+        (f"select r.rate from {rates()} as r", "isn't joined to a stream"),
         (
             f"select o.id from {ORDERS} where exists (select 1 from {rates()} as r where r.currency = o.currency)",
-            "isn't joined to rows that look for versions",
+            "isn't joined to a stream",
         ),
     ],
 )

@@ -148,12 +148,12 @@ REFUSALS = [
     (
         "split_distinct",
         "select c, count(distinct u), sum((select max(n) from s)) from t group by c",
-        "holds a subquery; join what it gives in a query below",
+        "contains a subquery; join it in a subquery in FROM",
     ),
     (
         "split_distinct",
         "select c, count(distinct u), count(t.*) from t group by c",
-        "'COUNT(t.*)' holds a '*'",
+        "'COUNT(t.*)' contains a '*'",
     ),
     ("split_distinct", "select sum(count(distinct u)) from t", "is an aggregate of an aggregate"),
     (

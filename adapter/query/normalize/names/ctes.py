@@ -53,7 +53,7 @@ def _replace_references(node: exp.Expr, names: Environment) -> None:
                 made.meta[_RANDOM] = f"{child.name.lower()} {sql(made.this)}"
             child.replace(made)
             _move_column_names_inside(made)
-            # Of a table in brackets, what is joined with it there.
+            # A table in brackets has the joins within them.
             for join in beside["joins"] or ():
                 _replace_references(join, names)
         else:

@@ -125,8 +125,8 @@ def mark_names_in_answer(answer: object, taken: Collection[str]) -> object:
 
 
 def query_runner_of_marked_tree(ask: QueryRunner | None, taken: Collection[str]) -> QueryRunner | None:
-    """Returns a function that asks a session what a marked tree asks: with the author's names in the query, and marks in
-    the answer. None without a session."""
+    """Returns a query runner for a marked tree: it removes the marks from a query, runs it, and marks the names in its
+    answer. None without a session."""
     if ask is None:
         return None
     return lambda query: [mark_names_in_answer(each, taken) for each in ask(separate_names(query, taken))]

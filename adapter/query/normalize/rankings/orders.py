@@ -16,7 +16,7 @@ CUTS = ("limit", "offset", "fetch")
 """Clauses that cut off rows."""
 _ITEM = "item_of_select_list"
 _HOLDERS = (exp.Ordered, exp.Window, exp.AggFunc)
-"""What prints an expression in it so that it needs no brackets."""
+"""Nodes whose text separates an expression in them from others, so that it needs no brackets."""
 
 
 def expand_order(order: exp.Expr, select: exp.Select) -> exp.Expr:
@@ -145,7 +145,7 @@ def _refuse_random(item: exp.Expr) -> None:
     if any(map(is_random, every(item, exp.Func))):
         raise QueryError(
             f"Rows are ordered by the item '{sql(item)}', which is non-deterministic; compute it in a "
-            "query below."
+            "subquery in FROM."
         )
 
 

@@ -17,7 +17,7 @@ from . import orders
 
 _RELATION, _HIDDEN = "_t", "_w"
 _COMPUTED = (exp.Window, exp.AggFunc, *AROUND)
-"""What has a value for each row and is computed from columns, an aggregate with its FILTER and WITHIN GROUP."""
+"""Nodes with a value for each row: OVER, and aggregates with their FILTER or WITHIN GROUP."""
 
 
 def without_qualify(tree: exp.Query) -> exp.Query:
@@ -26,8 +26,8 @@ def without_qualify(tree: exp.Query) -> exp.Query:
 
 
 def _filter_over_subquery(select: exp.Select) -> exp.Query | None:
-    """Returns a SELECT with QUALIFY as a filter over a subquery, in which what the filter reads and the SELECT doesn't list
-    are hidden columns. None without QUALIFY.
+    """Returns a SELECT with QUALIFY as a filter over a subquery. Values that only the filter reads are hidden columns of the
+    subquery. None without QUALIFY.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select c.k, a + b as v from t as c qualify rank() over (order by v * 2, c.v) < 3 and c.v > w")

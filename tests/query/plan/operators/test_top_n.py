@@ -63,7 +63,7 @@ def test_a_ranking_over_other_rows_that_change_keeps_these(text: str) -> None:
 
 def test_a_ranking_below_others_asks_no_table() -> None:
     """It may have another answer when a row goes."""
-    with pytest.raises(QueryError, match="asks a table, and is computed again when its rows change"):
+    with pytest.raises(QueryError, match="reads a table, and is computed again when its rows change"):
         flow(ranked_pairs("n", items="*, exists(select 1 from db.levels as l where l.u = n) as x"), ttl=None)
 
 
