@@ -16,9 +16,9 @@ def __getattr__(name: str) -> Any:
     """Creates `Plugin` when dbt first reads it, so that `dbt-stream --help` doesn't import dbt."""
     if name != "Plugin":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dbt.adapters.spark_streaming.util.platforms import refusal
+    from dbt.adapters.spark_streaming.util.platforms import unsupported_system_message
 
-    if why := refusal():
+    if why := unsupported_system_message():
         from dbt_common.exceptions import DbtRuntimeError
 
         raise DbtRuntimeError(why)

@@ -15,11 +15,11 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnecti
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment, get_environment
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error
 from dbt.adapters.spark_streaming.sources.messages import exception_text
 from dbt.adapters.spark_streaming.util.lazy_import import import_lazily
 from dbt.adapters.spark_streaming.util.quoting import literal
-from dbt.adapters.spark_streaming.util.redaction import cause_of, without_secrets
+from dbt.adapters.spark_streaming.util.redaction import redacted_cause, without_secrets
 from dbt.adapters.spark_streaming.util.types import type_text
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Handle(SparkConnectionWrapper):
         if ";" in sql:
             sql = semicolons.without_semicolons(sql)
         sql = sql.strip().removesuffix(";")
-        with self.errors():
+        with self.raising_dbt_errors():
             self._frame = self._run(sql)
 
     def _run(self, sql: str) -> DataFrame:
@@ -91,15 +91,16 @@ class Handle(SparkConnectionWrapper):
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def prepare(self, text: str) -> None:
-        """Assigns the calling thread's work to this connection, and creates tables for the declared sources in `text`."""
-        self.environment.enter(self.group, self._name)
-        self.environment.declared.make_mentioned(text)
+    def prepare_thread(self, text: str) -> None:
+        """Assigns the calling thread's work to this connection, and creates tables for the declared sources that a SQL or
+        Python text names."""
+        self.environment.enter_job_group(self.group, self._name)
+        self.environment.declared.create_tables_named_in(text)
 
     def fetchall(self) -> list[Row] | None:
         """Returns all rows of the last statement."""
         if self._rows is None and self._frame is not None:
-            with self.errors():
+            with self.raising_dbt_errors():
                 self._rows = self._frame.collect()
         return self._rows
 
@@ -107,7 +108,7 @@ class Handle(SparkConnectionWrapper):
         """Returns the first `size` rows of the last statement."""
         if self._frame is None:
             return []
-        with self.errors():
+        with self.raising_dbt_errors():
             return self._frame.take(size)
 
     def fetchone(self) -> Row | None:
@@ -152,7 +153,7 @@ class Handle(SparkConnectionWrapper):
         """Does nothing: each statement is its own transaction."""
 
     @contextmanager
-    def errors(self) -> Generator[None, None, None]:
+    def raising_dbt_errors(self) -> Generator[None, None, None]:
         """Converts exceptions of its block to dbt errors with a readable message."""
         if self.cancelled:
             raise DbtDatabaseError("Cancelled.")
@@ -164,7 +165,7 @@ class Handle(SparkConnectionWrapper):
                 raise DbtDatabaseError("Cancelled.") from None
             if isinstance(problem, DbtRuntimeError):
                 raise
-            raise DbtDatabaseError(readable(problem)) from cause_of(problem)
+            raise DbtDatabaseError(readable_error(problem)) from redacted_cause(problem)
         finally:
             self._running = False
 
@@ -196,4 +197,4 @@ class SparkStreamingConnectionManager(SparkConnectionManager):
             raise
         except Exception as problem:
             logger.debug(f"Error while running:\n{without_secrets(sql)}")
-            raise DbtRuntimeError(readable(problem)) from cause_of(problem)
+            raise DbtRuntimeError(readable_error(problem)) from redacted_cause(problem)

@@ -14,8 +14,14 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
 from dbt.adapters.spark_streaming.util.paths import with_home
-from dbt.adapters.spark_streaming.util.redaction import kind_of, remember, without_secrets
-from dbt.adapters.spark_streaming.util.settings import SettingInfo, ValueType, as_options, is_name, names
+from dbt.adapters.spark_streaming.util.redaction import register_secrets, without_secrets, yaml_kind
+from dbt.adapters.spark_streaming.util.settings import (
+    SettingInfo,
+    ValueType,
+    as_options,
+    is_name,
+    setting_names,
+)
 from dbt.adapters.spark_streaming.util.text import did_you_mean, listed
 
 METHODS = ("session", "connect")
@@ -95,7 +101,7 @@ SETTINGS = (
 """Keys of a target of a profile, in addition to dbt's ``type`` and ``threads``. `tests.reference_pages` generates the
 reference and the editors' JSON schemas from them."""
 
-KEYS = (*names(SETTINGS), "database")
+KEYS = (*setting_names(SETTINGS), "database")
 """The keys of a profile. dbt sets ``database`` itself. dbt-spark's other keys are for thrift, odbc and Databricks, and are
 refused, because ignoring them would mislead the reader of a profile."""
 
@@ -120,8 +126,8 @@ class SparkStreamingCredentials(SparkCredentials):
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
-        """See `Credentials.translate_aliases`. A key without a value counts as not given, as one does whose lines below are
-        comments."""
+        """See `Credentials.translate_aliases`. A key without a value counts as not given. YAML gives it the value None, also
+        if the lines below it are comments."""
         given = {key: value for key, value in kwargs.items() if value is not None}
         return dict(super().translate_aliases(given, recurse))
 
@@ -141,13 +147,13 @@ class SparkStreamingCredentials(SparkCredentials):
         for setting in SETTINGS:
             if setting.kind.problem(value := data.get(setting.name)):
                 raise DbtRuntimeError(
-                    f"'{setting.name}' in the profile must be {setting.kind.instead}, not {kind_of(value)}."
+                    f"'{setting.name}' in the profile must be {setting.kind.instead}, not {yaml_kind(value)}."
                 )
         for name in ("server_side_parameters", "catalog_options"):
             for key, value in (data.get(name) or {}).items():
                 if isinstance(value, dict | list):
                     raise DbtRuntimeError(
-                        f"'{key}' in '{name}' of the profile is {kind_of(value)}, and must be one value. Write names in "
+                        f"'{key}' in '{name}' of the profile is {yaml_kind(value)}, and must be one value. Write names in "
                         "full, as in spark.driver.memory: 4g."
                     )
         super().validate(data)
@@ -189,9 +195,9 @@ class SparkStreamingCredentials(SparkCredentials):
             )
         self.catalog_options = as_options(self.catalog_options)
         self.connections = profile_connections.check_connections(self.connections)
-        remember(self.connections)
+        register_secrets(self.connections)
         locations = {key: getattr(self, key) for key in ("host", "master", "storage_root")}
-        remember({**self.server_side_parameters, **self.catalog_options, **locations})
+        register_secrets({**self.server_side_parameters, **self.catalog_options, **locations})
         # For `session` dbt-spark imports PySpark to check that it is installed. This package depends on it, and the import
         # takes a second.
         method, self.method = self.method, "connect"
@@ -200,7 +206,7 @@ class SparkStreamingCredentials(SparkCredentials):
         if ansi is not None:
             self.server_side_parameters["spark.sql.ansi.enabled"] = str(ansi).lower()
 
-    def start_at(self, project_root: str | Path) -> None:
+    def resolve_paths(self, project_root: str | Path) -> None:
         """Resolves relative paths against the project's folder."""
         if not _URI_SCHEME.match(self.storage_root):
             self.storage_root = str((Path(project_root) / with_home(self.storage_root)).resolve())

@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming.__version__ import version
 from dbt.adapters.spark_streaming.connections import SparkStreamingConnectionManager
 from dbt.adapters.spark_streaming.environment import Environment, get_environment, spark_errors
 from dbt.adapters.spark_streaming.methods import catalog, seeds
-from dbt.adapters.spark_streaming.methods.column import SparkStreamingColumn, columns_of
+from dbt.adapters.spark_streaming.methods.column import SparkStreamingColumn, columns_from_schema
 from dbt.adapters.spark_streaming.methods.incremental import BatchMethods
 from dbt.adapters.spark_streaming.methods.operations import OperationMethods
 from dbt.adapters.spark_streaming.methods.python_models import run_python_model
@@ -36,7 +36,7 @@ from dbt.adapters.spark_streaming.sources import stream_source as declared_sourc
 from dbt.adapters.spark_streaming.sources.unreadable import DROP, KEEP_RAW, WARN
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.util.lazy_import import import_lazily
-from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
+from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, check_column_names
 from dbt.adapters.spark_streaming.util.quoting import (
     find_name,
     is_plain,
@@ -102,7 +102,7 @@ class SparkStreamingConfig(SparkConfig):
 
 
 class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, OperationMethods, SparkAdapter):
-    """dbt's adapter."""
+    """dbt's adapter. Its mixins have the methods that macros call."""
 
     Relation: TypeAlias = SparkStreamingRelation
     Column: TypeAlias = SparkStreamingColumn
@@ -123,9 +123,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         super().__init__(config, mp_context)
         # `dbt debug` passes no project; it runs in the project's folder.
         root = getattr(config, "project_root", None) or os.getcwd()
-        config.credentials.start_at(root)
+        config.credentials.resolve_paths(root)
         profile_connections.use_connections(config.credentials.connections)
-        declared_sources.start_at(root)
+        declared_sources.set_project_root(root)
 
     @property
     def environment(self) -> Environment:
@@ -148,7 +148,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         for name, value in (*environment.versions().items(), ("Catalog", environment.describe_catalog())):
             fire_event(DebugCmdOut(msg=f"  {name}: {value}"))
         root = without_secrets(environment.storage.root)
-        if problem := environment.storage.problem():
+        if problem := environment.storage.write_problem():
             raise DbtRuntimeError(
                 f"The storage root {root} can't be written: {without_secrets(problem)}. Name another place as "
                 "'storage_root' in the profile."
@@ -199,8 +199,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def _check_table_configs(self, node: Any) -> None:
         kind = node.config.get("materialized")
         if kind != "view" and kind in (*_BATCH, *model_configs.MATERIALIZATIONS):
-            with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
-                model_configs.check_tables(node.config)
+            with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
+                model_configs.check_table_configs(node.config)
 
     def _check_format(self, node: Any) -> None:
         kind, name = node.config.get("materialized"), getattr(node, "relation_name", None)
@@ -212,11 +212,11 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         def setting(key: str) -> str | None:
             return settings.get(key, None)
 
-        with streaming.dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
+        with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(node.to_dict()):
             if kind == "view":
-                table_formats.check_kept(catalog, setting)
+                table_formats.check_outlives_process(catalog, setting)
             else:
-                table_formats.check(node.config["file_format"], kind, catalog, schema, setting)
+                table_formats.check_format(node.config["file_format"], kind, catalog, schema, setting)
 
     def _quote_snapshot_columns(self, node: Any) -> None:
         """Quotes the columns in a snapshot's configs, which dbt inserts into SQL unchanged. A value that isn't a column of
@@ -249,7 +249,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         replaces = kind in ("table", "view") or (
             kind in ("incremental", "seed") and self._is_full_refresh(node)
         )
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             place = stream_node.model_without_configs(node.to_dict(), self.environment)
             return batch_tables.existing_table(self.environment.session(), place, replaces)
 
@@ -260,7 +260,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def post_model_hook(self, config: Any, context: Before | None) -> None:
         """Marks the table of a batch node as made by this package, expires its old snapshots, and warns of unreadable
         values in its sources."""
-        self._warn_of_unreadable(getattr(config, "model", None))
+        self._warn_of_unreadable_values(getattr(config, "model", None))
         if context is None:
             return
         name, table = context.model.name, None
@@ -273,21 +273,24 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             with _errors_as_warnings(f"Node {name}: old snapshots of its table can't be expired ({{}})."):
                 maintenance.expire_old_snapshots(self.environment.storage, table)
 
-    def _warn_of_unreadable(self, node: Any) -> None:
+    def _warn_of_unreadable_values(self, node: Any) -> None:
         """Warns of unreadable values in the sources that a node has read in batch. A stream counts its own."""
         kind = getattr(getattr(node, "config", None), "materialized", None)
         is_stream = kind in model_configs.MATERIALIZATIONS
         if not (is_stream or kind in _READING) or node.language != "sql":
             return
         # Most projects have no such sources, and then Spark needn't find out what a node reads.
-        if getattr(self.config.args, "EMPTY", False) or not self.environment.declared.may_be_counted:
+        if (
+            getattr(self.config.args, "EMPTY", False)
+            or not self.environment.declared.may_have_uncounted_values
+        ):
             return
         with _errors_as_warnings(
             f"Node {node.name}: the unreadable values of its sources can't be counted ({{}})."
         ):
             query = node.compiled_code or ""
             streams = model_text.stream_relations(query) if is_stream else ()
-            for source, columns in self.environment.declared.unreadable_in(query, streams):
+            for source, columns in self.environment.declared.count_unreadable_values(query, streams):
                 counts = unreadable_rows.describe({source.name: columns})
                 logger.warning(f"Node {node.name}: {counts}; {_RESULT_OF_UNREADABLE[source.on_error]}.")
 
@@ -308,8 +311,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
         )
         if table is not None:
-            with streaming.dbt_errors():
-                ownership.check_drop(self.environment.session(), table, may_delete)
+            with streaming.raising_dbt_errors():
+                ownership.check_drop_is_safe(self.environment.session(), table, may_delete)
         if not may_delete:
             self.drop_relation(relation)
             return
@@ -320,7 +323,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """Raises if a node would replace the state or the changelog of a streaming model."""
         relation = getattr(node, "relation_name", None)
         if relation and is_state_or_changelog_name(relation):
-            with streaming.dbt_errors():
+            with streaming.raising_dbt_errors():
                 name = stream_node.name_with_catalog(relation, self.environment)
                 ownership.check_replaceable(self.environment.session(), node.name, name)
 
@@ -344,8 +347,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """
         super().set_macro_resolver(macro_resolver)
         nodes, macros = (getattr(macro_resolver, name, {}).values() for name in ("nodes", "macros"))
-        materializations.check(nodes, macros)
-        name_clashes.check(nodes)
+        materializations.check_materializations(nodes, macros)
+        name_clashes.check_name_clashes(nodes)
         declared_sources.forget_all()
         lookup_source.forget_all()
         for source in getattr(macro_resolver, "sources", {}).values():
@@ -366,14 +369,14 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         An Iceberg catalog needs two statements for any number of tables; in other catalogs the format of each table is
         looked up.
         """
-        if not self.environment.all_iceberg(parts(str(schema_relation.schema))):
+        if not self.environment.has_only_iceberg(parts(str(schema_relation.schema))):
             found = super().list_relations_without_caching(schema_relation)
             # Spark lists names without their catalog.
             path = {"schema": schema_relation.schema}
             return [relation.incorporate(path=path) for relation in found if relation.schema]
         schema = schema_relation.without_identifier().render()
-        views = self._names_in(f"show views in {schema}")
-        tables = [name for name in self._names_in(f"show tables in {schema}") if name not in set(views)]
+        views = self._relation_names(f"show views in {schema}")
+        tables = [name for name in self._relation_names(f"show tables in {schema}") if name not in set(views)]
         return [
             # `dbt_created` makes dbt ignore the case of the name, as Spark does.
             self.Relation.create(schema=schema_relation.schema, identifier=name, type=kind, dbt_created=True)
@@ -401,15 +404,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
 
         def short_info(row: Any) -> tuple[str, str, str]:
             schema, name, information = relation_info_func(row)
-            return schema, name, catalog.extended_info(information)
+            return schema, name, catalog.short_relation_info(information)
 
         return super()._build_spark_relation_list(row_list, short_info)
 
-    def _names_in(self, sql: str) -> list[str]:
+    def _relation_names(self, sql: str) -> list[str]:
         try:
             _, rows = self.execute(sql, fetch=True)
         except DbtRuntimeError as problem:
-            if _no_such_schema(problem):
+            if _is_missing_schema_error(problem):
                 return []
             raise
         return [name for _, name, temporary in rows if not temporary]
@@ -422,13 +425,15 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             schema = self._schema_of(relation)
         except DbtRuntimeError as problem:
-            if _no_such_relation(problem):
+            if _is_missing_relation_error(problem):
                 return []
             source = declared_sources.stream_source(getattr(relation, "source_table", ""))
             if source is None or source.columns is None:
                 raise
             schema = self.environment.session().createDataFrame([], source.columns).schema
-        return [column for column in columns_of(schema) if column.name not in self.HUDI_METADATA_COLUMNS]
+        return [
+            column for column in columns_from_schema(schema) if column.name not in self.HUDI_METADATA_COLUMNS
+        ]
 
     def _schema_of(self, relation: BaseRelation) -> StructType:
         """Returns the schema of a relation. DESCRIBE isn't used, as a column name with a leading # looks like
@@ -443,7 +448,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             return super().list_schemas(database)
         except DbtRuntimeError as problem:
-            if _no_such_schema(problem):
+            if _is_missing_schema_error(problem):
                 return []
             raise
 
@@ -467,14 +472,14 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             for schema in schemas
             for relation in self.list_relations(information_schema.database, schema)
         ]
-        return self._catalog_of(relations)
+        return self._catalog_table(relations)
 
     def _get_one_catalog_by_relations(
         self, information_schema: Any, relations: Iterable[BaseRelation], used_schemas: Any
     ) -> agate.Table:
-        return self._catalog_of(relations)
+        return self._catalog_table(relations)
 
-    def _catalog_of(self, relations: Iterable[BaseRelation]) -> agate.Table:
+    def _catalog_table(self, relations: Iterable[BaseRelation]) -> agate.Table:
         import agate
         from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER
 
@@ -502,7 +507,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         try:
             _, table = self.execute(f"describe extended {relation.render()}", fetch=True)
         except DbtRuntimeError as problem:
-            if _no_such_relation(problem):
+            if _is_missing_relation_error(problem):
                 return None
             raise
         rows = [tuple(row) for row in table]
@@ -512,7 +517,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             # A view over a dropped relation can be described, but has no schema.
             logger.debug(str(problem))
             return catalog.Description.from_rows(rows)
-        return catalog.Description.from_rows(rows, columns_of(schema))
+        return catalog.Description.from_rows(rows, columns_from_schema(schema))
 
     @available
     def described_comments(self, relation: BaseRelation) -> dict[str, str]:
@@ -553,10 +558,10 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         """
         is_iceberg = relation.is_iceberg if config is None else _is_iceberg(config)
         if is_iceberg:
-            _refuse_reserved(map(str, columns), {"resource_type": "table", "name": relation, **(model or {})})
+            check_column_names(_owner_name(model, f"Table {relation}"), map(str, columns))
 
     @available.parse_none
-    def check_table_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
+    def check_query_column_names(self, config: Any, sql: str, model: Mapping[str, Any] | None = None) -> None:
         """Raises if a query has a column with the name of one of Iceberg's metadata columns."""
         text = sql.lower()
         # A query without a '*' and without such a name has no such column.
@@ -566,8 +571,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             return
         handle = self.connections.get_thread_connection().handle
         handle.execute(sql)
-        columns = (name for name, *_ in handle.description)
-        _refuse_reserved(columns, {"resource_type": "model", "name": "", **(model or {})})
+        check_column_names(_owner_name(model, "The query"), (name for name, *_ in handle.description))
 
     @available
     def quote_configured(self, text: object) -> str:
@@ -589,12 +593,12 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         return text_literal(value)
 
     @available.parse(lambda *arguments, **named: "")
-    def contract_cases(self, model: Mapping[str, Any]) -> str:
+    def contract_case_branches(self, model: Mapping[str, Any]) -> str:
         """Returns branches of a CASE that raise an error for a row that violates a constraint of the model's contract."""
         end = f", says the contract of {model['name']}."
         return " ".join(
             f"when {each.broken} then raise_error({text_literal(each.says + end)})"
-            for each in contract.constraints(model)
+            for each in contract.enforced_constraints(model)
         )
 
     # --- seeds -----------------------------------------------------------------------------------
@@ -603,17 +607,17 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def stage_seed(self, relation: BaseRelation, table: agate.Table) -> str:
         """Creates a temporary view of a seed's rows, and returns its name."""
         view = self.quote(f"{relation.schema}__{relation.identifier}__seed")
-        seeds.stage(table, view, self.environment.session())
+        seeds.create_staging_view(table, view, self.environment.session())
         return view
 
     @available
-    def note_seed(self, relation: BaseRelation, definition: str) -> None:
+    def record_seed_definition(self, relation: BaseRelation, definition: str) -> None:
         """Records a seed's definition in the properties of its new table."""
         if (table := self._seed_table(relation)) is not None:
             seeds.record_definition(table, definition)
 
     @available
-    def is_seed(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
+    def is_seed_defined_as(self, relation: BaseRelation, definition: str, columns: Sequence[str]) -> bool:
         """Returns whether a seed's table was created from this definition, and EXCEPT can compare its rows."""
         table = self._seed_table(relation)
         return table is not None and seeds.is_defined_as(table, definition, columns)
@@ -630,8 +634,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
     def submit_python_job(self, parsed_model: dict[str, Any], compiled_code: str) -> AdapterResponse:
         """Runs a Python model in this process, in the environment's session."""
         handle = self.connections.get_thread_connection().handle
-        with handle.errors():
-            handle.prepare(compiled_code)
+        with handle.raising_dbt_errors():
+            handle.prepare_thread(compiled_code)
             run_python_model(parsed_model["name"], compiled_code, self.environment.session())
         return AdapterResponse(_message="OK")
 
@@ -645,9 +649,9 @@ def _errors_as_warnings(sentence: str) -> Iterator[None]:
         logger.warning(sentence.format(problem))
 
 
-def _refuse_reserved(columns: Iterable[str], node: Mapping[str, Any]) -> None:
-    if (reserved := reserved_name(columns)) is not None:
-        raise DbtRuntimeError(f"{str(node['resource_type']).capitalize()} {node['name']}: {reserved}")
+def _owner_name(node: Mapping[str, Any] | None, otherwise: str) -> str:
+    """Returns a node's kind and name for the beginning of a message."""
+    return f"{str(node['resource_type']).capitalize()} {node['name']}" if node else otherwise
 
 
 def _is_iceberg(config: Any) -> bool:
@@ -660,10 +664,10 @@ class _NoQuoting:
     quoting: dict[str, Any] = {}  # noqa: RUF012
 
 
-def _no_such_relation(problem: DbtRuntimeError) -> bool:
+def _is_missing_relation_error(problem: DbtRuntimeError) -> bool:
     return any(word in str(problem) for word in ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTable"))
 
 
-def _no_such_schema(problem: DbtRuntimeError) -> bool:
+def _is_missing_schema_error(problem: DbtRuntimeError) -> bool:
     words = ("SCHEMA_NOT_FOUND", "Namespace does not exist", "NoSuchNamespace", "does not exist")
     return any(word in str(problem) for word in words)

@@ -16,14 +16,14 @@ from dbt.adapters.spark_streaming.sources.stream_source import (
     DeclaredSource,
     project_root,
     register,
-    source_of,
+    source_with_identity,
     with_absolute_path,
 )
 from dbt.adapters.spark_streaming.stream.common import lookup_source
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
 from dbt.adapters.spark_streaming.util import event_time
 from dbt.adapters.spark_streaming.util.quoting import is_plain, quote, quote_configured, quote_time, time_name
-from dbt.adapters.spark_streaming.util.types import quoted_as_needed
+from dbt.adapters.spark_streaming.util.types import quote_if_needed
 
 Self = TypeVar("Self", bound="SparkStreamingRelation")
 
@@ -47,11 +47,11 @@ class SparkStreamingRelation(SparkRelation):
         """
         relation = super().create_from(quoting, relation_config, **kwargs)
         lookup = lookup_declaration(relation_config, relation)
-        source = declaration(relation_config, relation) if lookup is None else lookup.as_table
+        source = stream_declaration(relation_config, relation) if lookup is None else lookup.as_table
         if source is None:
             replaced = _replaced_source(relation_config)
             return relation if replaced is None else relation.replace(source_table=replaced.relation)
-        source = replace(source, identity=_identity(relation_config))
+        source = replace(source, identity=_source_identity(relation_config))
         if not source.is_table:
             source = _with_own_table(source, relation_config, str(relation.identifier))
             relation = relation.replace(source_table=source.relation)
@@ -94,7 +94,7 @@ class SparkStreamingRelation(SparkRelation):
     @staticmethod
     def add_ephemeral_prefix(name: str) -> str:
         """Returns the name of an ephemeral model's CTE, quoted if needed: dbt inserts it as it is."""
-        return quoted_as_needed(SparkRelation.add_ephemeral_prefix(name))
+        return quote_if_needed(SparkRelation.add_ephemeral_prefix(name))
 
     def render(self) -> str:
         """Returns the name in SQL."""
@@ -103,7 +103,7 @@ class SparkStreamingRelation(SparkRelation):
         return super().render()
 
 
-def declaration(config: Any, relation: SparkRelation) -> DeclaredSource | None:
+def stream_declaration(config: Any, relation: SparkRelation) -> DeclaredSource | None:
     """Returns a source's declaration under ``config.meta.stream`` (or the older ``meta.stream``), or None."""
     stream = _meta_value(config, "stream")
     if stream is None:
@@ -127,10 +127,10 @@ def _replaced_source(config: Any) -> DeclaredSource | None:
     """
     if getattr(config, "source_name", None) is None or getattr(config, "resource_type", None) != "model":
         return None
-    return source_of(_identity(config))
+    return source_with_identity(_source_identity(config))
 
 
-def _identity(config: Any) -> str:
+def _source_identity(config: Any) -> str:
     return f"{getattr(config, 'package_name', '')}.{_table_name(config)}"
 
 

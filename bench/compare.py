@@ -40,7 +40,7 @@ from protocol import Failed, Peer, TooSlow
 from workloads import BEGIN_MICROS, SCHEMAS, SPANS, WORKLOADS, Flink, Workload
 
 from dbt.adapters.spark_streaming.environment.java import find_java, spark_home
-from dbt.adapters.spark_streaming.environment.packages import default_cache, jars
+from dbt.adapters.spark_streaming.environment.packages import default_cache, jars_of_packages
 
 FLINK = "2.3.0"
 # What it needs of Hadoop to read Parquet comes with Spark.
@@ -112,7 +112,7 @@ class Comparison:
 
     def flink(self, name: str, folder: Path) -> dict[str, Any]:
         """What Flink's process is told."""
-        needed = jars([f"org.apache.flink:flink-parquet:{FLINK}"], find_java(), default_cache())
+        needed = jars_of_packages([f"org.apache.flink:flink-parquet:{FLINK}"], find_java(), default_cache())
         for pattern in FROM_SPARK:
             needed += (spark_home() / "jars").glob(pattern)
         settings = {**SETTINGS, "state.backend.type": "hashmap"}

@@ -189,8 +189,8 @@ class LogicTest:
         known = {name: Known(event_time=_TIME) for name in read}
         try:
             with _within(self.seconds):
-                plan = streaming.plan(_NODE, text, known, self.laboratory.ask)
-                program = streaming.program(_NODE, plan)
+                plan = streaming.plan_model(_NODE, text, known, self.laboratory.ask)
+                program = streaming.model_program(_NODE, plan)
                 found = self._batch(text) or self.laboratory.stream(
                     text, program, _CUTS, timedelta(minutes=1)
                 )

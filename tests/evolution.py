@@ -269,8 +269,8 @@ def query(operator: str) -> Query:
 def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None) -> tuple[Plan, Program]:
     """A model of a text."""
     node = {"name": "m", "relation_name": "db.m", "config": {"materialized": "streaming_table", **config}}
-    plan = streaming.plan(node, text, KNOWN, ask)
-    return plan, streaming.program(node, plan)
+    plan = streaming.plan_model(node, text, KNOWN, ask)
+    return plan, streaming.model_program(node, plan)
 
 
 def signed(program: Program, had: Signature | None = None) -> Signature:

@@ -67,7 +67,7 @@ def compiled(block: str) -> tuple[str, dict[str, Any]]:
         return macro
 
     def versions(relation: str, time: str, key: Any = None) -> str:
-        return expansion.expand_as_of(*as_of.make(relation, time, key, KNOWN[relation]))
+        return expansion.expand_as_of(*as_of.as_of_arguments(relation, time, key, KNOWN[relation]))
 
     text = (
         Environment()
@@ -118,16 +118,16 @@ class Example:
         node = {"name": "example", "config": {"materialized": "streaming_table", **config}}
         laboratory = duck.Laboratory()
         numbers = self._put(laboratory)
-        plan = streaming.plan(node, text, KNOWN, laboratory.ask)
+        plan = streaming.plan_model(node, text, KNOWN, laboratory.ask)
         batch = generate.batch_sql(plan)
         described = laboratory.base.execute(f"describe {duck.translated(batch)}").fetchall()
         columns = tuple(Column(name, "") for name, *_ in described)
         stream = duck.Streamed(
             Model(Written(batch, columns)),
-            streaming.program(node, plan),
+            streaming.model_program(node, plan),
             laboratory.base.cursor(),
             fold=True,
-            delay=stream_node.config(node).watermark,
+            delay=stream_node.stream_settings(node).watermark,
         )
         taken = 0
         for shown, number in numbers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dbt.adapters.spark_streaming.environment.spark_errors import readable, spark_exceptions
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error, spark_exceptions
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.reference import to_datetime
@@ -36,7 +36,7 @@ def asks(spark: Any) -> QueryRunner:
         try:
             return tuple(spark.sql(query).first() or ())
         except spark_exceptions() as problem:
-            raise QueryError(readable(problem)) from problem
+            raise QueryError(readable_error(problem)) from problem
 
     return ask
 

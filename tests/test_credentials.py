@@ -114,15 +114,15 @@ def test_yaml_values_become_sparks() -> None:
 
 def test_a_relative_folder_starts_at_the_project(tmp_path: Path) -> None:
     made = credentials(schema="s", storage_root="kept/here", cache_dir="jars")
-    made.start_at(tmp_path)
+    made.resolve_paths(tmp_path)
     assert (made.storage_root, made.cache_dir) == (str(tmp_path / "kept" / "here"), str(tmp_path / "jars"))
-    made.start_at("/elsewhere")
+    made.resolve_paths("/elsewhere")
     assert (made.storage_root, made.cache_dir) == (str(tmp_path / "kept" / "here"), str(tmp_path / "jars"))
 
 
 def test_another_file_system_stays_as_it_is() -> None:
     made = credentials(schema="s", storage_root="s3a://bucket/dbt")
-    made.start_at("/project")
+    made.resolve_paths("/project")
     assert made.storage_root == "s3a://bucket/dbt"
 
 

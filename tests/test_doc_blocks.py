@@ -175,7 +175,7 @@ def check_yaml(found: Any) -> None:
         for model in found.get("models", ()):
             config = {"materialized": "streaming_table", **model.get("config", {})}
             assert config.pop("materialized") in MATERIALIZATIONS
-            stream_config.read(config, frozenset())
+            stream_config.read_stream_config(config, frozenset())
     elif "profile" in found or "flags" in found:
         assert schema_errors("project", found) == []
     elif {"server_side_parameters", "storage_root", "packages"} & found.keys():

@@ -37,7 +37,7 @@ def test_examples_plan(block: str) -> None:
     materialized = config.setdefault("materialized", "streaming_table")
     if materialized in model_configs.MATERIALIZATIONS:
         node = {"name": "example", "config": config}
-        streaming.program(node, streaming.plan(node, text, KNOWN))
+        streaming.model_program(node, streaming.plan_model(node, text, KNOWN))
     else:
         plan_of(text, KNOWN)
 

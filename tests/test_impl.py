@@ -55,8 +55,8 @@ def test_a_source_that_is_away_leaves_the_docs_of_the_models(monkeypatch: pytest
         for name in ("totals", "topic", "broken")
     )
     topic = topic.replace(source_table="spark_catalog.raw.topic")
-    table = _Catalog()._catalog_of([topic, model])
+    table = _Catalog()._catalog_table([topic, model])
     assert [row["table_name"] for row in table.rows] == ["totals"]
     assert said == ["dbt docs has no columns of topic: No broker answers."]
     with pytest.raises(DbtRuntimeError, match="No broker"):
-        _Catalog()._catalog_of([broken])
+        _Catalog()._catalog_table([broken])

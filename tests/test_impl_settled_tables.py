@@ -29,7 +29,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def after_build() -> None:
     environment = SimpleNamespace(session=lambda: None, storage=None)
-    adapter: Any = SimpleNamespace(environment=environment, _warn_of_unreadable=lambda node: None)
+    adapter: Any = SimpleNamespace(environment=environment, _warn_of_unreadable_values=lambda node: None)
     before: Any = SimpleNamespace(model=SimpleNamespace(name="m"))
     SparkStreamingAdapter.post_model_hook(adapter, None, before)
 

@@ -10,8 +10,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.relation import (
     SparkStreamingRelation,
-    declaration,
     lookup_declaration,
+    stream_declaration,
 )
 
 
@@ -69,7 +69,7 @@ def test_ephemeral_models() -> None:
     assert SparkStreamingRelation.add_ephemeral_prefix("my-model") == "`__dbt__cte__my-model`"
 
 
-@pytest.mark.parametrize(("key", "read"), [("stream", declaration), ("lookup", lookup_declaration)])
+@pytest.mark.parametrize(("key", "read"), [("stream", stream_declaration), ("lookup", lookup_declaration)])
 def test_a_declaration_beside_meta_is_refused(key: str, read: Callable[..., object]) -> None:
     relation = SparkStreamingRelation.create(schema="raw", identifier="orders")
 

@@ -15,7 +15,7 @@ from ..stream.common.errors import StreamError
 from ..stream.lifecycle import backfill
 from ..stream.sources.upstream import readers
 from ..util.text import counted
-from .planned import check_types, planned_with_query
+from .planned import check_column_types, plan_next_run_with_query
 from .project import DbtProject, owned_model
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def backfill_model(project: DbtProject, name: str, start: datetime, end: datetime) -> str:
     """Recomputes the closed windows of a time range and returns a sentence with the result."""
-    span = batch.nonempty_range(TimeRange(ranges.instant_of(start), ranges.instant_of(end)))
-    (session, model, program), query = planned_with_query(project, name)
-    check_types(session, model, model.columns or {})
+    span = batch.require_nonempty_range(TimeRange(ranges.instant_of(start), ranges.instant_of(end)))
+    (session, model, program), query = plan_next_run_with_query(project, name)
+    check_column_types(session, model, model.columns or {})
     recomputed: list[WindowRange] = []
 
     def windows(session: SparkSession, closed: int) -> backfill.Windows:
@@ -37,23 +37,23 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
 
         try:
             overwriting = WindowOverwriter(query.sql, ask, batch=False)
-            ends = closed_only(overwriting.touched_windows(span), closed)
-            ends = settled_before(overwriting.extend_over_sessions(ends, model.target), closed)
+            ends = closed_part_of(overwriting.touched_windows(span), closed)
+            ends = require_all_closed(overwriting.extend_over_sessions(ends, model.target), closed)
             batch.check_history(overwriting, ends, model.target, ask)
             plan = overwriting.overwrite(ends)
         except QueryError as problem:
             raise StreamError(f"Model {name}: {problem}") from problem
         recomputed.append(ends)
         divided = overwriting.divided_files_query(model.target, ends)
-        return backfill.Windows(plan.sql, plan.condition, divided, _notes(ends))
+        return backfill.Windows(plan.sql, plan.condition, divided, _range_notes(ends))
 
     # Without columns, a backfill doesn't change those of the table.
     rows = backfill.backfill(session, replace(model, columns=None), program, windows)
-    notes = _notes(recomputed[0])
+    notes = _range_notes(recomputed[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 
 
-def stopped_readers(project: DbtProject, name: str) -> str | None:
+def stopped_readers_sentence(project: DbtProject, name: str) -> str | None:
     """Returns a sentence on the streams that read a model's table, which stop when rows of it change; None if there are
     none. Doesn't start Spark."""
     model, _ = owned_model(project, name)
@@ -66,7 +66,7 @@ def stopped_readers(project: DbtProject, name: str) -> str | None:
     )
 
 
-def closed_only(ends: WindowRange, closed: int) -> WindowRange:
+def closed_part_of(ends: WindowRange, closed: int) -> WindowRange:
     """Returns the part of a range of window ends that have closed.
 
     Args:
@@ -84,7 +84,7 @@ def closed_only(ends: WindowRange, closed: int) -> WindowRange:
     return WindowRange(ends.after, min(ends.until, closed))
 
 
-def settled_before(ends: WindowRange, closed: int) -> WindowRange:
+def require_all_closed(ends: WindowRange, closed: int) -> WindowRange:
     """Returns the range of window ends unchanged if all of them have closed.
 
     Raises:
@@ -100,6 +100,6 @@ def settled_before(ends: WindowRange, closed: int) -> WindowRange:
     return ends
 
 
-def _notes(ends: WindowRange) -> dict[str, str]:
+def _range_notes(ends: WindowRange) -> dict[str, str]:
     assert ends.after is not None and ends.until is not None
     return {"after": ranges.instant_text(ends.after), "until": ranges.instant_text(ends.until)}

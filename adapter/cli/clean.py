@@ -15,7 +15,7 @@ from ..util.text import counted
 from .project import DbtProject, ProjectError, Selection
 
 
-def clean(
+def clean_models(
     project: DbtProject, selection: Selection, older_than: str, dropped: bool, dry_run: bool, yes: bool
 ) -> Iterable[str]:
     """Removes files that nothing refers to and yields a line for each."""
@@ -26,9 +26,9 @@ def clean(
     nodes = project.streaming_models(selection)
     environment = project.environment()
     would = "would be" if dry_run else "were"
-    with streaming.dbt_errors():
+    with streaming.raising_dbt_errors():
         session, storage = environment.session(), environment.storage
-        models = [stream_node.model(node, environment) for node in nodes]
+        models = [stream_node.stream_model(node, environment) for node in nodes]
         for model in models:
             try:
                 found = orphans.orphans_of_model(session, model, before, not dry_run)

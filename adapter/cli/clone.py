@@ -11,11 +11,11 @@ from ..stream.common.model import StreamModel
 from ..stream.lifecycle import cloning
 from ..stream.run.lock import check_free
 from ..util.text import counted
-from .planned import planned
+from .planned import plan_next_run
 from .project import DbtProject, ProjectError
 
 
-def clone(
+def clone_model(
     project: DbtProject, name: str, original: str | None, target: str | None, savepoint: str | None
 ) -> str:
     """Copies state, rows and offsets of another model into an empty one and returns sentences with the result."""
@@ -24,8 +24,8 @@ def clone(
             f"Say what {name} is to be a clone of: --from and a model of the project, or --from-target and a target of the "
             "profile."
         )
-    source = _original(project, original or name, target)
-    session, model, program = planned(project, name)
+    source = _model_to_copy(project, original or name, target)
+    session, model, program = plan_next_run(project, name)
     check_free(model)
     cloning.check(session, model, program, source, savepoint)
     if not session.catalog.tableExists(model.target):
@@ -48,10 +48,10 @@ def clone(
     return "\n".join(lines)
 
 
-def _original(project: DbtProject, name: str, target: str | None) -> StreamModel:
+def _model_to_copy(project: DbtProject, name: str, target: str | None) -> StreamModel:
     """Returns the model to copy, as a model of this target's session."""
     if target is None:
-        return stream_node.model(project.streaming_model(name), project.environment())
+        return stream_node.stream_model(project.streaming_model(name), project.environment())
     other = replace(project, target=target)
     node, credentials = other.streaming_model(name), other.credentials()
     here = project.environment()
@@ -62,4 +62,4 @@ def _original(project: DbtProject, name: str, target: str | None) -> StreamModel
             "from there. A clone is made within one catalog: give both targets the same 'catalog' and "
             "'catalog_options'; 'schema' and 'storage_root' may differ."
         )
-    return stream_node.model(node, there)
+    return stream_node.stream_model(node, there)

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..__version__ import version
-from .interrupts import interrupts, unless_stopped
+from .interrupts import recording_signals, run_unless_stopped
 from .multi_word_option import MultiWordOption
 from .project import DbtProject, ProjectError, Selection
 from .project_options import Main
@@ -24,7 +24,7 @@ from .project_options import Main
 Command = Callable[..., None]
 
 
-def _takes_selection(
+def _add_selection_options(
     command: Command, what: str = "dbt's node selection. Default: all streaming models."
 ) -> Command:
     """Decorates a command with dbt's ``--select`` and ``--exclude``, which take several words."""
@@ -40,7 +40,7 @@ def _takes_selection(
     return click.pass_obj(selecting(excluding(with_selection)))
 
 
-def _takes_models(command: Command) -> Command:
+def _add_models_argument(command: Command) -> Command:
     """Decorates a command with arguments MODEL …, or ``--select`` and ``--exclude`` instead.
 
     The command gets the names of the models, and whether there may be several.
@@ -51,14 +51,14 @@ def _takes_models(command: Command) -> Command:
         is_selected = selection != Selection()
         if is_selected == bool(models):
             raise click.UsageError("Name models, or select models with --select.")
-        names = project.selected(selection) if is_selected else list(models)
+        names = project.selected_names(selection) if is_selected else list(models)
         command(project, names, is_selected or len(names) > 1, **others)
 
-    selecting = _takes_selection(with_names, "dbt's node selection, instead of MODEL.")
+    selecting = _add_selection_options(with_names, "dbt's node selection, instead of MODEL.")
     return click.argument("models", metavar="MODEL...", nargs=-1)(selecting)
 
 
-def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
+def _model_argument(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
     """Returns a decorator for a command with an argument MODEL, or ``--select`` of one model instead.
 
     Args:
@@ -74,7 +74,7 @@ def _takes_model(name: str | None = None, optional: bool = False) -> Callable[[C
             if select is not None:
                 if not select.strip():
                     raise click.UsageError("--select is empty; name a model, or select one.")
-                names = project.selected(Selection((*select.split(),)))
+                names = project.selected_names(Selection((*select.split(),)))
                 if len(names) > 1:
                     raise ProjectError(
                         f"{select} selects {len(names)} models, and this is for one at a time: {', '.join(names)}."
@@ -104,13 +104,12 @@ def main() -> None:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sql", is_flag=True, help="Print the SQL of a micro-batch, too.")
-@_takes_models
+@_add_models_argument
 def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool, sql: bool) -> None:
     """Show the plan of MODEL: its operators and their state. Spark is not started."""
-    from .explain import as_json as plan_as_json
-    from .explain import explain_node, print_plan
+    from .explain import explain_node, plan_as_json, print_plan
 
-    plans = (explain_node(*project.compiled_with_relations(name)) for name in names)
+    plans = (explain_node(*project.compile_with_relations(name)) for name in names)
     if as_json:
         found = [plan_as_json(each) for each in plans]
         _print_json(found if has_several else found[0])
@@ -124,18 +123,18 @@ def explain(project: DbtProject, names: Sequence[str], has_several: bool, as_jso
     "--state", "by_part", is_flag=True, help="Also what the last micro-batch did with each part of the state."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_takes_selection
+@_add_selection_options
 def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bool) -> None:
     """Show the state and the progress of each model. Spark is not started."""
-    from .status import collect, print_state, print_table
+    from .status import collect_status, print_state_activity, print_status
 
-    found = collect(project, selection)
+    found = collect_status(project, selection)
     if as_json:
         _print_json(found)
     else:
-        print_table(found, selection)
+        print_status(found, selection)
         if by_part:
-            print_state(found)
+            print_state_activity(found)
 
 
 @main.command()
@@ -153,15 +152,15 @@ def status(project: DbtProject, selection: Selection, by_part: bool, as_json: bo
     help="Give up on a model after so many failures in a row. Default: never.",
 )
 @click.option("--fail-fast", "-x", is_flag=True, help="End all models when the first one fails for good.")
-@_takes_selection
+@_add_selection_options
 def run(
     project: DbtProject, selection: Selection, every: str, max_restarts: int | None, fail_fast: bool
 ) -> None:
     """Keep models up to date until Ctrl-C. Each is started and restarted on its own."""
-    with interrupts() as signals:
+    with recording_signals() as signals:
         # The import takes seconds on a busy machine.
         imported = partial(import_module, f"{__package__}.run")
-        unless_stopped(imported, signals, project.logs_json, project.quiet)
+        run_unless_stopped(imported, signals, project.logs_json, project.quiet)
         from ..service.restart_policy import RestartPolicy
         from .run import run_models
 
@@ -179,7 +178,7 @@ def run(
     show_default=True,
     help="Seconds to wait for the end.",
 )
-@_takes_models
+@_add_models_argument
 def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: float) -> None:
     """Stop a run of MODEL in another process. It ends after its current micro-batch."""
     from .stop import stop_model
@@ -191,7 +190,7 @@ def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: 
 
 @main.command()
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@_takes_models
+@_add_models_argument
 def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: bool) -> None:
     """Delete table, state and offsets of MODEL. The next run starts from its sources' beginning."""
     from .stop import reset_model
@@ -217,17 +216,17 @@ def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: boo
 )
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--yes", "-y", is_flag=True, help="With --dropped: remove what is listed.")
-@_takes_selection
+@_add_selection_options
 def clean(project: DbtProject, selection: Selection, **options: Any) -> None:
     """Remove files that killed runs have left. Models that are running are skipped."""
-    from .clean import clean as clean_models
+    from .clean import clean_models
 
     for line in clean_models(project, selection, **options):
         click.echo(line)
 
 
 @main.command()
-@_takes_models
+@_add_models_argument
 def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     """Close all open windows of MODEL now. Their results are written; rows that come later for them are dropped as late."""
     from .flush import flush_model
@@ -249,27 +248,26 @@ def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     help="The instant after the last one, in UTC.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask if streams that read MODEL would stop.")
-@_takes_models
+@_add_models_argument
 def backfill(
     project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime, yes: bool
 ) -> None:
     """Recompute closed windows of MODEL. It reads the sources again; the state stays as it is."""
-    from .backfill import backfill_model, stopped_readers
+    from .backfill import backfill_model, stopped_readers_sentence
 
     project.check_models(names)
     for model in names:
-        if not yes and (readers := stopped_readers(project, model)) is not None:
+        if not yes and (readers := stopped_readers_sentence(project, model)) is not None:
             click.confirm(f"{readers}\nBackfill {model}?", abort=True)
         click.echo(backfill_model(project, model, start, end))
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_takes_models
+@_add_models_argument
 def verify(project: DbtProject, names: Sequence[str], has_several: bool, as_json: bool) -> None:
     """Compare the table of MODEL with a batch run. The batch run has the same query and input; nothing is changed."""
-    from .verify import print_verified
-    from .verify import verify as verify_model
+    from .verify import print_verified, verify_model
 
     found = []
     for name in names:
@@ -328,33 +326,33 @@ def state() -> None:
     "--key", "keys", multiple=True, help="Only rows with this value: COLUMN=VALUE. May be repeated."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_takes_model()
+@_model_argument()
 def show_state(project: DbtProject, model: str, sample: int, keys: Sequence[str], as_json: bool) -> None:
     """Show the parts of a state: columns, rows, bytes, files, age."""
-    from .state import print_state, show
+    from .state import inspect_state, print_state
 
-    found = show(project, model, sample, keys)
-    _print(found, as_json, print_state)
+    found = inspect_state(project, model, sample, keys)
+    _print_result(found, as_json, print_state)
 
 
 @state.command("diff")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_takes_model()
+@_model_argument()
 def diff_state(project: DbtProject, model: str, as_json: bool) -> None:
     """Show what an edited query does to the state. What is kept, new and removed, or why the next
     run of MODEL would stop.
     """
-    from .state import diff, print_diff
+    from .state import print_diff, state_diff
 
-    found = diff(project, model)
-    _print(found, as_json, print_diff)
+    found = state_diff(project, model)
+    _print_result(found, as_json, print_diff)
 
 
 @state.command("savepoint")
 @click.option("--list", "listing", is_flag=True, help="List the savepoints, as without a name.")
 @click.option("--delete", "gone", metavar="NAME", help="Delete a savepoint.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-@_takes_model("name", optional=True)
+@_model_argument("name", optional=True)
 def savepoint(
     project: DbtProject, model: str, name: str | None, listing: bool, gone: str | None, as_json: bool
 ) -> None:
@@ -366,21 +364,21 @@ def savepoint(
             "A name takes a savepoint, --list lists them, --delete NAME deletes one; give one of them."
         )
     if name is not None:
-        click.echo(savepoints.savepoint(project, model, name))
+        click.echo(savepoints.take_savepoint(project, model, name))
     elif gone is not None:
-        click.echo(savepoints.delete(project, model, gone))
+        click.echo(savepoints.delete_savepoint(project, model, gone))
     else:
-        found = savepoints.savepoints(project, model)
-        _print(found, as_json, partial(savepoints.print_savepoints, model))
+        found = savepoints.list_savepoints(project, model)
+        _print_result(found, as_json, partial(savepoints.print_savepoints, model))
 
 
 @state.command("restore")
-@_takes_model("name")
+@_model_argument("name")
 def restore_state(project: DbtProject, model: str, name: str) -> None:
     """Restore MODEL from its savepoint NAME. The next run reads again what came since."""
-    from .savepoints import restore
+    from .savepoints import restore_savepoint
 
-    click.echo(restore(project, model, name))
+    click.echo(restore_savepoint(project, model, name))
 
 
 @state.command("clone")
@@ -389,12 +387,12 @@ def restore_state(project: DbtProject, model: str, name: str) -> None:
     "--from-target", "target", help="The profile's target of the model to copy. Default: the current target."
 )
 @click.option("--savepoint", help="The savepoint to copy. Default: the current state.")
-@_takes_model()
+@_model_argument()
 def clone_state(project: DbtProject, model: str, **options: str | None) -> None:
     """Start MODEL from a copy of another model. State, rows and offsets are copied; MODEL must be empty."""
-    from .clone import clone
+    from .clone import clone_model
 
-    click.echo(clone(project, model, **options))
+    click.echo(clone_model(project, model, **options))
 
 
 @state.command("bootstrap")
@@ -406,10 +404,10 @@ def clone_state(project: DbtProject, model: str, **options: str | None) -> None:
     help="An Iceberg table with the columns of the model's stream.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@_takes_model()
+@_model_argument()
 def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     """Rebuild MODEL from the rows of a table. It continues at the current offset of its source."""
-    from .state import bootstrap as bootstrap_model
+    from .state import bootstrap_model
 
     if not yes:
         target = project.table_of(model)
@@ -431,21 +429,21 @@ def bootstrap(project: DbtProject, model: str, table: str, yes: bool) -> None:
     help="A CSV or Parquet file or a relation, which --sql reads as new_rows. Without --sql its rows are added.",
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would change, and change nothing.")
-@_takes_model()
+@_model_argument()
 def edit_state(project: DbtProject, model: str, statement: str | None, source: str | None, dry: bool) -> None:
     """Change rows of the state of MODEL. It is one commit, which `state undo` reverts."""
-    from .state import edit
+    from .state import edit_model_state
 
-    click.echo(edit(project, model, statement, source, dry))
+    click.echo(edit_model_state(project, model, statement, source, dry))
 
 
 @state.command("undo")
-@_takes_model()
+@_model_argument()
 def undo(project: DbtProject, model: str) -> None:
     """Revert the last edit, restore or migration of MODEL."""
-    from .savepoints import restore
+    from .savepoints import restore_savepoint
 
-    click.echo(restore(project, model, None))
+    click.echo(restore_savepoint(project, model, None))
 
 
 @main.group()
@@ -457,38 +455,37 @@ def deploy() -> None:
 @click.option(
     "--full-refresh", "-f", "restart", is_flag=True, help="Rebuild the new version from the beginning."
 )
-@_takes_model()
+@_model_argument()
 def deploy_init(project: DbtProject, model: str, restart: bool) -> None:
     """Build a new version of MODEL, or continue it. It starts from its sources' beginning, next to the old one."""
-    from .deploy import init
+    from .deploy import init_deployment
 
-    click.echo(init(project, model, restart))
+    click.echo(init_deployment(project, model, restart))
 
 
 @deploy.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_takes_model()
+@_model_argument()
 def deploy_status(project: DbtProject, model: str, as_json: bool) -> None:
     """Show how far both versions of MODEL are."""
-    from .deploy import progress_sentences
-    from .deploy import status as status_of
+    from .deploy import deployment_status, progress_sentences
 
-    found = status_of(project, model)
-    _print(found, as_json, lambda each: click.echo(progress_sentences(each)))
+    found = deployment_status(project, model)
+    _print_result(found, as_json, lambda each: click.echo(progress_sentences(each)))
 
 
 @deploy.command("await")
-@_takes_model()
+@_model_argument()
 def deploy_await(project: DbtProject, model: str) -> None:
     """Run the new version of MODEL until it has caught up. It has then read all that the old one has."""
-    from .deploy import wait
+    from .deploy import await_deployment
 
-    click.echo(wait(project, model))
+    click.echo(await_deployment(project, model))
 
 
 @deploy.command("promote")
 @click.option("--force", is_flag=True, help="Promote even if the old version has read more.")
-@_takes_model()
+@_model_argument()
 def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
     """Give the new version the name of MODEL. The old one is kept until `deploy cleanup`."""
     from .deploy import promote
@@ -497,7 +494,7 @@ def deploy_promote(project: DbtProject, model: str, force: bool) -> None:
 
 
 @deploy.command("rollback")
-@_takes_model()
+@_model_argument()
 def deploy_rollback(project: DbtProject, model: str) -> None:
     """Give the old version of MODEL its name again."""
     from .deploy import roll_back
@@ -507,19 +504,19 @@ def deploy_rollback(project: DbtProject, model: str) -> None:
 
 @deploy.command("cleanup")
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@_takes_model()
+@_model_argument()
 def deploy_cleanup(project: DbtProject, model: str, yes: bool) -> None:
     """Drop the other version of MODEL. That is the old one after `deploy promote`, else the new one."""
-    from .deploy import clean_up, other_table
+    from .deploy import clean_up, table_of_other_version
 
-    if not yes and (table := other_table(project, model)) is not None:
+    if not yes and (table := table_of_other_version(project, model)) is not None:
         click.confirm(
             f"Drop {table}, the other version of {model}, its state and its checkpoint?", abort=True
         )
     click.echo(clean_up(project, model))
 
 
-def _print(found: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+def _print_result(found: Any, as_json: bool, show: Callable[[Any], None]) -> None:
     if as_json:
         _print_json(found)
     else:

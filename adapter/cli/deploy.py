@@ -20,19 +20,19 @@ from ..stream.run.runner import run_stream
 from ..stream.storage import deployments
 from ..stream.storage.deployments import PROMOTED, version
 from ..util.text import counted
-from .planned import planned
-from .project import DbtProject, ProjectError, owned_model, project_errors
+from .planned import plan_next_run
+from .project import DbtProject, ProjectError, owned_model, raising_project_errors
 
 
-def init(project: DbtProject, name: str, restart: bool) -> str:
+def init_deployment(project: DbtProject, name: str, restart: bool) -> str:
     """Builds the new version of a model, or continues building it. Returns its status."""
     model, environment = owned_model(project, name)
     deployment = promoting.stage_deployment(environment.session(), model, restart)
     project.run([name], tables={name: deployment.new})
-    return progress_sentences(status(project, name))
+    return progress_sentences(deployment_status(project, name))
 
 
-def wait(project: DbtProject, name: str) -> str:
+def await_deployment(project: DbtProject, name: str) -> str:
     """Runs the new version of a model until it has read all that the old one has. Returns its status."""
     model, environment = owned_model(project, name)
     session = environment.session()
@@ -58,12 +58,14 @@ def _model_and_program(
     environment: Environment, node: Mapping[str, Any], graph: Any
 ) -> tuple[StreamModel, Program]:
     sql = str(node["compiled_code"])
-    program = streaming.program(node, streaming.plan_in_run(node, sql, environment, graph))
-    environment.declared.make_mentioned(sql)
-    return stream_node.model(node, environment, program, graph), program
+    program = streaming.model_program(
+        node, streaming.plan_with_existing_changelogs(node, sql, environment, graph)
+    )
+    environment.declared.create_tables_named_in(sql)
+    return stream_node.stream_model(node, environment, program, graph), program
 
 
-def status(project: DbtProject, name: str) -> dict[str, Any]:
+def deployment_status(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns the progress of both versions of a model."""
     model, environment = owned_model(project, name)
     progress = swap_progress(environment.session(), model)
@@ -75,8 +77,8 @@ def _lag_problem(project: DbtProject, name: str, progress: SwapProgress) -> str 
     if progress.deployment.phase == PROMOTED or not progress.begun or not progress.lags:
         return None
     try:
-        with project_errors():
-            session, model, program = planned(project, name)
+        with raising_project_errors():
+            session, model, program = plan_next_run(project, name)
             return effect_of_edit(session, version(model, progress.new.target), program).refused
     except ProjectError as problem:
         return str(problem)
@@ -105,16 +107,18 @@ def _progress_of_version(model: StreamModel) -> dict[str, Any]:
 
 
 def progress_sentences(status: Mapping[str, Any]) -> str:
-    """Describes the result of `status` in sentences."""
+    """Describes the result of `deployment_status` in sentences."""
     name, new, old = status["model"], status["new"], status["old"]
     if status["phase"] == PROMOTED:
         return (
-            f"{name}: its new version has its name, {_position(new)}. The old one is {old['table']}, {_position(old)}. "
-            f"`dbt-stream deploy cleanup {name}` drops it, `dbt-stream deploy rollback {name}` goes back to it."
+            f"{name}: its new version has its name, {_position_text(new)}. The old one is {old['table']}, "
+            f"{_position_text(old)}. `dbt-stream deploy cleanup {name}` drops it, `dbt-stream deploy rollback {name}` goes "
+            "back to it."
         )
     if new is None:
         return f"{name}: its new version has no table yet; `dbt-stream deploy init {name}` builds it."
-    first = f"{name}: its new version is {new['table']}, {_position(new)}; the old one has its name, {_position(old)}."
+    positions = f"{_position_text(new)}; the old one has its name, {_position_text(old)}."
+    first = f"{name}: its new version is {new['table']}, {positions}"
     if status["caught_up"]:
         return f"{first} It has caught up: `dbt-stream deploy promote {name}` gives it the name."
     if status["behind"]:
@@ -128,7 +132,7 @@ def progress_sentences(status: Mapping[str, Any]) -> str:
     return f"{first} Whether it has caught up is unknown: {status['unknown']}"
 
 
-def _position(version: Mapping[str, Any]) -> str:
+def _position_text(version: Mapping[str, Any]) -> str:
     if version["batch"] is None:
         return "which has read nothing yet"
     watermark = f"watermark {version['watermark']}" if version["watermark"] else "no watermark yet"
@@ -139,7 +143,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
     """Gives the new version of a model its name. Returns a description of the result."""
     model, environment = owned_model(project, name)
     try:
-        with project_errors():
+        with raising_project_errors():
             check_free(model)
             done = promoting.promote(environment.session(), model, force)
     except ProjectError as problem:
@@ -156,7 +160,7 @@ def promote(project: DbtProject, name: str, force: bool) -> str:
         [
             f"{name}: its new version has its name now. The old one is {done.deployment.previous}: `dbt-stream deploy "
             f"rollback {name}` goes back to it, `dbt-stream deploy cleanup {name}` drops it.",
-            *_sentences_on_readers(name, done, "rollback"),
+            *_reader_sentences(name, done, "rollback"),
         ]
     )
 
@@ -171,12 +175,12 @@ def roll_back(project: DbtProject, name: str) -> str:
             f"{name}: the version before the deployment has its name again; the new one is {done.deployment.new}. Put the "
             f"query back to what it was before the next run. `dbt-stream deploy promote {name}` goes forward again, "
             f"`dbt-stream deploy cleanup {name}` drops the new one.",
-            *_sentences_on_readers(name, done, "promote"),
+            *_reader_sentences(name, done, "promote"),
         ]
     )
 
 
-def _sentences_on_readers(name: str, done: SwapResult, back: str) -> list[str]:
+def _reader_sentences(name: str, done: SwapResult, back: str) -> list[str]:
     """Returns a sentence on each stream that read the other version. `back`: the command that undoes the swap."""
     return [
         f"{reader} has read rows of the other version: its next run stops until you rebuild it as well, or run "
@@ -185,7 +189,7 @@ def _sentences_on_readers(name: str, done: SwapResult, back: str) -> list[str]:
     ]
 
 
-def other_table(project: DbtProject, name: str) -> str | None:
+def table_of_other_version(project: DbtProject, name: str) -> str | None:
     """Returns the table that `clean_up` drops; None if there is none. Doesn't start Spark."""
     model, _ = owned_model(project, name)
     deployment = deployments.read(model.storage, model.target)

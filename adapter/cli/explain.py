@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ..project import stream_node, streaming
-from ..project.model_names import label
+from ..project.model_names import versioned_name
 from ..project.stream_config import StreamConfig
 from ..query.diagnostics import unknown_relations
 from ..query.errors import QueryError
@@ -31,7 +31,7 @@ from ..query.sql import intervals
 from ..query.sql.dialect import parse
 from ..query.windows.emission import Emission
 from ..sources.stream_source import with_declared_names
-from ..util.quoting import shown_time
+from ..util.quoting import time_name_text
 from ..util.text import counted
 from .terminal import terminal
 
@@ -58,16 +58,16 @@ def explain_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explain
     """
     with stream_node.errors_with_model_name(node):
         unknown_relations.check_relation_names(node["compiled_code"], known)
-    plan = streaming.plan(node, node["compiled_code"], known)
-    program = streaming.program(node, plan)
-    config = stream_node.config(node)
+    plan = streaming.plan_model(node, node["compiled_code"], known)
+    program = streaming.model_program(node, plan)
+    config = stream_node.stream_settings(node)
     return Explained(node, plan, program, config, streaming.operator_tree(node, plan, program, config))
 
 
-def as_json(model: Explained) -> dict[str, Any]:
+def plan_as_json(model: Explained) -> dict[str, Any]:
     """Returns a model's plan as a JSON object."""
     return {
-        "model": label(model.node),
+        "model": versioned_name(model.node),
         "materialized": model.node["config"]["materialized"],
         "table": model.node["relation_name"],
         "settings": asdict(model.settings),
@@ -75,14 +75,14 @@ def as_json(model: Explained) -> dict[str, Any]:
             {
                 "relation": with_declared_names(stream.relation),
                 "columns": None if stream.columns is None else list(stream.columns),
-                "event_time": stream.event_time and shown_time(stream.event_time),
-                "watermark": _watermark(model),
+                "event_time": stream.event_time and time_name_text(stream.event_time),
+                "watermark": _watermark_text(model),
                 "changelog": stream.feed,
             }
             for stream in model.plan.streams
         ],
         "tree": tree_as_dict(model.tree),
-        "results": list(_results(model)),
+        "results": list(_result_sentences(model)),
         "rewrites": [{"rewrite": rewrite, "effect": effect} for rewrite, effect in model.plan.rewrites],
         "lookups": [
             {"relation": with_declared_names(each.relation), "key": list(each.key)}
@@ -91,7 +91,7 @@ def as_json(model: Explained) -> dict[str, Any]:
         "static_tables": list(map(with_declared_names, model.plan.static)),
         "unknown_functions": list(model.plan.unknown_functions),
         "unclear_columns": list(model.plan.unclear_columns),
-        "sql": [{"step": step, "sql": text} for step, text in _statements(model.program)],
+        "sql": [{"step": step, "sql": text} for step, text in _titled_statements(model.program)],
     }
 
 
@@ -103,11 +103,11 @@ def print_plan(model: Explained, sql: bool) -> None:
     )
     console.print(_render_tree(model.tree))
     console.print()
-    console.print(_streams(model))
-    for sentence in _sentences(model):
+    console.print(_streams_table(model))
+    for sentence in _sentences_below_tree(model):
         console.print(sentence, markup=False, highlight=False)
     if sql:
-        for title, text in _statements(model.program):
+        for title, text in _titled_statements(model.program):
             console.print(
                 Panel(Syntax(_formatted_sql(text), "sql", word_wrap=True), title=title, title_align="left")
             )
@@ -150,7 +150,7 @@ def _render_operator(node: Explanation, number: int | None, is_repeated: bool) -
     if number is not None:
         head.append(f"[{number}] ", style="cyan")
     head.append(node.operator, style="bold")
-    head.append(f"  {_shortened(node.description)}")
+    head.append(f"  {_shorten(node.description)}")
     if is_repeated:
         head.append(f"  as [{number}] above", style="dim")
         return head
@@ -162,34 +162,34 @@ def _render_operator(node: Explanation, number: int | None, is_repeated: bool) -
     parts: list[RenderableType] = [head, Text(mode, style="dim")]
     if node.computing.recomputes:
         parts.append(Text(f"{node.computing}: {node.computing.cost}", style="yellow"))
-    parts += [_state(each) for each in node.state]
+    parts += [_state_line(each) for each in node.state]
     parts += [Text(f"state {part}: of another operator", style="green") for part in node.shares]
-    parts += [_metric(each) for each in node.metrics]
+    parts += [_metric_line(each) for each in node.metrics]
     parts += [Text(note, style="dim") for note in node.notes]
     return Group(*parts)
 
 
-def _state(state: State) -> Text:
+def _state_line(state: State) -> Text:
     line = Text(f"state {state.part}", style="green")
     line.append(f": {state.rows}; clears: {state.clears}", style="default")
     return line
 
 
-def _metric(metric: KeptMetric) -> Text:
+def _metric_line(metric: KeptMetric) -> Text:
     line = Text(metric.sql, style="magenta")
     line.append(f" → {', '.join(metric.columns)}" if metric.columns else "", style="default")
     line.append(f": {metric.how}", style="default")
     return line
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 # -- streams and sentences -------------------------------------------------------------------------
 
 
-def _watermark(model: Explained) -> str:
+def _watermark_text(model: Explained) -> str:
     text = f"newest − {intervals.format(model.settings.watermark)}"
     if len(model.plan.streams) > 1:
         text += ", the smallest of all streams"
@@ -198,7 +198,7 @@ def _watermark(model: Explained) -> str:
     return text
 
 
-def _streams(model: Explained) -> Table:
+def _streams_table(model: Explained) -> Table:
     table = Table(title="Streams", title_justify="left", box=None, title_style="bold", padding=(0, 2, 0, 0))
     names = [with_declared_names(relation_text(stream.relation)) for stream in model.plan.streams]
     table.add_column("relation", header_style="dim", overflow="fold", min_width=max(map(len, names)))
@@ -209,16 +209,18 @@ def _streams(model: Explained) -> Table:
         if stream.event_time is None and not model.plan.dataflow.window_specs:
             table.add_row(name, columns, "none", "none")
         else:
-            table.add_row(name, columns, shown_time(stream.event_time or "computed"), _watermark(model))
+            table.add_row(
+                name, columns, time_name_text(stream.event_time or "computed"), _watermark_text(model)
+            )
     return table
 
 
-def _sentences(model: Explained) -> Iterator[str]:
+def _sentences_below_tree(model: Explained) -> Iterator[str]:
     """Yields the sentences below the tree."""
     plan = model.plan
     yield ""
-    yield from _results(model)
-    if limits := _mini_batch(model):
+    yield from _result_sentences(model)
+    if limits := _mini_batch_sentence(model):
         yield limits
     tree = parse(model.node["compiled_code"])
     if tree.args.get("order") is not None and tree.args.get("limit") is None:
@@ -242,24 +244,24 @@ def _sentences(model: Explained) -> Iterator[str]:
         )
 
 
-def _results(model: Explained) -> Iterator[str]:
+def _result_sentences(model: Explained) -> Iterator[str]:
     """Yields sentences that say when the table changes and which operators recompute."""
     recomputing = [node for node in operators_in_order(model.tree) if node.computing.how != FROM_CHANGES]
     flow = model.plan.dataflow
     if flow.window_specs:
-        yield from _firing(model.settings.emission)
+        yield from _firing_sentences(model.settings.emission)
         if flow.windows is None:
             yield "Operators above windows change their result in the micro-batch in which the windows fire."
     elif closes := [each for each in flow.operators if isinstance(each, WindowClose)]:
         waits = {each.open_for for each in closes if each.open_for is not None}
         for delay in sorted(waits):
-            at = _end_plus(model.settings.emission.complete + delay)
+            at = _window_end_text(model.settings.emission.complete + delay)
             yield (
                 f"On-time firing: when the watermark reaches {at}; no row of the window can arrive after that, so its "
                 "result never changes."
             )
         if any(each.open_for is None for each in closes):
-            yield from _on_time(model.settings.emission)
+            yield from _on_time_sentences(model.settings.emission)
             yield "After that a window's result changes in the micro-batch in which its input changes."
     elif not any(node.state for node in operators_in_order(model.tree)):
         yield "No state: each row goes to the table in the micro-batch that it arrives in."
@@ -272,35 +274,37 @@ def _results(model: Explained) -> Iterator[str]:
         yield "Nothing is recomputed, as allow_recompute: false asks."
 
 
-def _on_time(emission: Emission) -> Iterator[str]:
+def _on_time_sentences(emission: Emission) -> Iterator[str]:
     """Yields sentences on the early and the on-time firing of a window."""
     if emission.first is not None:
         again = f", then every {intervals.format(emission.update)}" if emission.update else ""
-        yield f"Early firing: when the watermark reaches {_end_plus(emission.first)}{again}, for windows that have rows."
-    yield f"On-time firing: when the watermark reaches {_end_plus(emission.complete)}."
+        at = _window_end_text(emission.first)
+        yield f"Early firing: when the watermark reaches {at}{again}, for windows that have rows."
+    yield f"On-time firing: when the watermark reaches {_window_end_text(emission.complete)}."
 
 
-def _end_plus(offset: int) -> str:
+def _window_end_text(offset: int) -> str:
     length = intervals.format(abs(offset))
     return "window_end" if not offset else f"window_end {'−' if offset < 0 else '+'} {length}"
 
 
-def _firing(emission: Emission) -> Iterator[str]:
+def _firing_sentences(emission: Emission) -> Iterator[str]:
     """Yields sentences on all firings of a window: early, on-time and late."""
-    yield from _on_time(emission)
+    yield from _on_time_sentences(emission)
     if emission.late_updates:
         yield (
-            f"Late firing: each late row updates its result until {_end_plus(emission.last)}, the end of allowed lateness; "
+            f"Late firing: each late row updates its result until {_window_end_text(emission.last)}, the end of allowed "
+            "lateness; "
             "then the state is cleared and later rows are dropped and counted."
         )
     else:
         yield "Allowed lateness: none. Then the state is cleared; later rows are dropped and counted."
 
 
-def _mini_batch(model: Explained) -> str:
+def _mini_batch_sentence(model: Explained) -> str:
     """Returns a sentence with the configured interval and size of micro-batches, or an empty text."""
     limits = []
-    if (interval := streaming.interval(model.settings, model.plan)) is not None:
+    if (interval := streaming.micro_batch_interval(model.settings, model.plan)) is not None:
         limits.append(f"one every {interval} while the stream keeps going")
     hint = model.plan.mini_batch
     if hint is not None and hint.rows is not None:
@@ -311,11 +315,11 @@ def _mini_batch(model: Explained) -> str:
 # -- the SQL ---------------------------------------------------------------------------------------
 
 
-def _statements(program: Program) -> Iterator[tuple[str, str]]:
+def _titled_statements(program: Program) -> Iterator[tuple[str, str]]:
     """Yields the statements of a micro-batch, each with a title."""
     for item in program.items:
         if isinstance(item, Lookup):
-            yield from _keys([item])
+            yield from _lookup_key_statements([item])
         elif isinstance(item, Rows):
             yield f"{item.name}: rows in", item.sql
         elif isinstance(item, StatePart):
@@ -335,11 +339,11 @@ def _statements(program: Program) -> Iterator[tuple[str, str]]:
     for step in program.output_steps:
         if step.name not in shown:
             yield f"{step.name}: results", step.sql
-    yield from _keys(program.lookups)
+    yield from _lookup_key_statements(program.lookups)
     yield "rows out", program.output
 
 
-def _keys(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
+def _lookup_key_statements(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str]]:
     for lookup in lookups:
         yield f"{lookup.view}: keys to look up in {with_declared_names(lookup.relation)}", lookup.keys
 

@@ -11,25 +11,25 @@ from ..query.errors import QueryError
 from ..query.plan.plan import Plan
 from ..stream.run import runner
 from ..util.text import counted
-from .planned import check_types
+from .planned import check_column_types
 from .project import DbtProject
 
 
 def flush_model(project: DbtProject, name: str) -> str:
     """Closes a model's windows and returns a sentence with the result."""
-    node, known = project.compiled_with_relations(name, asking=True)
+    node, known = project.compile_with_relations(name, may_query=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
-    plan = streaming.plan_as_in_run(node, sql, known, environment)
-    program = streaming.program(node, plan)
-    model = stream_node.model(node, environment, program)
+    plan = streaming.plan_with_known_relations(node, sql, known, environment)
+    program = streaming.model_program(node, plan)
+    model = stream_node.stream_model(node, environment, program)
     session, columns = environment.session(), None
     # A source may have been dropped; a flush doesn't read it.
     with suppress(QueryError, DbtRuntimeError):
-        environment.declared.make_mentioned(sql)
-        columns = streaming.columns_of(session, sql, streaming.query_runner(environment))
+        environment.declared.create_tables_named_in(sql)
+        columns = streaming.query_columns(session, sql, streaming.query_runner(environment))
     if columns is not None:
-        check_types(session, model, columns)
+        check_column_types(session, model, columns)
     result = runner.flush(session, model, program)
     return flush_sentence(name, result.rows_out, plan)
 

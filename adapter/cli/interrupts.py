@@ -38,7 +38,7 @@ class Signals(list[int]):
 
 
 @contextmanager
-def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
+def recording_signals(patience: float = PATIENCE) -> Iterator[Signals]:
     """Records the first signal instead of raising `KeyboardInterrupt`; the second signal ends the process.
 
     After SIGTERM the process ends within `patience` seconds, whatever it is doing.
@@ -48,13 +48,15 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
 
     def record(number: int, _: object) -> None:
         received.append(number)
-        _handle(_end)
+        _install_handler(_end_at_once)
         with suppress(OSError):
             os.write(writer, b"!" if number == signal.SIGTERM else b"?")
 
-    before = _handle(record) | _handle(lambda *_: None, (signal.SIGHUP,))
+    before = _install_handler(record) | _install_handler(lambda *_: None, (signal.SIGHUP,))
     # Started early: a signal handler must not wait for a lock, and starting a thread takes one.
-    threading.Thread(target=_guard, args=(reader, patience, received), name="guard", daemon=True).start()
+    threading.Thread(
+        target=_end_after_sigterm, args=(reader, patience, received), name="guard", daemon=True
+    ).start()
     try:
         yield received
     finally:
@@ -67,7 +69,7 @@ def interrupts(patience: float = PATIENCE) -> Iterator[Signals]:
                 os.write(writer, b".")
 
 
-def _guard(reader: int, patience: float, signals: Signals) -> None:
+def _end_after_sigterm(reader: int, patience: float, signals: Signals) -> None:
     """Ends the process `patience` seconds after SIGTERM. The next run does what isn't committed by then."""
     select.select([reader], [], [])
     if os.read(reader, 1) == b"!":
@@ -75,7 +77,7 @@ def _guard(reader: int, patience: float, signals: Signals) -> None:
         end_now(signals.exit_code)
 
 
-def unless_stopped(work: Callable[[], _T], signals: Signals, as_json: bool, is_quiet: bool) -> _T:
+def run_unless_stopped(work: Callable[[], _T], signals: Signals, as_json: bool, is_quiet: bool) -> _T:
     """Runs the work before a start in a thread, and returns its result. A signal meanwhile ends the process.
 
     Args:
@@ -127,23 +129,23 @@ def _run_ignoring_errors(action: Callable[[], object]) -> None:
 
 
 @contextmanager
-def without_trace() -> Iterator[None]:
+def exiting_without_trace() -> Iterator[None]:
     """Exits without a stack trace on `KeyboardInterrupt`."""
     try:
         yield
     except KeyboardInterrupt:
-        _handle(_end)  # a second Ctrl-C ends the process while Spark shuts down
+        _install_handler(_end_at_once)  # a second Ctrl-C ends the process while Spark shuts down
         sys.exit(128 + signal.SIGINT)
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _end_at_once(number: int, _: object) -> NoReturn:
     """Ends the process at once. That is safe at any time: a micro-batch is committed entirely or not at all, and Spark ends
     with the process that started it."""
     os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _SENTENCE)
     os._exit(128 + number)
 
 
-def _handle(
+def _install_handler(
     handler: Callable[[int, Any], object], signals: Sequence[signal.Signals] = _SIGNALS
 ) -> dict[signal.Signals, Any]:
     """Installs a handler of signals and returns the previous handlers."""

@@ -42,27 +42,27 @@ Planned: TypeAlias = tuple["SparkSession", StreamModel, Program]
 """A session to inspect or change a model in, the model, and its program."""
 
 
-def planned(project: DbtProject, name: str) -> Planned:
+def plan_next_run(project: DbtProject, name: str) -> Planned:
     """Plans a model, in a Spark session in which its sources are declared."""
-    return planned_with_query(project, name)[0]
+    return plan_next_run_with_query(project, name)[0]
 
 
-def planned_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
-    """Plans a model as `planned` does, and also returns its query."""
-    node, known = project.compiled_with_relations(name, asking=True)
+def plan_next_run_with_query(project: DbtProject, name: str) -> tuple[Planned, Query]:
+    """Plans a model as `plan_next_run` does, and also returns its query."""
+    node, known = project.compile_with_relations(name, may_query=True)
     environment = project.environment()
     sql = str(node["compiled_code"])
     ask = streaming.query_runner(environment)
-    plan = streaming.plan_as_in_run(node, sql, known, environment)
-    program = streaming.program(node, plan)
-    model = model_if_owned(environment, stream_node.model(node, environment, program))
-    environment.declared.make_mentioned(sql)
+    plan = streaming.plan_with_known_relations(node, sql, known, environment)
+    program = streaming.model_program(node, plan)
+    model = model_if_owned(environment, stream_node.stream_model(node, environment, program))
+    environment.declared.create_tables_named_in(sql)
     session = environment.session()
-    columns = streaming.columns_of(session, sql, ask)
+    columns = streaming.query_columns(session, sql, ask)
     return (session, replace(model, columns=columns), program), Query(node, known, plan, ask)
 
 
-def check_types(session: SparkSession, model: StreamModel, columns: Mapping[str, str]) -> None:
+def check_column_types(session: SparkSession, model: StreamModel, columns: Mapping[str, str]) -> None:
     """Raises unless the model's table can hold the values of the query, which may have been edited since the last run."""
     if session.catalog.tableExists(model.target):
         check_table(model, columns, column_types(session.table(model.target).schema))

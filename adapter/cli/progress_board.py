@@ -15,7 +15,7 @@ from rich.text import Text
 from ..stream.progress.unreadable_rows import describe_progress
 from ..util.log_lines import log_line
 from ..util.text import counted
-from .status import table_of
+from .status import status_table
 
 _WINDOW = 10.0
 """Seconds over which rows per second are averaged."""
@@ -55,11 +55,11 @@ class ProgressBoard:
             with suppress(OSError, ValueError):
                 self._live.stop()
 
-    def show(self, entries: Sequence[Mapping[str, Any]], header: str = "") -> None:
+    def show_progress(self, entries: Sequence[Mapping[str, Any]], header: str = "") -> None:
         """Shows the health and progress of models.
 
         Args:
-            entries: an entry per model as `status.collect` returns it, with ``is_new``: whether its metrics are from this
+            entries: an entry per model as `collect_status` returns it, with ``is_new``: whether its metrics are from this
                 process.
         """
         if self._is_quiet:
@@ -73,7 +73,7 @@ class ProgressBoard:
             shown.append({**entry, "rows_per_second": rate.per_second})
         if self._live:
             with suppress(OSError, ValueError):
-                table = table_of(shown, self._console.width)
+                table = status_table(shown, self._console.width)
                 self._live.update(Group(Text(header, style="dim"), table), refresh=True)
         else:
             for entry in shown:

@@ -17,7 +17,7 @@ import click
 
 from ..project import model_names
 from ..stream.common.identifiers import last_part, with_last
-from ..util.redaction import cause_of
+from ..util.redaction import redacted_cause
 
 # Slow imports are local to functions, so that `--help` is fast.
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class DbtProject:
         """Whether lines of a run are JSON objects, as dbt's ``--log-format json`` asks."""
         return self.log_format == "json"
 
-    def compiled_with_relations(
-        self, name: str, asking: bool = False
+    def compile_with_relations(
+        self, name: str, may_query: bool = False
     ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
         """Returns the compiled node of a streaming model, and the relations it reads as the project describes them.
 
@@ -86,18 +86,18 @@ class DbtProject:
 
         Args:
             name: the model, as `streaming_model` takes it.
-            asking: whether Jinja and planning may run queries in a Spark session, which is started.
+            may_query: whether Jinja and planning may run queries in a Spark session, which is started.
         """
         from ..project import streaming
         from ..project.model_configs import MATERIALIZATIONS
 
-        manifest = self._dbt("parse")
+        manifest = self._run_dbt("parse")
         chosen = _model_named(name, manifest)
-        selected, path = model_names.selector(chosen), model_names.path_selector(chosen)
+        selected, path = model_names.exact_selector(chosen), model_names.path_selector(chosen)
         # Batch models upstream are not compiled: they may run introspective queries.
         streams = [f"+{path},config.materialized:{kind}" for kind in MATERIALIZATIONS]
-        options = ("--no-populate-cache", *(() if asking else ("--no-introspect",)))
-        result = self._dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
+        options = ("--no-populate-cache", *(() if may_query else ("--no-introspect",)))
+        result = self._run_dbt("compile", "--select", selected, *streams, *options, manifest=manifest)
         nodes = [entry.node.to_dict() for entry in result if entry.node.resource_type == "model"]
         node: dict[str, Any] = next(each for each in nodes if each["unique_id"] == chosen["unique_id"])
         if node["config"]["materialized"] not in MATERIALIZATIONS:
@@ -105,9 +105,9 @@ class DbtProject:
                 f"Model {node['name']} is materialized as '{node['config']['materialized']}', not as a stream "
                 f"({', '.join(MATERIALIZATIONS)})."
             )
-        graph = _graph(manifest)
+        graph = _graph_of(manifest)
         upstream = [other for other in nodes if other["config"]["materialized"] in MATERIALIZATIONS]
-        ask = streaming.query_runner(self.environment()) if asking else None
+        ask = streaming.query_runner(self.environment()) if may_query else None
         return node, streaming.known_relations(
             graph, [other for other in upstream if other is not node], ask, node
         )
@@ -120,7 +120,7 @@ class DbtProject:
         Args:
             tables: full names of the tables to write instead of the models' own, by name of the model.
         """
-        manifest = self._dbt("parse")
+        manifest = self._run_dbt("parse")
         chosen = [_model_named(name, manifest) for name in names]
         for name, found in zip(names, chosen, strict=True):
             if tables and (table := tables.get(name)) is not None:
@@ -130,15 +130,15 @@ class DbtProject:
         if tables:
             # target/ keeps the files of the last dbt command, in which the models have their own tables.
             options = (*options, "--no-write-json")
-        selected = map(model_names.selector, chosen)
-        result = self._dbt("run", "--select", *selected, *options, manifest=manifest, quiet=False)
+        selected = map(model_names.exact_selector, chosen)
+        result = self._run_dbt("run", "--select", *selected, *options, manifest=manifest, quiet=False)
         nodes = {
             entry.node.unique_id: entry.node.to_dict()
             for entry in result
             if not entry.adapter_response.get("stopped")
         }
         ran = [nodes[each["unique_id"]] for each in chosen if each["unique_id"] in nodes]
-        return ran, _graph(manifest)
+        return ran, _graph_of(manifest)
 
     def streaming_model(self, name: str) -> Mapping[str, Any]:
         """Returns the node of a streaming model.
@@ -166,9 +166,9 @@ class DbtProject:
             str(self.streaming_model(name)["relation_name"]), self.environment()
         )
 
-    def parsed(self) -> Any:
+    def parsed_manifest(self) -> Any:
         """Returns dbt's manifest of the project."""
-        return self._dbt("parse")
+        return self._run_dbt("parse")
 
     def run_each(
         self,
@@ -194,9 +194,9 @@ class DbtProject:
                 result, unique_id = event.data.run_result, event.data.node_info.unique_id
                 on_result(unique_id, str(result.status), str(result.message), problems.get(unique_id))
 
-        outcome = self._invoke(
+        outcome = self._invoke_dbt(
             "run",
-            ("--select", *map(model_names.selector, nodes), "--no-fail-fast"),
+            ("--select", *map(model_names.exact_selector, nodes), "--no-fail-fast"),
             manifest,
             quiet,
             on_event,
@@ -214,7 +214,7 @@ class DbtProject:
         """Returns the nodes of the selected streaming models, by depth in the graph and then by name."""
         from ..project.model_configs import MATERIALIZATIONS
 
-        manifest = manifest or self.parsed()
+        manifest = manifest or self.parsed_manifest()
         nodes = {
             unique_id: node.to_dict()
             for unique_id, node in manifest.nodes.items()
@@ -222,21 +222,23 @@ class DbtProject:
         }
         if selection != Selection():
             output = "--resource-type model --output json --output-keys unique_id".split()
-            listed = self._dbt("ls", *selection.options, *output, manifest=manifest)
+            listed = self._run_dbt("ls", *selection.options, *output, manifest=manifest)
             # Not by path: a package may have a model in a file of the same path.
             wanted = {json.loads(line)["unique_id"] for line in listed}
             nodes = {k: node for k, node in nodes.items() if k in wanted}
         depths = _depths({unique_id: node.depends_on_nodes for unique_id, node in manifest.nodes.items()})
-        return sorted(nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.label(node)))
+        return sorted(
+            nodes.values(), key=lambda node: (depths[node["unique_id"]], model_names.versioned_name(node))
+        )
 
-    def names(self, manifest: Any) -> Mapping[str, str]:
+    def names_by_id(self, manifest: Any) -> Mapping[str, str]:
         """Returns a name of each model, as `streaming_model` takes it, by unique id."""
-        return model_names.unambiguous(_models(manifest))
+        return model_names.unambiguous_names(_model_nodes(manifest))
 
-    def selected(self, selection: Selection) -> list[str]:
+    def selected_names(self, selection: Selection) -> list[str]:
         """Returns the names of the selected streaming models, as `streaming_model` takes them."""
-        manifest = self.parsed()
-        names = self.names(manifest)
+        manifest = self.parsed_manifest()
+        names = self.names_by_id(manifest)
         found = [names[node["unique_id"]] for node in self.streaming_models(selection, manifest)]
         if not found:
             raise ProjectError(selection.refusal)
@@ -258,7 +260,7 @@ class DbtProject:
             raise ProjectError(
                 f"The target is of type '{credentials.type}'; dbt-stream works with 'spark_streaming'."
             )
-        credentials.start_at(self.folder.resolve())
+        credentials.resolve_paths(self.folder.resolve())
         checked: SparkStreamingCredentials = credentials
         return checked
 
@@ -273,18 +275,18 @@ class DbtProject:
                 f"--vars: '{self.variables}' is not a YAML mapping; write for example --vars '{{flush: true}}'."
             ) from None
 
-    def _dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
-        outcome = self._invoke(command, arguments, manifest, quiet)
+    def _run_dbt(self, command: str, *arguments: str, manifest: Any = None, quiet: bool = True) -> Any:
+        outcome = self._invoke_dbt(command, arguments, manifest, quiet)
         if outcome.exception is not None:
-            raise ProjectError(_with_meaning(str(outcome.exception)))
+            raise ProjectError(_with_jinja_advice(str(outcome.exception)))
         if not outcome.success:
             messages = [str(entry.message) for entry in outcome.result or () if has_failed(entry)]
             raise ProjectError(
-                _with_meaning("\n".join(messages)) or f"`dbt {command}` failed; see logs/dbt.log."
+                _with_jinja_advice("\n".join(messages)) or f"`dbt {command}` failed; see logs/dbt.log."
             )
         return outcome.result
 
-    def _check(self) -> None:
+    def _check_readable(self) -> None:
         """Raises unless there are a project and variables that can be read."""
         if not (self.folder / "dbt_project.yml").is_file():
             raise ProjectError(
@@ -293,7 +295,7 @@ class DbtProject:
             )
         self.parsed_variables()
 
-    def _invoke(
+    def _invoke_dbt(
         self,
         command: str,
         arguments: Sequence[str],
@@ -301,7 +303,7 @@ class DbtProject:
         quiet: bool,
         on_event: Callable[[Any], None] | None = None,
     ) -> Any:
-        self._check()
+        self._check_readable()
         options = ["--project-dir", str(self.folder)]
         for name, value in (
             ("--profiles-dir", self.profiles),
@@ -318,19 +320,19 @@ class DbtProject:
         else:
             output = ["--log-format", self.log_format] if self.log_format else []
             output += ["--quiet"] if self.quiet else []
-        outcome = _runner(manifest, on_event).invoke([*output, command, *arguments, *options])
+        outcome = _dbt_runner(manifest, on_event).invoke([*output, command, *arguments, *options])
         if outcome.exception is not None:
             # Its frames refer to dbt's pool of threads. If that is alive at the end, Python prints a stack trace.
             outcome.exception.__traceback__ = None
         return outcome
 
 
-def _with_meaning(message: str) -> str:
+def _with_jinja_advice(message: str) -> str:
     """Returns a message of dbt, with the one on a missing connection explained: Jinja needed it in a command without Spark.
 
-    >>> _with_meaning("Runtime Error in model m (models/m.sql)\\n  connection never acquired for thread (1, 2), have []")
+    >>> _with_jinja_advice("Runtime Error in model m (m.sql)\\n  connection never acquired for thread (1, 2), have []")
     ... # doctest: +ELLIPSIS
-    'Runtime Error in model m (models/m.sql)\\n  Its Jinja asks the database, as run_query(), dbt_utils.star() and is_inc...'
+    'Runtime Error in model m (m.sql)\\n  Its Jinja asks the database, as run_query(), dbt_utils.star() and is_inc...'
     """
     meaning = (
         "Its Jinja asks the database, as run_query(), dbt_utils.star() and is_incremental() do, and this command starts no "
@@ -358,7 +360,7 @@ def has_failed(entry: Any) -> bool:
     return bool(entry.message) and str(getattr(entry, "status", "")) in ("error", "fail", "runtime error")
 
 
-def _runner(manifest: Any, on_event: Callable[[Any], None] | None = None) -> Any:
+def _dbt_runner(manifest: Any, on_event: Callable[[Any], None] | None = None) -> Any:
     """Returns dbt's programmatic runner. Garbage collection is off while it is imported, which saves a tenth of the time."""
     gc.disable()
     try:
@@ -368,25 +370,25 @@ def _runner(manifest: Any, on_event: Callable[[Any], None] | None = None) -> Any
     return dbtRunner(manifest=manifest, callbacks=[on_event] if on_event else [])
 
 
-def _models(manifest: Any) -> list[dict[str, Any]]:
+def _model_nodes(manifest: Any) -> list[dict[str, Any]]:
     return [node.to_dict() for node in manifest.nodes.values() if node.resource_type == "model"]
 
 
 def _model_named(name: str, manifest: Any) -> Mapping[str, Any]:
     """Returns the node of a model."""
-    if (found := _node_named(name, _models(manifest))) is None:
+    if (found := _node_named(name, _model_nodes(manifest))) is None:
         raise ProjectError(f"There is no model '{name}' in the project; `dbt ls` lists those there are.")
     return found
 
 
 def _node_named(name: str, nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    found = model_names.matching(name, nodes)
+    found = model_names.models_named(name, nodes)
     if len(found) > 1:
-        raise ProjectError(model_names.ambiguous(name, found))
+        raise ProjectError(model_names.ambiguous_name_message(name, found))
     return found[0] if found else None
 
 
-def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
+def _graph_of(manifest: Any) -> dict[str, dict[str, Any]]:
     return {
         group: {unique_id: each.to_dict() for unique_id, each in getattr(manifest, group).items()}
         for group in ("nodes", "sources")
@@ -394,7 +396,7 @@ def _graph(manifest: Any) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def project_errors() -> Iterator[None]:
+def raising_project_errors() -> Iterator[None]:
     """Raises errors in queries, of dbt, of streams, of Spark and of files as `ProjectError`."""
     try:
         yield
@@ -403,13 +405,13 @@ def project_errors() -> Iterator[None]:
     except Exception as problem:
         from dbt_common.exceptions import DbtBaseException
 
-        from ..environment.spark_errors import readable, spark_exceptions
+        from ..environment.spark_errors import readable_error, spark_exceptions
         from ..query.errors import QueryError
 
         if isinstance(problem, QueryError | DbtBaseException):
             raise ProjectError(str(problem)) from problem
         if isinstance(problem, spark_exceptions()):
-            raise ProjectError(readable(problem)) from cause_of(problem)
+            raise ProjectError(readable_error(problem)) from redacted_cause(problem)
         # click ends a command whose output nobody reads any more.
         if isinstance(problem, OSError) and problem.strerror and not isinstance(problem, BrokenPipeError):
             where = "" if problem.filename is None else f"{problem.filename}: "
@@ -422,7 +424,7 @@ def owned_model(project: DbtProject, name: str) -> tuple[StreamModel, Environmen
     from ..project import stream_node
 
     node, environment = project.streaming_model(name), project.environment()
-    return model_if_owned(environment, stream_node.model(node, environment)), environment
+    return model_if_owned(environment, stream_node.stream_model(node, environment)), environment
 
 
 def model_if_owned(environment: Environment, model: StreamModel) -> StreamModel:

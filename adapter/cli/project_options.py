@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from ..util.log_lines import log_line
-from ..util.platforms import refusal
+from ..util.platforms import unsupported_system_message
 from ..util.redaction import without_secrets
-from .interrupts import without_trace
-from .project import DbtProject, ProjectError, project_errors
+from .interrupts import exiting_without_trace
+from .project import DbtProject, ProjectError, raising_project_errors
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _OPTIONS: tuple[tuple[str, str, Any, str | None, str], ...] = (
@@ -61,7 +61,7 @@ _METAVARS = {"--project-dir": "DIR", "--profiles-dir": "DIR", "--threads": "NUMB
 _PREFIXES = ("DBT_ENGINE_", "DBT_")
 
 
-def _default() -> DbtProject:
+def _project_of_folder() -> DbtProject:
     """Returns the project of this folder, or of the nearest one above it, as dbt finds it."""
     try:
         folders = (Path("."), *Path.cwd().parents)
@@ -74,7 +74,7 @@ def _default() -> DbtProject:
     return DbtProject(found, None, None, None, None)
 
 
-def _options(is_main: bool) -> Iterator[click.Option]:
+def _project_options(is_main: bool) -> Iterator[click.Option]:
     """Yields the options.
 
     Args:
@@ -84,7 +84,7 @@ def _options(is_main: bool) -> Iterator[click.Option]:
 
         def set_field(context: click.Context, _: click.Parameter, value: Any, field: str = field) -> None:
             if value is not None and value is not False:
-                context.obj = replace(context.obj or _default(), **{field: value})
+                context.obj = replace(context.obj or _project_of_folder(), **{field: value})
 
         yield click.Option(
             # The prefix keeps it apart from a command's own: `state clone` has an option with the field `target`, too.
@@ -107,7 +107,7 @@ class ProjectCommand(click.Command):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.params += _options(self.is_main)
+        self.params += _project_options(self.is_main)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -115,19 +115,19 @@ class ProjectCommand(click.Command):
         except click.UsageError as problem:
             # Users often type the name of a model here.
             takes_none = not any(isinstance(each, click.Argument) for each in self.params)
-            if takes_none and "unexpected extra argument" in problem.message and _selects(self):
+            if takes_none and "unexpected extra argument" in problem.message and _has_select_option(self):
                 message = f"{problem.message}. Select models with --select, as in dbt."
                 raise click.UsageError(message, ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Command.invoke`. Prints a `ProjectError` as a line and exits with code 2."""
-        ctx.obj = ctx.obj or _default()
+        ctx.obj = ctx.obj or _project_of_folder()
         _accept_any_text()
         try:
-            if why := refusal():
+            if why := unsupported_system_message():
                 raise ProjectError(why)
-            with project_errors(), without_trace():
+            with raising_project_errors(), exiting_without_trace():
                 return super().invoke(ctx)
         except ProjectError as problem:
             text = without_heading(without_secrets(problem))
@@ -163,7 +163,7 @@ def without_heading(text: str) -> str:
     return f"{node} {file}: {rest.removeprefix(f'{node}: ')}"
 
 
-def _selects(command: click.Command) -> bool:
+def _has_select_option(command: click.Command) -> bool:
     return any("--select" in each.opts for each in command.params)
 
 

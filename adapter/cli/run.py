@@ -15,18 +15,18 @@ from typing import Any
 
 from ..environment import Environment
 from ..query.sql import intervals
-from ..service.failures import is_held_elsewhere
+from ..service.failures import says_model_runs_elsewhere
 from ..service.health import (
     FAILED,
     STOPPED,
     WAITING,
     Health,
     Publisher,
-    is_elsewhere,
+    belongs_to_other_catalog,
+    health_in_other_process,
     publisher,
-    running_elsewhere,
 )
-from ..service.preparation import Outcome, Preparer, message_of_dbt, preparing
+from ..service.preparation import Outcome, Preparer, preparing, without_dbt_headings
 from ..service.restart_policy import RestartPolicy
 from ..service.running_models import RunningModel, RunningModels, table_key
 from ..service.supervisor import Supervisor
@@ -35,7 +35,7 @@ from ..stream.common.stop_requests import stop_requests
 from ..util.log_lines import log_line
 from ..util.redaction import without_secrets
 from ..util.text import counted
-from .interrupts import Signals, end_now, interrupts, unless_stopped
+from .interrupts import Signals, end_now, recording_signals, run_unless_stopped
 from .progress_board import ProgressBoard
 from .project import DbtProject, ProjectError, Selection
 
@@ -64,19 +64,21 @@ def run_models(
         signals: the signals received so far, if the caller handles them.
     """
     if signals is None:
-        with interrupts() as signals:
+        with recording_signals() as signals:
             return run_models(project, selection, every, policy, fail_fast=fail_fast, signals=signals)
     interval = intervals.parse(every, "--every:")
     if interval <= 0:
         raise ProjectError(f"--every: '{every}' must be longer than zero; write '1 second'.")
-    loaded = unless_stopped(partial(_load, project, selection), signals, project.logs_json, project.quiet)
+    loaded = run_unless_stopped(
+        partial(_load_selection, project, selection), signals, project.logs_json, project.quiet
+    )
     service = Service(project, *loaded, intervals.format(interval), policy or RestartPolicy(), fail_fast)
     return service.run(signals)
 
 
-def _load(project: DbtProject, selection: Selection) -> tuple[Any, list[Node], Environment]:
+def _load_selection(project: DbtProject, selection: Selection) -> tuple[Any, list[Node], Environment]:
     """Returns dbt's manifest, the selected models, and the environment that they run in."""
-    manifest = project.parsed()
+    manifest = project.parsed_manifest()
     nodes = project.streaming_models(selection, manifest)
     if not nodes:
         raise ProjectError(selection.refusal)
@@ -99,14 +101,14 @@ class Service:
         from ..project import stream_node
 
         self._project, self._manifest, self._environment = project, manifest, environment
-        known = project.names(manifest)
+        known = project.names_by_id(manifest)
         self._nodes = {known[node["unique_id"]]: node for node in nodes}
         self._models = {
             name: stream_node.model_without_configs(node, environment) for name, node in self._nodes.items()
         }
         names = list(self._nodes)
-        self._streams = {name: RunningModel(name, *self._reads(name)) for name in names}
-        self._preparer = Preparer(self._prepare, names)
+        self._streams = {name: RunningModel(name, *self._upstream_models_and_tables(name)) for name in names}
+        self._preparer = Preparer(self._prepare_models, names)
         streams = RunningModels(self._streams, self._preparer, environment.session, every)
         self._board = ProgressBoard(as_json=project.logs_json, is_quiet=project.quiet)
         self.supervisor = Supervisor(names, streams.run, policy, fail_fast, say=self._board.say)
@@ -116,11 +118,11 @@ class Service:
         self._watch = _Watch(environment, streams, self.supervisor, self._board.say)
         # For remote storage this is only known once Spark runs.
         local = self._models if environment.storage.is_local else {}
-        self._foreign = {name for name, model in local.items() if is_elsewhere(model)}
+        self._foreign = {name for name, model in local.items() if belongs_to_other_catalog(model)}
         """Models whose files belong to a table of another target's catalog."""
         for name in local.keys() - self._foreign:
             self._streams[name].request = stop_requests(environment.storage).watch(local[name])
-        self._ours = {name for name, model in local.items() if running_elsewhere(model) is None}
+        self._ours = {name for name, model in local.items() if health_in_other_process(model) is None}
         """Models whose health this process publishes, because no other process runs them."""
         self._is_quiet = False
         self._is_up = False
@@ -137,20 +139,20 @@ class Service:
             self._watch.start()
             end: str | None = None
             while not self.supervisor.is_over and not signals and end is None:
-                self._look_once()
+                self._check_models_once()
                 time.sleep(_LOOK)
-                end = self._environment.ended() or self._watch.spark_ended
+                end = self._environment.jvm_end_message() or self._watch.spark_ended
             if signals:
-                self._environment.hurry()
-                self._stop(signals)
+                self._environment.make_close_quick()
+                self._stop_models(signals)
             elif end is not None:
-                self.supervisor.fail(end)
+                self.supervisor.fail_all(end)
             with suppress(Exception):
-                self._show(f"stopped after {clock(time.monotonic() - self._began)}")
+                self._show_and_publish(f"stopped after {clock_text(time.monotonic() - self._began)}")
                 if not self._board.is_live:
                     self._print_totals()
-        self._publisher.settle(1.5)
-        failed = self.supervisor.failed
+        self._publisher.wait_until_written(1.5)
+        failed = self.supervisor.failed_names
         signals.exit_code = 1 if failed else 0
         if end is not None:
             # The terminal may be gone.
@@ -163,10 +165,10 @@ class Service:
             end_now(signals.exit_code)
         return not failed
 
-    def _look_once(self) -> None:
+    def _check_models_once(self) -> None:
         """Checks the models once. An exception is printed; the next check tries again."""
         try:
-            self._update()
+            self._update_models()
             self._problem = None
         except Exception as problem:
             text = f"{type(problem).__name__}: {without_secrets(problem)}"
@@ -174,29 +176,33 @@ class Service:
                 self._problem = text
                 self._board.say(f"The models couldn't be checked; this is tried again: {text}")
 
-    def _update(self) -> None:
+    def _update_models(self) -> None:
         """Passes on requests to stop, collects the notes of the watchdog, and shows the models."""
         self.supervisor.advance()
         for name, stream in self._streams.items():
             if stream.request is not None and stream.request.is_asked:
                 self.supervisor.stop(name)
             self.supervisor.models[name].note = self._watch.notes.get(name)
-        self._watch.report_silence()
-        self._show(self._header())
+        self._watch.warn_if_silent()
+        self._show_and_publish(self._header_line())
         if not self._is_up:
             self._print_models_up()
 
-    def _header(self) -> str:
+    def _header_line(self) -> str:
         """Returns the line above the table: how long the service is up, when it looks for rows, and how it ends."""
         triggers = {stream.trigger for stream in self._streams.values() if stream.trigger is not None}
-        up = f"up {clock(time.monotonic() - self._began)}"
-        soonest = [phrase for _, phrase in sorted(next_look(each, time.time()) for each in triggers)][:1]
+        up = f"up {clock_text(time.monotonic() - self._began)}"
+        soonest = [phrase for _, phrase in sorted(next_look_phrase(each, time.time()) for each in triggers)][
+            :1
+        ]
         return " · ".join([up, *soonest, "Ctrl-C stops"])
 
     def _print_totals(self) -> None:
         for name, stream in self._streams.items():
             if stream.model is not None:
-                before, now = ((each or {}).get("total", {}) for each in (stream.before, stream.progress))
+                before, now = (
+                    (each or {}).get("total", {}) for each in (stream.earlier_progress, stream.progress)
+                )
                 rows_in, rows_out = (
                     max(0, now.get(each, 0) - before.get(each, 0)) for each in ("rows_in", "rows_out")
                 )
@@ -204,26 +210,26 @@ class Service:
                     f"{name}: {counted(rows_in, 'row')} in and {rows_out:,} out since it was started."
                 )
 
-    def _show(self, header: str) -> None:
+    def _show_and_publish(self, header: str) -> None:
         """Shows and publishes the health of the models."""
         found = []
         for name, stream in self._streams.items():
             health = self.supervisor.health(name)
-            if health != self._published.get(name) and self._is_ours(name):
+            if health != self._published.get(name) and self._is_supervised_here(name):
                 self._published[name] = health
                 text = (self._nodes[name].get("checksum") or {}).get("checksum")
                 self._publisher.publish(self._models[name].health, replace(health, text=text))
             found.append(
                 {
                     "model": name,
-                    **health.shown(),
+                    **health.as_json(),
                     "progress": stream.progress,
                     "is_new": stream.latest is not None,
                 }
             )
-        self._board.show(found, header)
+        self._board.show_progress(found, header)
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_supervised_here(self, name: str) -> bool:
         """Returns whether this process, and no other, supervises a model."""
         if name in self._foreign:
             if self._streams[name].running is None:
@@ -232,21 +238,23 @@ class Service:
             self._foreign.discard(name)
         if name not in self._ours:
             model = self.supervisor.models[name]
-            failed = model.last_error is not None and not is_held_elsewhere(model.last_error)
+            failed = model.last_error is not None and not says_model_runs_elsewhere(model.last_error)
             if self._streams[name].running is not None or failed:
                 self._ours.add(name)
         return name in self._ours
 
-    def _stop(self, signals: Signals) -> None:
+    def _stop_models(self, signals: Signals) -> None:
         """Ends the models in order. After SIGTERM, models that don't end in time are abandoned."""
         self.supervisor.stop_all()
         began = time.monotonic()
         while not self.supervisor.is_over:
-            if self._environment.ended() or (signals.is_urgent and time.monotonic() - began > _ORDERLY):
+            if self._environment.jvm_end_message() or (
+                signals.is_urgent and time.monotonic() - began > _ORDERLY
+            ):
                 self._is_abandoned = True
-                self.supervisor.abandon()
+                self.supervisor.abandon_all()
             self.supervisor.advance()
-            signals.exit_code = 1 if self.supervisor.failed else 0
+            signals.exit_code = 1 if self.supervisor.failed_names else 0
             time.sleep(_LOOK)
 
     def _print_models_up(self) -> None:
@@ -268,7 +276,7 @@ class Service:
         parts = [f"stopped: {', '.join(stopped)}"] if stopped else ["stopped"]
         return "; ".join([*parts, *([f"failed: {', '.join(failed)}"] if failed else [])])
 
-    def _reads(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
+    def _upstream_models_and_tables(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
         """Returns the service's models that a model reads, directly or through other nodes, and the tables of these other
         nodes."""
         by_id = {node["unique_id"]: each for each, node in self._nodes.items()}
@@ -289,7 +297,7 @@ class Service:
                         tables.add(table_key(table.relation_name))
         return frozenset(found), frozenset(tables)
 
-    def _prepare(self, names: Sequence[str], on_outcome: Callable[[Outcome], None]) -> None:
+    def _prepare_models(self, names: Sequence[str], on_outcome: Callable[[Outcome], None]) -> None:
         """Runs models with dbt up to the start of their streams, and passes on the outcome of each."""
         nodes = [self._nodes[name] for name in names]
         by_id = {node["unique_id"]: name for name, node in zip(names, nodes, strict=True)}
@@ -299,7 +307,7 @@ class Service:
                 name = by_id.get(unique_id)
                 if name is not None:
                     prepared = handed_over.get(unique_id) if status == "success" else None
-                    on_outcome(Outcome(name, status, message_of_dbt(message), prepared, problem))
+                    on_outcome(Outcome(name, status, without_dbt_headings(message), prepared, problem))
 
             quiet, self._is_quiet = self._is_quiet, True
             self._project.run_each(self._manifest, nodes, on_result, quiet)
@@ -325,9 +333,9 @@ class _Watch:
         return self._watchdog.notes
 
     def start(self) -> None:
-        threading.Thread(target=self._ask_always, name="watchdog", daemon=True).start()
+        threading.Thread(target=self._check_spark_forever, name="watchdog", daemon=True).start()
 
-    def report_silence(self) -> None:
+    def warn_if_silent(self) -> None:
         """Prints a line if Spark doesn't answer."""
         asked_at = self._asked_at
         lasts = 0.0 if asked_at is None else time.monotonic() - asked_at
@@ -337,7 +345,7 @@ class _Watch:
         elif asked_at is None:
             self._has_printed = False
 
-    def _ask_always(self) -> None:
+    def _check_spark_forever(self) -> None:
         while True:
             time.sleep(_ASK)
             self._asked_at = time.monotonic()
@@ -355,7 +363,7 @@ class _Watch:
             done = (each.restarts, latest.get("batch"), latest.get("flush"))
             if stream.running is not None:
                 running = True
-                what = self.streams.activity(name)
+                what = self.streams.describe_activity(name)
                 activities[name] = None if what is None else (what, done)
             elif each.attempt is not None:
                 activities[name] = ("starting", done)
@@ -377,20 +385,20 @@ class _Watch:
         self._watchdog.check_progress(time.monotonic(), activities, executors)
 
 
-def clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     """Returns a time span as a clock shows it.
 
-    >>> clock(42.7), clock(3 * 3600 + 125)
+    >>> clock_text(42.7), clock_text(3 * 3600 + 125)
     ('0:00:42', '3:02:05')
     """
     return str(timedelta(seconds=int(seconds)))
 
 
-def next_look(trigger: str, now: float) -> tuple[float, str]:
+def next_look_phrase(trigger: str, now: float) -> tuple[float, str]:
     """Returns the seconds until a model's next micro-batch may begin, and a phrase with them. Spark begins micro-batches at
     multiples of the interval.
 
-    >>> next_look("1 second", 0.4)[1], next_look("30 seconds", 65.5)
+    >>> next_look_phrase("1 second", 0.4)[1], next_look_phrase("30 seconds", 65.5)
     ('looks for new rows every 1 second', (24.5, 'next look for new rows in 25 s'))
     """
     interval = intervals.parse(trigger) / 1e6

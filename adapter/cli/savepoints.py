@@ -10,12 +10,12 @@ from ..stream.lifecycle import restoring
 from ..stream.run import saving
 from ..stream.run.lock import check_free
 from ..stream.storage.savepoints import Savepoint, listed
-from .planned import planned
+from .planned import plan_next_run
 from .project import DbtProject, owned_model
 from .terminal import terminal, text_table
 
 
-def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
+def take_savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Takes a savepoint of a model, and returns a sentence with its micro-batch."""
     model, environment = owned_model(project, name)
     check_free(model)
@@ -23,7 +23,7 @@ def savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     return f"{name}: savepoint '{taken.name}' is of {_savepoint_text(taken)}."
 
 
-def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
+def delete_savepoint(project: DbtProject, name: str, savepoint_name: str) -> str:
     """Deletes a savepoint of a model."""
     model, environment = owned_model(project, name)
     check_free(model)
@@ -31,7 +31,7 @@ def delete(project: DbtProject, name: str, savepoint_name: str) -> str:
     return f"{name}: savepoint '{savepoint_name}' is deleted."
 
 
-def savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
+def list_savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
     """Returns the savepoints of a model, the oldest first. Doesn't start Spark."""
     model, _ = owned_model(project, name)
     found = listed(model.storage, model.savepoints)
@@ -63,13 +63,13 @@ def print_savepoints(name: str, found: Sequence[Mapping[str, Any]]) -> None:
     terminal().print(text_table(("savepoint", "made (UTC)", "taken", "micro-batch", "watermark"), rows))
 
 
-def restore(project: DbtProject, name: str, savepoint_name: str | None) -> str:
+def restore_savepoint(project: DbtProject, name: str, savepoint_name: str | None) -> str:
     """Restores a model from a savepoint, and returns sentences with the result.
 
     Args:
         savepoint_name: the savepoint. Default: the newest one that was taken automatically, which is then deleted.
     """
-    session, model, program = planned(project, name)
+    session, model, program = plan_next_run(project, name)
     check_free(model)
     done = (
         restoring.undo(session, model, program)

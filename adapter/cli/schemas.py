@@ -24,7 +24,7 @@ def write_schemas(folder: Path) -> Iterator[str]:
         folder.mkdir(parents=True, exist_ok=True)
         files = {folder / f"{name}.json": (packaged / f"{name}.json").read_text() for name in FILES}
         for file in files:
-            if file.exists() and not _is_ours(file.read_bytes()):
+            if file.exists() and not _is_own_schema(file.read_bytes()):
                 raise ProjectError(
                     f"{file} isn't a schema that this command wrote, so nothing is written. Name another folder, as in "
                     "`dbt-stream schemas dbt_schemas`."
@@ -41,11 +41,12 @@ def write_schemas(folder: Path) -> Iterator[str]:
     )
 
 
-def _is_ours(content: bytes) -> bool:
+def _is_own_schema(content: bytes) -> bool:
     """Returns whether a file is a schema of this package, of any version.
 
-    >>> _is_ours(b'{"title": "Models and sources of dbt-spark-streaming"}'), _is_ours(b'{"title": "Mine"}'), _is_ours(b"[1")
-    (True, False, False)
+    >>> titles = ("Models and sources of dbt-spark-streaming", "Mine")
+    >>> [_is_own_schema(json.dumps({"title": each}).encode()) for each in titles], _is_own_schema(b"[1")
+    ([True, False], False)
     """
     try:
         found = json.loads(content)

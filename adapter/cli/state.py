@@ -11,7 +11,7 @@ import yaml
 from rich.console import Group, RenderableType
 
 from ..project import stream_node
-from ..project.model_names import label
+from ..project.model_names import versioned_name
 from ..query import state_edit
 from ..sources.stream_source import with_declared_names
 from ..stream.lifecycle import editing
@@ -21,13 +21,13 @@ from ..stream.run.evolve import Verdict, effect_of_edit
 from ..stream.run.lock import check_free
 from ..stream.state.inspect import Inspected, inspect
 from ..util.text import counted
-from .planned import planned
+from .planned import plan_next_run
 from .project import DbtProject, ProjectError
 from .status import bytes_text
 from .terminal import terminal, text_table
 
 
-def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
+def inspect_state(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the parts and columns of a model's state and a sample of its rows, as a JSON object."""
     node = project.streaming_model(name)
     values = {}
@@ -39,7 +39,7 @@ def show(project: DbtProject, name: str, sample: int, keys: Sequence[str]) -> di
             )
         values[column.strip()] = value.strip()
     environment = project.environment()
-    found = inspect(environment.session(), stream_node.model(node, environment), sample, values)
+    found = inspect(environment.session(), stream_node.stream_model(node, environment), sample, values)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
     return _state_as_json(name, found)
@@ -61,9 +61,9 @@ def _state_as_json(name: str, found: Inspected) -> dict[str, Any]:
     }
 
 
-def diff(project: DbtProject, name: str) -> dict[str, Any]:
+def state_diff(project: DbtProject, name: str) -> dict[str, Any]:
     """Returns how the next run of a model would migrate its state and its table, as a JSON object."""
-    return _diff_as_json(name, effect_of_edit(*planned(project, name)))
+    return _diff_as_json(name, effect_of_edit(*plan_next_run(project, name)))
 
 
 def _diff_as_json(name: str, found: Verdict) -> dict[str, Any]:
@@ -106,7 +106,7 @@ _VERDICTS = {
 
 
 def print_diff(found: Mapping[str, Any]) -> None:
-    """Prints the result of `diff` on the terminal."""
+    """Prints the result of `state_diff` on the terminal."""
     console = terminal()
     console.print(f"[bold]{found['model']}[/bold]  {_VERDICTS[found['verdict']]}")
     if found["reason"]:
@@ -120,7 +120,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
     }
     if rows := [(text, fate) for key, fate in fates.items() for text in found[key]]:
         console.print(text_table(("", "becomes"), rows))
-    for sentence in _changes(found):
+    for sentence in _change_sentences(found):
         console.print(sentence, markup=False)
     if found["undo"]:
         console.print(
@@ -130,11 +130,11 @@ def print_diff(found: Mapping[str, Any]) -> None:
         )
 
 
-def _changes(found: Mapping[str, Any]) -> list[str]:
+def _change_sentences(found: Mapping[str, Any]) -> list[str]:
     """Returns sentences on the columns that a migration adds, drops and renames.
 
     >>> state = {"add": {"sum_v": "bigint"}, "drop": ["max_v"], "rename": {}, "forget_parts": ["groups"]}
-    >>> _changes({"state": state, "table": {"add": {}, "drop": []}})
+    >>> _change_sentences({"state": state, "table": {"add": {}, "drop": []}})
     ['State gets sum_v bigint.', 'State loses max_v.', 'State forgets the rows of groups.']
     """
     state, table = found["state"], found["table"]
@@ -154,11 +154,11 @@ def _changes(found: Mapping[str, Any]) -> list[str]:
 
 
 def print_state(found: Mapping[str, Any]) -> None:
-    """Prints the result of `show` on the terminal."""
-    terminal().print(Group(*_tables(found)))
+    """Prints the result of `inspect_state` on the terminal."""
+    terminal().print(Group(*_state_tables(found)))
 
 
-def _tables(found: Mapping[str, Any]) -> list[RenderableType]:
+def _state_tables(found: Mapping[str, Any]) -> list[RenderableType]:
     watermark = found["watermark"] or "none yet"
     items: list[RenderableType] = [
         f"[bold]{found['model']}[/bold]  {found['state']}",
@@ -186,22 +186,24 @@ def _size_texts(size: Mapping[str, Any]) -> tuple[str, str, str]:
     return f"{size['rows']:,}", bytes_text(size["bytes"]), f"{size['files']:,}"
 
 
-def bootstrap(project: DbtProject, name: str, table: str) -> str:
+def bootstrap_model(project: DbtProject, name: str, table: str) -> str:
     """Rebuilds a model from the rows of a table; later runs continue at its source's current offset."""
-    model = label(project.streaming_model(name))
+    model = versioned_name(project.streaming_model(name))
     variables = {**project.parsed_variables(), "bootstrap": {model: table}}
     replace(project, variables=yaml.safe_dump(variables)).run([name], "--full-refresh")
     return f"{name}: begun with the rows of {table}; it continues from where its source is."
 
 
-def edit(project: DbtProject, name: str, statement: str | None, source: str | None, dry: bool) -> str:
+def edit_model_state(
+    project: DbtProject, name: str, statement: str | None, source: str | None, dry: bool
+) -> str:
     """Changes rows of a model's state, and returns sentences with the result."""
     if statement is None and source is None:
         raise ProjectError(
             'Say what to change: --sql "DELETE FROM state WHERE …", or --from with a file or a relation of rows to add.'
         )
     change = state_edit.parse_state_edit(statement or f"INSERT INTO state SELECT * FROM {editing.ROWS}")
-    session, model, program = planned(project, name)
+    session, model, program = plan_next_run(project, name)
     check_free(model)
     if source is not None:
         editing.show_rows(session, model, source)

@@ -25,15 +25,15 @@ from .project import DbtProject, Selection
 from .terminal import terminal, text_table
 
 
-def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
+def collect_status(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
     """Returns the health and the last progress of each selected model; progress is None for one that has not run."""
     found = []
-    manifest = project.parsed()
-    nodes, names = project.streaming_models(selection, manifest), project.names(manifest)
+    manifest = project.parsed_manifest()
+    nodes, names = project.streaming_models(selection, manifest), project.names_by_id(manifest)
     environment = project.environment()
     for node in nodes:
         model = stream_node.model_without_configs(node, environment)
-        note, is_foreign = _problem(model)
+        note, is_foreign = _owner_problem(model)
         progress, health = (None, None) if is_foreign else (read_progress(model), read_health(model))
         if progress is not None:
             progress["lag_seconds"] = lag_seconds(progress)
@@ -41,14 +41,14 @@ def collect(project: DbtProject, selection: Selection) -> list[dict[str, Any]]:
             {
                 "model": names[node["unique_id"]],
                 "table": node["relation_name"],
-                **({**NEVER_RAN, "note": note} if health is None else health.shown()),
+                **({**NEVER_RAN, "note": note} if health is None else health.as_json()),
                 "progress": progress,
             }
         )
     return found
 
 
-def _problem(model: StreamModel) -> tuple[str | None, bool]:
+def _owner_problem(model: StreamModel) -> tuple[str | None, bool]:
     """Returns a sentence on the owner of a model's files, or None, and whether they belong to another table."""
     try:
         return (found := owner.other_catalog_problem(model)), found is not None
@@ -56,13 +56,13 @@ def _problem(model: StreamModel) -> tuple[str | None, bool]:
         return problem.msg, False
 
 
-def print_table(found: Sequence[dict[str, Any]], selection: Selection) -> None:
+def print_status(found: Sequence[dict[str, Any]], selection: Selection) -> None:
     """Prints the progress of the selected models on the terminal."""
     if not found:
         click.echo(selection.refusal)
         return
     console = terminal()
-    console.print(table_of(found, console.width))
+    console.print(status_table(found, console.width))
     for entry in found:
         for line in _remarks(entry):
             console.print(f"{entry['model']}: {line}", soft_wrap=True, markup=False, highlight=False)
@@ -95,13 +95,13 @@ _LESS = ("state reads", "last batch", "batches", "state", "dropped", "lookups", 
 """Columns to drop if the terminal is too narrow, in this order."""
 
 
-def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
+def status_table(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     """Returns the progress of models as a table.
 
     Args:
-        found: the result of `collect`; entries of running models may have ``rows_per_second``.
+        found: the result of `collect_status`; entries of running models may have ``rows_per_second``.
     """
-    rows = [_row(entry) for entry in found]
+    rows = [_status_row(entry) for entry in found]
     columns = [name for name in _COLUMNS if name not in _IF_ANY or any(row.get(name) for row in rows)]
 
     def needed(name: str) -> int:
@@ -121,10 +121,10 @@ def table_of(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     return table
 
 
-def _row(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the cells of a model's row, by column. `entry`: the model's entry in the result of `collect`."""
+def _status_row(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the cells of a model's row, by column. `entry`: the model's entry in the result of `collect_status`."""
     progress = entry["progress"]
-    status = _status(entry)
+    status = _status_cell(entry)
     if progress is None:
         return {"model": entry["model"], "status": status, "watermark": "has not run"}
     total, last, state = progress["total"], progress["last"], progress["state"] or {}
@@ -135,7 +135,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
     ]
     watermark = [str(progress["watermark"] or "none yet").partition(".")[0].replace("T", " ")]
     if (lag := lag_seconds(progress)) is not None:
-        watermark.append(f"lag {_duration(lag)}" if lag >= 0 else f"{_duration(-lag)} ahead")
+        watermark.append(f"lag {_duration_text(lag)}" if lag >= 0 else f"{_duration_text(-lag)} ahead")
     watermark += [f"not waiting for {stream}" for stream in progress.get("idle_streams", ())]
     rate = ""
     if "rows_per_second" in entry:
@@ -155,7 +155,7 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
         "rows out": f"{total['rows_out']:,}",
         "watermark": "\n".join(watermark),
         "state": f"{counted(state['rows'], 'row')}\n{bytes_text(state['bytes'])}" if state else "none",
-        "state reads": _state_reads(state.get("parts") or ()),
+        "state reads": _state_reads_cell(state.get("parts") or ()),
         "last batch": f"{counted(last['rows_in'], 'row')}\n{sum(last['seconds'].values()):.1f} s",
         "lookups": requests,
     }
@@ -164,20 +164,20 @@ def _row(entry: Mapping[str, Any]) -> dict[str, str]:
 _COLOURS = {"running": "green", "catching_up": "cyan", FAILED: "red", RESTARTING: "yellow"}
 
 
-def _status(entry: Mapping[str, Any]) -> str:
+def _status_cell(entry: Mapping[str, Any]) -> str:
     """Returns the state of a model, since when, and how often it was restarted."""
     state = entry.get("state")
     if state is None:
         return ""
     lines = [str(state)]
     if since := from_text(entry.get("since")):
-        lines.append(f"for {_duration(max(0.0, time.time() - since / 1e6))}")
+        lines.append(f"for {_duration_text(max(0.0, time.time() - since / 1e6))}")
     if entry.get("restarts"):
         lines.append(counted(entry["restarts"], "restart"))
     return "\n".join(lines)
 
 
-def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
+def _state_reads_cell(parts: Sequence[Mapping[str, Any]]) -> str:
     """Returns the rows that the last micro-batch read from the state, and its hits and misses."""
     last = [part["last"] for part in parts]
     rows, lookups, hits = (sum(each[name] for each in last) for name in ("rows_read", "lookups", "hits"))
@@ -186,7 +186,7 @@ def _state_reads(parts: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([*lines, *([hit] if lookups else [])])
 
 
-def print_state(found: Sequence[Mapping[str, Any]]) -> None:
+def print_state_activity(found: Sequence[Mapping[str, Any]]) -> None:
     """Prints what the last micro-batch of each model did with each part of its state."""
     console = terminal()
     for entry in found:
@@ -223,7 +223,7 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
     return text_table(("operator", "holds", *numbers), map(row, parts), model, numbers)
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"

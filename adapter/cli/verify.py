@@ -15,20 +15,20 @@ from ..stream.common.errors import StreamError
 from ..stream.lifecycle import verifying
 from ..stream.lifecycle.verifying import SAMPLE, Verified, VerifyRequest
 from ..stream.progress.watermark import to_text
-from ..util.text import agreeing, counted
-from .planned import Query, planned_with_query
+from ..util.text import counted, verb_form
+from .planned import Query, plan_next_run_with_query
 from .project import DbtProject
 from .terminal import terminal, text_table
 
 
-def verify(project: DbtProject, name: str) -> dict[str, Any]:
+def verify_model(project: DbtProject, name: str) -> dict[str, Any]:
     """Compares the table of a model with a batch run, and returns the result as a JSON object."""
-    (session, model, program), query = planned_with_query(project, name)
+    (session, model, program), query = plan_next_run_with_query(project, name)
     with stream_node.errors_with_model_name(query.node):
         comparing.check_same_in_batch(query.sql, query.plan, query.known)
     request = _verify_request(query, program.upsert is None)
     found = verifying.verify(session, model, program, request)
-    result = _as_json(name, found)
+    result = _verified_as_json(name, found)
     if request.static:
         result["notes"].append(
             f"Read as they are now, and not as they were in each micro-batch: {', '.join(request.static)}."
@@ -37,7 +37,7 @@ def verify(project: DbtProject, name: str) -> dict[str, Any]:
 
 
 def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
-    settings = stream_node.config(query.node)
+    settings = stream_node.stream_settings(query.node)
 
     def text(views: Mapping[str, str]) -> str:
         try:
@@ -60,7 +60,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
     )
 
 
-def _as_json(name: str, found: Verified) -> dict[str, Any]:
+def _verified_as_json(name: str, found: Verified) -> dict[str, Any]:
     difference = found.difference
     return {
         "model": name,
@@ -82,18 +82,18 @@ def _as_json(name: str, found: Verified) -> dict[str, Any]:
 
 
 def print_verified(found: Mapping[str, Any]) -> None:
-    """Prints the result of `verify`, with a sample of the rows that differ, on the terminal."""
+    """Prints the result of `verify_model`, with a sample of the rows that differ, on the terminal."""
     console = terminal()
-    for line in lines(found):
+    for line in verdict_lines(found):
         console.print(line, markup=False, highlight=False)
     for key, title in (("only_in_table", "Only in the table"), ("only_in_batch", "Only in batch")):
         if found[key]:
-            console.print(_table_of(f"{title} ({_rows_of(found['rows'][key])})", found[key]))
+            console.print(_rows_table(f"{title} ({_row_count_text(found['rows'][key])})", found[key]))
     for hint in found["hints"]:
         console.print(f"- {hint}", markup=False, highlight=False)
 
 
-def lines(found: Mapping[str, Any]) -> list[str]:
+def verdict_lines(found: Mapping[str, Any]) -> list[str]:
     """Returns the verdict and the notes as sentences."""
     rows = found["rows"]
     if found["equal"] and not rows["only_in_batch"]:
@@ -108,16 +108,16 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     else:
         verdict = (
             f"{found['model']}: its table is not what a batch run gives. "
-            f"{counted(rows['in_both'], 'row')} {agreeing(rows['in_both'], 'is', 'are')} in both, "
+            f"{counted(rows['in_both'], 'row')} {verb_form(rows['in_both'], 'is', 'are')} in both, "
             f"{rows['only_in_table']:,} only in the table, {rows['only_in_batch']:,} only in batch."
         )
     return [verdict, *found["notes"]]
 
 
-def _rows_of(count: int) -> str:
+def _row_count_text(count: int) -> str:
     return counted(count, "row") if count <= SAMPLE else f"{SAMPLE} of {counted(count, 'row')}"
 
 
-def _table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _rows_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     texts = (["NULL" if value is None else str(value) for value in row.values()] for row in rows)
     return text_table(rows[0], texts, title)

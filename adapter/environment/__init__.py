@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..sources.stream_source import declared_earlier
-from ..util.redaction import cause_of, without_secrets
+from ..sources.stream_source import name_declared_earlier
+from ..util.redaction import redacted_cause, without_secrets
 from .file_sources import DeclaredSources
 from .storage import Storage
 
@@ -57,23 +57,23 @@ class Environment(ABC):
 
     def run(self, sql: str, group: str, description: str) -> DataFrame:
         """Runs a statement in the calling thread, as part of a job group that can be cancelled."""
-        self.enter(group, description)
-        self.declared.make_mentioned(sql)
+        self.enter_job_group(group, description)
+        self.declared.create_tables_named_in(sql)
         try:
             return self.session().sql(sql)
         except Exception as problem:
             # A view may read a declared source that the statement doesn't name.
-            if self.declared.make_mentioned(str(problem)):
+            if self.declared.create_tables_named_in(str(problem)):
                 return self.run(sql, group, description)
-            if earlier := declared_earlier(str(problem)):
+            if earlier := name_declared_earlier(str(problem)):
                 raise DbtRuntimeError(
                     f"A view that is read here reads source {earlier} as it was declared when the view was built. Build the "
                     "view again: dbt run --select and its name."
-                ) from cause_of(problem)
+                ) from redacted_cause(problem)
             raise
 
     @abstractmethod
-    def enter(self, group: str, description: str = "") -> None:
+    def enter_job_group(self, group: str, description: str = "") -> None:
         """Assigns the calling thread's later work to a job group that can be cancelled."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Environment(ABC):
     def catalog(self) -> str:
         return self.credentials.catalog
 
-    def all_iceberg(self, schema: Sequence[str]) -> bool:
+    def has_only_iceberg(self, schema: Sequence[str]) -> bool:
         """Returns whether a schema is in a catalog that only contains Iceberg tables.
 
         Args:
@@ -110,7 +110,7 @@ class Environment(ABC):
         what = ", ".join(shown) or conf.get(prefix, None) or "the session's own"
         return f"{self.catalog} ({what})"
 
-    def ended(self) -> str | None:
+    def jvm_end_message(self) -> str | None:
         """Returns how the JVM of this process ended, or None if it is running. Doesn't block."""
         return None
 
@@ -118,7 +118,7 @@ class Environment(ABC):
     def close(self) -> None:
         """Stops all streams and Spark. The next call of `session` starts Spark again."""
 
-    def hurry(self) -> None:
+    def make_close_quick(self) -> None:
         """Makes `close` skip the work that only speeds up the next start."""
         return
 

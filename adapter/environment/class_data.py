@@ -42,11 +42,11 @@ class LoadedClasses:
         beans = self._session._jvm.java.lang.management.ManagementFactory
         return int(beans.getClassLoadingMXBean().getTotalLoadedClassCount())
 
-    def dump(self, archive: Path) -> str:
+    def dump_archive(self, archive: Path) -> str:
         """Writes an archive of the loaded classes; returns the JVM's output."""
-        return self.diagnostic_command("vmCds", "dynamic_dump", str(archive))
+        return self.run_diagnostic_command("vmCds", "dynamic_dump", str(archive))
 
-    def diagnostic_command(self, name: str, *arguments: str) -> str:
+    def run_diagnostic_command(self, name: str, *arguments: str) -> str:
         """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
         jvm, gateway = self._session._jvm, self._session.sparkContext._gateway
 
@@ -120,7 +120,7 @@ class ClassData:
             partial.replace(self._base)
         return [f"-XX:SharedArchiveFile={self._base}"]
 
-    def write(self, classes: LoadedClasses) -> None:
+    def write_archive(self, classes: LoadedClasses) -> None:
         """Writes an archive of the classes that a JVM has loaded, if there are enough. Takes some seconds."""
         partial = self.archive.with_suffix(f".{os.getpid()}")
         try:
@@ -128,7 +128,7 @@ class ClassData:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             logger.debug(f"Writing class data for faster starts to {self.archive}")
-            output = classes.dump(partial)
+            output = classes.dump_archive(partial)
             if not partial.exists():
                 raise RuntimeError(output)
             partial.replace(self.archive)

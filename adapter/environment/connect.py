@@ -10,9 +10,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import Environment
 
-from ..util.redaction import cause_of, without_secrets
+from ..util.redaction import redacted_cause, without_secrets
 from .session import iceberg_version
-from .spark_errors import readable
+from .spark_errors import readable_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ class ConnectEnvironment(Environment):
         except ImportError as problem:
             raise DbtRuntimeError(
                 "'method: connect' needs pyspark's client for Spark Connect, which isn't installed: "
-                f"pip install 'dbt-spark-streaming[connect]'. ({readable(problem)})"
+                f"pip install 'dbt-spark-streaming[connect]'. ({readable_error(problem)})"
             ) from problem
         host = str(self.credentials.host)
         try:
@@ -54,8 +54,8 @@ class ConnectEnvironment(Environment):
             session.version  # noqa: B018  the first request to the server
         except Exception as problem:
             raise DbtRuntimeError(
-                f"There is no Spark Connect server at {without_secrets(host)}: {readable(problem).splitlines()[0]}"
-            ) from cause_of(problem)
+                f"There is no Spark Connect server at {without_secrets(host)}: {readable_error(problem).splitlines()[0]}"
+            ) from redacted_cause(problem)
         for key, value in self.credentials.server_side_parameters.items():
             try:
                 session.conf.set(key, value)
@@ -63,7 +63,7 @@ class ConnectEnvironment(Environment):
                 raise DbtRuntimeError(
                     f"'{key}' in 'server_side_parameters' can't be set on a server that runs already. Set it where "
                     "the server is started."
-                ) from cause_of(problem)
+                ) from redacted_cause(problem)
         if self.credentials.catalog != DEFAULT_CATALOG:
             session.catalog.setCurrentCatalog(self.credentials.catalog)
         return session  # type: ignore[return-value]
@@ -73,7 +73,7 @@ class ConnectEnvironment(Environment):
         """The catalog that models are in: the server's current one, unless the profile names one."""
         return self.session().catalog.currentCatalog()
 
-    def enter(self, group: str, description: str = "") -> None:
+    def enter_job_group(self, group: str, description: str = "") -> None:
         session = self.session()
         session.clearTags()
         session.addTag(group)

@@ -26,7 +26,7 @@ _SCHEME = re.compile(r"^file:(?://)?(?=/)")
 
 def check_not_copied(storage: Storage) -> None:
     """Raises if a local storage root with an embedded catalog was copied or moved from another folder."""
-    for location in _locations(storage.catalog):
+    for location in _metadata_locations(storage.catalog):
         path = _SCHEME.sub("", location)
         if path.startswith(f"{storage.root}/"):
             continue
@@ -41,7 +41,7 @@ def check_not_copied(storage: Storage) -> None:
                 )
 
 
-def _locations(catalog: str) -> Iterator[str]:
+def _metadata_locations(catalog: str) -> Iterator[str]:
     """Yields the paths of the tables' metadata files in the embedded catalog; nothing if it doesn't exist or can't be read,
     which Iceberg reports."""
     try:

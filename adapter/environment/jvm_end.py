@@ -51,7 +51,7 @@ def describe_end(
     return ending
 
 
-def kernel_kills(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int | None:
+def out_of_memory_kill_count(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int | None:
     """Returns how often the kernel has killed a process of this control group for lack of memory, or None if unknown."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]

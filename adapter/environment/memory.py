@@ -17,10 +17,10 @@ _JVM_GONE = re.compile(
 )
 
 
-def out_of_memory(text: str) -> str | None:
+def out_of_memory_message(text: str) -> str | None:
     """Returns a sentence if an error says that Spark ran out of memory or that its JVM ended, else None.
 
-    >>> out_of_memory("java.lang.OutOfMemoryError: Java heap space")[:29]
+    >>> out_of_memory_message("java.lang.OutOfMemoryError: Java heap space")[:29]
     "Spark's memory is used up. Gi"
     """
     more = (
@@ -32,9 +32,9 @@ def out_of_memory(text: str) -> str | None:
     if "PythonException" in text:
         return None  # a Python function in the query lost a connection
     if _JVM_GONE.search(text):
-        from .java import how_the_jvm_ended, jvm_answers
+        from .java import jvm_answers, jvm_end_message
 
-        if (ended := how_the_jvm_ended()) is not None:
+        if (ended := jvm_end_message()) is not None:
             return ended
         if jvm_answers():
             return None  # another connection failed: to a catalog, a broker, a store

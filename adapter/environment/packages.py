@@ -35,7 +35,7 @@ def default_cache() -> Path:
     return with_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "dbt-spark-streaming"
 
 
-def jars(
+def jars_of_packages(
     coordinates: Sequence[str],
     java: Java,
     cache: Path,
@@ -56,12 +56,12 @@ def jars(
     if found := _recorded_jars(record):
         return found
     try:
-        with _locked(cache / "fetching.lock"):
+        with _file_lock(cache / "fetching.lock"):
             # Another process may have fetched them while this one waited.
             if found := _recorded_jars(record):
                 return found
             logger.info(f"Fetching {', '.join(wanted['packages'])}, once, into {cache}")
-            paths = (fetch or _fetch)(wanted["packages"], java, cache, settings)
+            paths = (fetch or _fetch_packages)(wanted["packages"], java, cache, settings)
             record.parent.mkdir(parents=True, exist_ok=True)
             partial = record.with_suffix(".partial")
             partial.write_text(json.dumps({**wanted, "jars": [str(path) for path in paths]}, indent=1))
@@ -71,7 +71,7 @@ def jars(
             f"Java packages are kept in {cache}, which can't be written: {problem.strerror}. Name another folder "
             "as 'cache_dir' in the profile, or in the environment variable DBT_SPARK_STREAMING_CACHE."
         ) from problem
-    logger.info(f"Fetched {_megabytes(cache / 'ivy' / 'jars')} MB of Java packages")
+    logger.info(f"Fetched {_folder_megabytes(cache / 'ivy' / 'jars')} MB of Java packages")
     return paths
 
 
@@ -83,7 +83,9 @@ def _recorded_jars(record: Path) -> list[Path] | None:
     return paths if all(path.is_file() for path in paths) else None
 
 
-def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]) -> list[Path]:
+def _fetch_packages(
+    packages: Sequence[str], java: Java, cache: Path, settings: Mapping[str, str]
+) -> list[Path]:
     truststore = cache / "truststore.jks"
     write_truststore(truststore)
     # The certificates of a system's Java are usually right. Behind a proxy that only Python knows, Python's are.
@@ -93,7 +95,7 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
         jvm = Jvm(java, flags=["-Xmx256m", *proxy_flags(), *flags])
         try:
             with _logging_progress(cache / "ivy"):
-                return _resolve(jvm, packages, cache, settings)
+                return _resolve_with_ivy(jvm, packages, cache, settings)
         except Exception as exception:
             problem = "\n".join([str(getattr(exception, "java_exception", exception)), *jvm.last_lines])
             logger.debug(problem)
@@ -106,7 +108,9 @@ def _fetch(packages: Sequence[str], java: Java, cache: Path, settings: Mapping[s
     )
 
 
-def _resolve(jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[str, str]) -> list[Path]:
+def _resolve_with_ivy(
+    jvm: Jvm, packages: Sequence[str], cache: Path, settings: Mapping[str, str]
+) -> list[Path]:
     java = jvm.gateway.jvm
     found = java.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
         True,
@@ -127,7 +131,7 @@ def _logging_progress(folder: Path, every: float = 5) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(every):
-            logger.info(f"… {_megabytes(folder)} MB so far")
+            logger.info(f"… {_folder_megabytes(folder)} MB so far")
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -138,7 +142,7 @@ def _logging_progress(folder: Path, every: float = 5) -> Iterator[None]:
         watcher.join()
 
 
-def _megabytes(folder: Path) -> int:
+def _folder_megabytes(folder: Path) -> int:
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -148,7 +152,7 @@ def _megabytes(folder: Path) -> int:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _file_lock(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

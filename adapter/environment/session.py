@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.environment import Environment
 from ..sources import connectors
 from ..sources.connectors import ICEBERG_VERSION
 from ..sources.source_tables import CATALOG as _SPARKS_CATALOG
-from ..util.redaction import cause_of, without_secrets
+from ..util.redaction import redacted_cause, without_secrets
 from ..util.sizes import size
 from .class_data import ClassData, LoadedClasses
 from .copied_root import check_not_copied
@@ -33,7 +33,7 @@ from .java import (
     truststore_flags,
     write_truststore,
 )
-from .packages import ICEBERG, LOCAL_FILES, LOCAL_FILES_CLASS, SQLITE, default_cache, jars
+from .packages import ICEBERG, LOCAL_FILES, LOCAL_FILES_CLASS, SQLITE, default_cache, jars_of_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,14 +64,14 @@ class SessionEnvironment(Environment):
 
     @property
     def settings(self) -> dict[str, str]:
-        return settings(self.credentials, self.storage)
+        return spark_settings(self.credentials, self.storage)
 
     def session(self) -> SparkSession:
         from pyspark.java_gateway import ensure_callback_server_started
 
         with self._lock:
             if self._session is None:
-                session = self._start()
+                session = self._start_session()
                 # Streams call Python through py4j's callback server, whose start closes all connections to the JVM. So it is
                 # started here, while no other thread has one: py4j would send a pending command again, and Java execute
                 # it twice.
@@ -79,12 +79,12 @@ class SessionEnvironment(Environment):
                 self._session = session
             return self._session
 
-    def _start(self) -> SparkSession:
+    def _start_session(self) -> SparkSession:
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
-        conf = settings(self.credentials, self.storage)
-        if _is_embedded(self.credentials):
+        conf = spark_settings(self.credentials, self.storage)
+        if _has_embedded_catalog(self.credentials):
             check_not_copied(self.storage)
         root = without_secrets(self.storage.root)
         if SparkContext._active_spark_context is not None:
@@ -100,19 +100,19 @@ class SessionEnvironment(Environment):
                 ) from problem
         self._java = find_java()
         cache = Path(self.credentials.cache_dir) if self.credentials.cache_dir else default_cache()
-        found = jars(packages(self.credentials), self._java, cache, conf)
+        found = jars_of_packages(required_packages(self.credentials), self._java, cache, conf)
         paths = [str(path) for path in found]
         self._classes = ClassData(self._java, [*sorted(spark_home().glob("jars/*.jar")), *found], cache)
         conf.pop("spark.jars.packages", None)
         # The driver, which is also the executor in local mode, has the jars on its class path. Other executors fetch them.
-        before = _split(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
+        before = _split_list(conf.pop("spark.driver.extraClassPath", ""), os.pathsep)
         if not self.credentials.is_local:
-            conf["spark.jars"] = ",".join([*paths, *_split(conf.get("spark.jars", ""), ",")])
+            conf["spark.jars"] = ",".join([*paths, *_split_list(conf.get("spark.jars", ""), ",")])
         choose_python(conf)
         # pyspark and py4j print stack traces of failed statements and micro-batches, which dbt reports.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         logging.getLogger("py4j.clientserver").disabled = True
-        logging.getLogger().addFilter(_is_not_py4js)
+        logging.getLogger().addFilter(_is_not_from_py4j)
         self._jvm = Jvm(
             self._java, flags=self._java_flags(conf, cache), classpath=paths, before=before, conf=conf
         )
@@ -125,10 +125,8 @@ class SessionEnvironment(Environment):
             cause = getattr(problem, "java_exception", problem)
             raise DbtRuntimeError(
                 f"Spark didn't start: {without_secrets(str(cause).splitlines()[0])}"
-            ) from cause_of(problem)
-        logger.debug(
-            f"Spark {session.version} on Java {self._java}, storage root {without_secrets(self.storage.root)}"
-        )
+            ) from redacted_cause(problem)
+        logger.debug(f"Spark {session.version} on Java {self._java}, storage root {root}")
         return session
 
     def _java_flags(self, conf: dict[str, str], cache: Path) -> list[str]:
@@ -136,7 +134,7 @@ class SessionEnvironment(Environment):
         assert self._classes is not None
         memory = conf["spark.driver.memory"]
         flags = [f"-Xmx{memory}", *COMPILER, *self._classes.flags()]
-        if region := _region_size(memory):
+        if region := _g1_region_size(memory):
             flags.append(f"-XX:G1HeapRegionSize={region}")
         if self._java.from_wheel:
             truststore = cache / "truststore.jks"
@@ -147,14 +145,14 @@ class SessionEnvironment(Environment):
             flags += conf.get(key, "").split()
         return [*_garbage_collector_flag(memory, [*flags, *_java_environment_flags(os.environ)]), *flags]
 
-    def enter(self, group: str, description: str = "") -> None:
+    def enter_job_group(self, group: str, description: str = "") -> None:
         # Interrupting is safe: it only affects tasks, whose output isn't committed.
         self.session().sparkContext.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
         if self._session is None:
             return
-        self.hurry()
+        self.make_close_quick()
         self.stop_streams()
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
@@ -169,19 +167,19 @@ class SessionEnvironment(Environment):
         for query in list(streams.values()):
             query.stop()
 
-    def ended(self) -> str | None:
+    def jvm_end_message(self) -> str | None:
         jvm = self._jvm
-        return None if jvm is None else jvm.ended()
+        return None if jvm is None else jvm.end_message()
 
-    def hurry(self) -> None:
-        """See `Environment.hurry`. Skips the archive of classes, which takes up to half a minute to write."""
+    def make_close_quick(self) -> None:
+        """See `Environment.make_close_quick`. Skips the archive of classes, which takes up to half a minute to write."""
         self._classes = None
 
     def close(self) -> None:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        if self._session is not None and self._jvm is not None and self._jvm.alive:
+        if self._session is not None and self._jvm is not None and self._jvm.is_alive:
             # Before taking the lock: a micro-batch that stopping waits for may need the lock.
             try:
                 self.stop_streams()
@@ -193,10 +191,10 @@ class SessionEnvironment(Environment):
             self.declared = DeclaredSources(self.session)
             if jvm is None:
                 return  # this process didn't start Spark
-            if session is not None and jvm.alive:
+            if session is not None and jvm.is_alive:
                 try:
                     if self._classes and self._classes.is_wanted:
-                        self._classes.write(LoadedClasses(session))
+                        self._classes.write_archive(LoadedClasses(session))
                     session.stop()
                 except Exception as problem:
                     logger.debug(f"While stopping Spark: {without_secrets(problem)}")
@@ -206,23 +204,23 @@ class SessionEnvironment(Environment):
             SparkSession._instantiatedSession = None
 
 
-def _is_not_py4js(record: logging.LogRecord) -> bool:
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
     """Filters out py4j's stack trace of an ended JVM in the root logger. The failed statement reports it."""
     return record.module != "java_gateway"
 
 
-def packages(credentials: SparkStreamingCredentials) -> list[str]:
+def required_packages(credentials: SparkStreamingCredentials) -> list[str]:
     """Returns the Maven coordinates of all packages that a target needs."""
-    more = _split(credentials.server_side_parameters.get("spark.jars.packages", ""), ",")
+    more = _split_list(credentials.server_side_parameters.get("spark.jars.packages", ""), ",")
     own = [ICEBERG]
-    if _is_embedded(credentials):
+    if _has_embedded_catalog(credentials):
         own.append(SQLITE)
         if credentials.is_local:
             own.append(LOCAL_FILES)
-    return [*own, *connectors.coordinates(credentials.packages), *more]
+    return [*own, *connectors.maven_coordinates(credentials.packages), *more]
 
 
-def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
+def spark_settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[str, str]:
     """Returns Spark's settings for a target: the adapter's, overridden by the profile's.
 
     Raises:
@@ -258,13 +256,13 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
     }
     if credentials.is_local:
         limit = re.match(r"local\[(\d+)", credentials.master)
-        cores = int(limit[1]) if limit else _processors()
+        cores = int(limit[1]) if limit else _processor_count()
         conf |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, cores)),
         }
-        if _is_embedded(credentials):
+        if _has_embedded_catalog(credentials):
             conf["spark.hadoop.fs.file.impl"] = LOCAL_FILES_CLASS
     if storage.is_local:
         # Writes checkpoints without checksum files, which may not match their file after a kill. (Tables need the checksum
@@ -277,8 +275,8 @@ def settings(credentials: SparkStreamingCredentials, storage: Storage) -> dict[s
         extensions.append(_DELTA_EXTENSIONS)
         connected.append("delta")
     conf |= credentials.server_side_parameters
-    _put_first(conf, "spark.jars.excludes", connectors.excluded_packages(connected))
-    _put_first(conf, "spark.sql.extensions", extensions)
+    _prepend_to_setting(conf, "spark.jars.excludes", connectors.excluded_packages(connected))
+    _prepend_to_setting(conf, "spark.sql.extensions", extensions)
     if str(conf["spark.ui.enabled"]).lower() == "false":
         # Spark explains each statement for the UI, even if it is off.
         conf.setdefault("spark.sql.ui.explainMode", "simple")
@@ -293,7 +291,7 @@ def _has_delta(credentials: SparkStreamingCredentials) -> bool:
     Raises:
         DbtRuntimeError: Spark's own catalog is the one for Iceberg tables.
     """
-    if not any(":delta-spark_" in package for package in packages(credentials)):
+    if not any(":delta-spark_" in package for package in required_packages(credentials)):
         return False
     if credentials.catalog == _SPARKS_CATALOG:
         raise DbtRuntimeError(
@@ -303,13 +301,13 @@ def _has_delta(credentials: SparkStreamingCredentials) -> bool:
     return True
 
 
-def _put_first(conf: dict[str, str], key: str, values: Iterable[str]) -> None:
+def _prepend_to_setting(conf: dict[str, str], key: str, values: Iterable[str]) -> None:
     """Puts values before those of a setting that is a list."""
-    if listed := dict.fromkeys([*values, *_split(conf.get(key, ""), ",")]):
+    if listed := dict.fromkeys([*values, *_split_list(conf.get(key, ""), ",")]):
         conf[key] = ",".join(listed)
 
 
-def _processors() -> int:
+def _processor_count() -> int:
     """Returns the number of processors that this process may use."""
     # macOS doesn't limit the processors of a process.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -354,13 +352,13 @@ def _garbage_collector_flag(memory: str, flags: Sequence[str]) -> list[str]:
     return ["-XX:+UseParallelGC"] if is_small and not is_chosen else []
 
 
-def _region_size(memory: str) -> str | None:
+def _g1_region_size(memory: str) -> str | None:
     """Returns the region size of Java's garbage collector G1. Other collectors ignore it.
 
     An object larger than half a region gets separate regions, which may trigger a marking of the whole heap. With
     Java's default (1 MB in 2 GB) the pages of `_page_size` do, several times in each micro-batch.
 
-    >>> _region_size("2g"), _region_size("600m"), _region_size("48G"), _region_size("64m")
+    >>> _g1_region_size("2g"), _g1_region_size("600m"), _g1_region_size("48G"), _g1_region_size("64m")
     ('16m', '4m', '32m', None)
     """
     regions = (size(memory, plain=1 << 20) or 0) >> 27
@@ -374,7 +372,7 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
         DbtRuntimeError: the target has the embedded catalog on remote storage.
     """
     options = dict(credentials.catalog_options)
-    if _is_embedded(credentials):
+    if _has_embedded_catalog(credentials):
         if not storage.is_local:
             raise DbtRuntimeError(
                 f"The storage root {without_secrets(storage.root)} isn't on this machine, but the embedded catalog is a "
@@ -394,7 +392,7 @@ def catalog_settings(credentials: SparkStreamingCredentials, storage: Storage) -
     return {prefix: f"org.apache.iceberg.spark.{kind}"} | {f"{prefix}.{k}": v for k, v in options.items()}
 
 
-def _is_embedded(credentials: SparkStreamingCredentials) -> bool:
+def _has_embedded_catalog(credentials: SparkStreamingCredentials) -> bool:
     return not {"type", "catalog-impl"} & credentials.catalog_options.keys()
 
 
@@ -414,5 +412,5 @@ def iceberg_version(session: Any) -> str:
         return f"not found ({ICEBERG_VERSION} is expected)"
 
 
-def _split(text: str, separator: str) -> list[str]:
+def _split_list(text: str, separator: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]

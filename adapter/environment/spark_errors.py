@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ..sources.file_types import explain_type
+from ..sources.file_types import explain_file_error
 from ..sources.messages import (
     exception_text,
-    is_machinery,
-    no_file_system,
-    unreachable_reason,
+    is_plan_or_stack_line,
+    unreachable_path_message,
+    unreachable_topic_message,
     without_internal_names,
 )
 from ..sources.stream_source import with_declared_names
 from ..sources.unreadable import refusal_text
 from ..util.redaction import without_secrets
-from .memory import out_of_memory
+from .memory import out_of_memory_message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,18 +66,18 @@ def can_parse(spark: SparkSession, statement: str) -> bool:
     return True
 
 
-def readable(problem: BaseException) -> str:
+def readable_error(problem: BaseException) -> str:
     """Returns the message of an exception and its cause, without plans, stack traces and secrets."""
-    return without_internal_names(with_declared_names(without_secrets(_readable_message(problem))))
+    return without_internal_names(with_declared_names(without_secrets(_unredacted_message(problem))))
 
 
-def _readable_message(problem: BaseException) -> str:
+def _unredacted_message(problem: BaseException) -> str:
     whole = exception_text(problem)
     text = _java_message(problem) or whole
     both = f"{text}\n{whole}"
     lines = []
     for line in text.splitlines():
-        if is_machinery(line):
+        if is_plan_or_stack_line(line):
             break
         lines.append(line)
         # The statement's plan follows.
@@ -85,30 +85,30 @@ def _readable_message(problem: BaseException) -> str:
             break
     if "MERGE_CARDINALITY_VIOLATION" in text:
         return _NOT_UNIQUE
-    if other := explain_type(both):
+    if other := explain_file_error(both):
         return f"{other[0].upper()}{other[1:]}"
     if unread := refusal_text(both):
         return unread
-    if why := out_of_memory(both):
+    if why := out_of_memory_message(both):
         return why
-    if why := unreachable_reason(both):
+    if why := unreachable_topic_message(both):
         return f"A source can't be read from Kafka: {why}"
-    if why := no_file_system(both) or _partitioning_problem(text):
+    if why := unreachable_path_message(both) or _partitioning_message(text):
         return f"{why[0].upper()}{why[1:]}"
     message = (
         _POSITION.sub("", _CLASS.sub("", "\n".join(lines))).strip().rstrip(";") or type(problem).__name__
     )
-    message = _GENERATED.sub("", _NO_TABLE.sub(_missing_table, message))
+    message = _GENERATED.sub("", _NO_TABLE.sub(_missing_table_message, message))
     causes = [cause.strip() for cause in _CAUSE.findall(whole)]
     if causes and causes[-1] not in message:
         message = causes[-1] if _JOB.match(message) else f"{message}\n{causes[-1]}"
     return message
 
 
-def _partitioning_problem(text: str) -> str | None:
+def _partitioning_message(text: str) -> str | None:
     """Returns the message on a `partition_by` that Iceberg can't carry out; None if the error is another one.
 
-    >>> _partitioning_problem("Couldn't find column day in:\\nroot\\n |-- page: string (nullable = true)\\n |-- n: int")
+    >>> _partitioning_message("Couldn't find column day in:\\nroot\\n |-- page: string (nullable = true)\\n |-- n: int")
     "config 'partition_by' names day, which isn't a column of the query; its columns are page, n."
     """
     if found := _NOT_PARTITIONED.search(text):
@@ -129,7 +129,7 @@ def _partitioning_problem(text: str) -> str | None:
     return None
 
 
-def _missing_table(found: re.Match[str]) -> str:
+def _missing_table_message(found: re.Match[str]) -> str:
     """Returns Spark's message about a table that isn't there with advice for an author of models."""
     advice = "no CTE above has this name; a model is read by ref('…')"
     if "`.`" in found[1]:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..util.redaction import cause_of, without_secrets
+from ..util.redaction import redacted_cause, without_secrets
 
 _T = TypeVar("_T")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
@@ -97,7 +97,7 @@ class Storage:
                 return Path(path).read_text(encoding="utf-8")
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        files, hadoop_path = self._hadoop(path)
+        files, hadoop_path = self._hadoop_file_system(path)
         if not files.exists(hadoop_path):
             return None
         stream = files.open(hadoop_path)
@@ -122,12 +122,12 @@ class Storage:
                 os.fsync(file.fileno())
             os.replace(partial, target)
             return
-        files, target_path = self._hadoop(path)
+        files, target_path = self._hadoop_file_system(path)
         if files.hasPathCapability(target_path, _WHOLE):
-            _write(files, target_path, text)
+            _write_hadoop_file(files, target_path, text)
             return
-        _, partial_path = self._hadoop(partial)
-        _write(files, partial_path, text)
+        _, partial_path = self._hadoop_file_system(partial)
+        _write_hadoop_file(files, partial_path, text)
         # Unlike FileSystem.rename, FileContext can replace a file atomically.
         jvm = self._session()._jvm
         rename = jvm.org.apache.hadoop.fs.Options.Rename
@@ -140,7 +140,7 @@ class Storage:
         """Returns whether a file or folder exists."""
         if is_local(path):
             return os.path.exists(path)
-        files, hadoop_path = self._hadoop(path)
+        files, hadoop_path = self._hadoop_file_system(path)
         return bool(files.exists(hadoop_path))
 
     def delete(self, path: str) -> None:
@@ -151,7 +151,7 @@ class Storage:
             elif os.path.lexists(path):
                 Path(path).unlink(missing_ok=True)
             return
-        files, hadoop_path = self._hadoop(path)
+        files, hadoop_path = self._hadoop_file_system(path)
         files.delete(hadoop_path, True)
 
     def list(self, path: str) -> list[str]:
@@ -161,12 +161,12 @@ class Storage:
                 return sorted(os.listdir(path))
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        files, hadoop_path = self._hadoop(path)
+        files, hadoop_path = self._hadoop_file_system(path)
         if not files.exists(hadoop_path):
             return []
         return sorted(status.getPath().getName() for status in files.listStatus(hadoop_path))
 
-    def files(self, path: str) -> dict[str, int]:
+    def modification_times(self, path: str) -> dict[str, int]:
         """Returns the modification times, in milliseconds since 1970, of all files under a folder at any depth.
 
         If the path is a file, it is the only one.
@@ -178,7 +178,7 @@ class Storage:
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     found[file] = os.stat(file).st_mtime_ns // 1_000_000
             return found
-        files, hadoop_path = self._hadoop(path)
+        files, hadoop_path = self._hadoop_file_system(path)
         if not files.exists(hadoop_path):
             return {}
         listed, found = files.listFiles(hadoop_path, True), {}
@@ -187,7 +187,7 @@ class Storage:
             found[str(status.getPath())] = int(status.getModificationTime())
         return found
 
-    def problem(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Returns why the root can't be written, or None if it can.
 
         Raises:
@@ -206,7 +206,7 @@ class Storage:
             return str(cause).splitlines()[0]
         return None
 
-    def _hadoop(self, path: str) -> tuple[Any, Any]:
+    def _hadoop_file_system(self, path: str) -> tuple[Any, Any]:
         session = self._session()
         hadoop = session._jvm.org.apache.hadoop
         hadoop_path = hadoop.fs.Path(path)
@@ -220,7 +220,7 @@ class Storage:
                 f"The storage root {without_secrets(self.root)} can't be reached: {without_secrets(cause)}. "
                 "If classes are missing, name the Java packages of its file system under 'packages' in the profile: s3 for "
                 f"s3a, Maven coordinates for others, in the version of Spark's Hadoop ({version})."
-            ) from cause_of(problem)
+            ) from redacted_cause(problem)
 
 
 def once_per_storage(make: Callable[[Storage], _T]) -> Callable[[Storage], _T]:
@@ -237,7 +237,7 @@ def once_per_storage(make: Callable[[Storage], _T]) -> Callable[[Storage], _T]:
     return get
 
 
-def _write(files: Any, path: Any, text: str) -> None:
+def _write_hadoop_file(files: Any, path: Any, text: str) -> None:
     stream = files.create(path, True)
     stream.write(bytearray(text.encode("utf-8")))
     stream.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..util.types import quoted_as_needed, simple_fits, type_text
+from ..util.types import quote_if_needed, simple_type_fits, type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,18 +21,18 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _EXACT_AS_TEXT = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "decimal(")
 
 
-def _keeps_of_orc(has: str, kind: str) -> bool:
-    return has == kind or simple_fits(has, kind) or (kind == "string" and has.startswith(_EXACT_AS_TEXT))
+def _orc_keeps_values(has: str, kind: str) -> bool:
+    return has == kind or simple_type_fits(has, kind) or (kind == "string" and has.startswith(_EXACT_AS_TEXT))
 
 
-def _keeps_of_parquet(has: str, kind: str) -> bool:
+def _parquet_keeps_values(has: str, kind: str) -> bool:
     # Spark's type of an unsigned BIGINT is DECIMAL(20,0).
     if kind in _INTEGERS and has in (*_INTEGERS, "date", "decimal(20,0)"):
-        return has == kind or simple_fits(has, kind)
+        return has == kind or simple_type_fits(has, kind)
     return kind != "date" or has not in _INTEGERS
 
 
-KEEPS: Mapping[str, Callable[[str, str], bool]] = {ORC: _keeps_of_orc, PARQUET: _keeps_of_parquet}
+KEEPS: Mapping[str, Callable[[str, str], bool]] = {ORC: _orc_keeps_values, PARQUET: _parquet_keeps_values}
 """Format → whether Spark reads values of a file's type as the same values of a source's type, or rejects the file."""
 _CONVERTED = {
     ORC: "Spark would convert the values, and those that it can't convert would be NULL",
@@ -44,7 +44,7 @@ _WHERE_FILES_DIFFER = {
 }
 
 
-def other_type(
+def type_mismatch_message(
     spark: SparkSession,
     format: str,
     options: Mapping[str, str],
@@ -66,7 +66,7 @@ def other_type(
         return None
     try:
         found = spark.read.format(format).options(**{**options, "mergeSchema": "true"}).load([*files]).schema
-        differs = next(filter(None, (difference(found, each, KEEPS[format]) for each in wanted)), None)
+        differs = next(filter(None, (mismatched_column(found, each, KEEPS[format]) for each in wanted)), None)
     except (PySparkException, Py4JJavaError):  # one can't be read, or their types can't be merged
         differs = ""
     if differs is None or (len(files) == 1 and not differs):
@@ -78,11 +78,13 @@ def other_type(
         )
     # Files that come one after the other are mostly alike.
     half = len(files) // 2
-    halves = (other_type(spark, format, options, some, wanted) for some in (files[:half], files[half:]))
+    halves = (
+        type_mismatch_message(spark, format, options, some, wanted) for some in (files[:half], files[half:])
+    )
     return next(filter(None, halves), None)
 
 
-def difference(
+def mismatched_column(
     found: DataType, wanted: DataType, keeps: Callable[[str, str], bool], path: str = ""
 ) -> str | None:
     """Returns the first column or nested field whose values would be others, as text for a message; None if there is none.
@@ -92,11 +94,11 @@ def difference(
 
     >>> from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructType
     >>> texts, numbers = (StructType().add("s", StructType().add("A", kind())) for kind in (StringType, LongType))
-    >>> difference(texts, numbers, KEEPS[ORC]), difference(numbers, texts, KEEPS[ORC])
+    >>> mismatched_column(texts, numbers, KEEPS[ORC]), mismatched_column(numbers, texts, KEEPS[ORC])
     ('the column s.A as STRING, and it is to be read as BIGINT', None)
-    >>> difference(LongType(), IntegerType(), KEEPS[PARQUET], "n"), difference(texts, numbers, KEEPS[PARQUET])
+    >>> mismatched_column(LongType(), IntegerType(), KEEPS[PARQUET], "n"), mismatched_column(texts, numbers, KEEPS[PARQUET])
     ('the column n as BIGINT, and it is to be read as INT', None)
-    >>> difference(IntegerType(), DateType(), KEEPS[PARQUET], "d")
+    >>> mismatched_column(IntegerType(), DateType(), KEEPS[PARQUET], "d")
     'the column d as INT, and it is to be read as DATE'
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
@@ -104,7 +106,7 @@ def difference(
     if isinstance(found, StructType) and isinstance(wanted, StructType):
         fields = {field.name.lower(): field.dataType for field in found.fields}
         pairs = [
-            (fields[name], field.dataType, quoted_as_needed(field.name))
+            (fields[name], field.dataType, quote_if_needed(field.name))
             for field in wanted.fields
             if (name := field.name.lower()) in fields
         ]
@@ -118,6 +120,6 @@ def difference(
             return None
         return f"the column {path} as {has.upper()}, and it is to be read as {kind.upper()}"
     for one, other, name in pairs:
-        if text := difference(one, other, keeps, f"{path}.{name}" if path else name):
+        if text := mismatched_column(one, other, keeps, f"{path}.{name}" if path else name):
             return text
     return None

@@ -69,10 +69,11 @@ class Description:
         return {unit: int(number) for number, unit in parts}
 
 
-def extended_info(information: str) -> str:
+def short_relation_info(information: str) -> str:
     """Returns the lines of SHOW TABLE EXTENDED on owner, type, provider and statistics, without columns and comments.
 
-    >>> print(extended_info("Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"))
+    >>> text = "Type: MANAGED\\nProvider: iceberg\\nComment: Type: VIEW\\nSchema: root\\n |-- Type: VIEW: int"
+    >>> print(short_relation_info(text))
     Type: MANAGED
     Provider: iceberg
     """
@@ -84,7 +85,7 @@ def extended_info(information: str) -> str:
     return "\n".join(found.values())
 
 
-_STREAM = (
+_STREAM_FIGURES = (
     "watermark",
     "micro-batches",
     "rows in",
@@ -125,7 +126,7 @@ def catalog_entry(
     figures: dict[str, str | int] = {**described.statistics, **stream_figures(progress)}
     return CatalogTable(
         metadata=TableMetadata(
-            type=_kind(relation, described),
+            type=_relation_type(relation, described),
             schema=str(relation.schema),
             name=str(relation.identifier),
             comment=described.comment,
@@ -146,7 +147,7 @@ def catalog_rows(
     entry = catalog_entry(relation, described, progress)
     shared = {f"table_{name}": value for name, value in entry.metadata.to_dict(omit_none=False).items()}
     # All relations have the same columns, because they become one table.
-    for name in ("bytes", "rows", *_STREAM):
+    for name in ("bytes", "rows", *_STREAM_FIGURES):
         shared |= {
             f"stats:{name}:label": name,
             f"stats:{name}:value": entry.stats[name].value if name in entry.stats else None,
@@ -159,7 +160,7 @@ def catalog_rows(
     ]
 
 
-def _kind(relation: BaseRelation, described: Description) -> str:
+def _relation_type(relation: BaseRelation, described: Description) -> str:
     if relation.type is not None:
         return str(relation.type)
     is_view = "View Text" in described.details or "View Query Output Columns" in described.details

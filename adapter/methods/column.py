@@ -27,7 +27,7 @@ class SparkStreamingColumn(SparkColumn):
         return quote(self.column)
 
 
-def columns_of(schema: StructType) -> list[SparkStreamingColumn]:
+def columns_from_schema(schema: StructType) -> list[SparkStreamingColumn]:
     return [
         SparkStreamingColumn(
             column=field.name,

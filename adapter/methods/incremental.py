@@ -11,7 +11,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
 from ..util.lazy_import import import_lazily
-from ..util.nested_types import fields_of, match_fields
+from ..util.nested_types import reorder_fields_sql, struct_fields
 from ..util.quoting import find_name, quote, quote_path
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the macro of a strategy, as dbt finds it. Raises `CompilationError` if there is no such strategy."""
         model = model_context["model"]
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
-            with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
-                raise batch.unknown_strategy(strategy)
+            with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(model):
+                raise batch.unknown_strategy_error(strategy)
         return super().get_incremental_strategy_macro(model_context, strategy)  # type: ignore[misc]
 
     @available.parse_none
     def check_incremental(self, model: Mapping[str, Any], strategy: str, file_format: str) -> None:
         """Raises unless the configs of an incremental model are consistent. Changes nothing."""
-        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
-            batch.check(model, strategy, file_format)
+        with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(model):
+            batch.check_strategy(model, strategy, file_format)
 
     @available.parse(lambda *arguments, **named: batch.Incremental(""))
     def plan_incremental(
@@ -80,14 +80,14 @@ class BatchMethods(metaclass=AdapterMeta):
         if getattr(self.config.args, "EMPTY", False):
             return batch.Incremental(sql, batch.NOTHING)
         sample = getattr(self.config.args, "SAMPLE", None)
-        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
+        with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(model):
             table = None if existing is None else existing.render()
             if strategy == model_configs.MICROBATCH:
-                found = batch.microbatch(
+                found = batch.plan_microbatch(
                     model, sql, sample is None, table, self._query_row, self._column_types
                 )
             else:
-                found = batch.overwrite(
+                found = batch.plan_window_overwrite(
                     model, sql, self._requested_range(sample), table, self._query_row, sample
                 )
         return replace(found, sql=self.with_types_of_text(found.sql, sql))  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ class BatchMethods(metaclass=AdapterMeta):
         return {column.name: column.dtype for column in self.query_columns(query)}  # type: ignore[attr-defined]
 
     @available.parse_none
-    def note_incremental(self, target: BaseRelation) -> None:
+    def mark_incremental_run(self, target: BaseRelation) -> None:
         """Marks an Iceberg table as written by an incremental run, if a stream may have written it.
 
         A stream of the model then refuses to start, because it would add its rows to those of the run. If snapshots have
@@ -138,7 +138,9 @@ class BatchMethods(metaclass=AdapterMeta):
         return cursor
 
     @available.parse(lambda *arguments, **named: "")
-    def rows_by_name(self, model: Mapping[str, Any], source: BaseRelation, columns: Sequence[Column]) -> str:
+    def rows_in_table_order_sql(
+        self, model: Mapping[str, Any], source: BaseRelation, columns: Sequence[Column]
+    ) -> str:
         """Returns the relation with a query's rows, or a query in brackets that orders the fields of their structs as in the
         table: Spark inserts structs by position.
 
@@ -152,9 +154,9 @@ class BatchMethods(metaclass=AdapterMeta):
         items = {}
         for column in columns:
             own = given[column.name.lower()]
-            items[column.name] = match_fields(quote(own.name), own.dtype, column.dtype)
+            items[column.name] = reorder_fields_sql(quote(own.name), own.dtype, column.dtype)
             had, has = (
-                sorted(name.lower() for name, _ in fields_of(each.dtype) or ()) for each in (own, column)
+                sorted(name.lower() for name, _ in struct_fields(each.dtype) or ()) for each in (own, column)
             )
             if has and had != has:
                 raise CompilationError(
@@ -169,14 +171,14 @@ class BatchMethods(metaclass=AdapterMeta):
         return f"(select {listed} from {source.render()})"
 
     @available.parse(lambda *arguments, **named: "*")
-    def items_in_order_of(self, table: BaseRelation, query: str) -> str:
+    def select_list_in_order_of(self, table: BaseRelation, query: str) -> str:
         """Returns the select list for all columns of a table, with the fields of their structs in the order of a query's:
         Spark compares and unites structs by position."""
         nested = [each for each in self.get_columns_in_relation(table) if "struct<" in each.dtype]  # type: ignore[attr-defined]
         wants = self._column_types(query) if nested else {}
         kinds = {name.lower(): kind for name, kind in wants.items()}
         values = {
-            quote(each.name): match_fields(
+            quote(each.name): reorder_fields_sql(
                 quote(each.name), each.dtype, kinds.get(each.name.lower(), each.dtype)
             )
             for each in nested
@@ -194,20 +196,20 @@ class BatchMethods(metaclass=AdapterMeta):
         columns: Sequence[Column],
         condition: str,
         predicates: Sequence[str] | None = None,
-        divided: str | None = None,
+        divided_files_query: str | None = None,
     ) -> str:
         """Returns the statement that replaces the rows of a table that meet a condition.
 
         Args:
             source: a relation, or a query in brackets.
-            divided: a query that counts the table's files that have both rows that meet the condition and others.
+            divided_files_query: counts the table's files that have both rows that meet the condition and others.
         """
-        types = _types(columns)
+        types = _types_by_name(columns)
         if (
-            divided
+            divided_files_query
             and not predicates
-            and [*types] == [*_types(self.get_columns_in_relation(target))]  # type: ignore[attr-defined]
-            and self._query_row(divided) == (0,)
+            and [*types] == [*_types_by_name(self.get_columns_in_relation(target))]  # type: ignore[attr-defined]
+            and self._query_row(divided_files_query) == (0,)
         ):
             return replace_rows.replace_files_sql(target.render(), source, types, condition)
         return replace_rows.replace_where_sql(target.render(), source, types, condition, predicates or ())
@@ -224,7 +226,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """Returns the statement that replaces the rows of a table that have the key of a new row."""
         names = [key.name for key in keys]
         return replace_rows.replace_keys_sql(
-            target.render(), source.render(), _types(columns), names, predicates or ()
+            target.render(), source.render(), _types_by_name(columns), names, predicates or ()
         )
 
     @available.parse_list
@@ -285,7 +287,7 @@ class BatchMethods(metaclass=AdapterMeta):
             )
         if update:
             return self._find_columns(model, "merge_update_columns", update, columns)
-        left_out = {find_name(name, _types(columns)) for name in _as_list(exclude)}
+        left_out = {find_name(name, _types_by_name(columns)) for name in _as_list(exclude)}
         return [column for column in columns if column.name not in left_out]
 
     def _find_columns(
@@ -315,12 +317,12 @@ class BatchMethods(metaclass=AdapterMeta):
         its rows would replace other partitions than the config says."""
         have = [column.name for column in columns]
         partition_by = model["config"].get("partition_by")
-        with streaming.dbt_errors(), stream_node.errors_with_model_name(model):
-            partitioning.check_partitions(partition_by, have)
+        with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(model):
+            partitioning.check_replaced_partitions(partition_by, have)
             if table is not None:
                 types = self._column_types(f"select * from {table.render()}.partitions limit 0")
-                fields = [name for name, _ in fields_of(types.get("partition", "")) or ()]
-                partitioning.check_partitioning(partition_by, fields)
+                fields = [name for name, _ in struct_fields(types.get("partition", "")) or ()]
+                partitioning.check_table_partitioning(partition_by, fields)
 
     @available.parse(lambda *arguments, **named: "")
     def replace_all_sql(self, target: BaseRelation, source: str, columns: Sequence[Column]) -> str:
@@ -332,7 +334,7 @@ class BatchMethods(metaclass=AdapterMeta):
         """
         has = self.get_columns_in_relation(target)  # type: ignore[attr-defined]
         return replace_rows.replace_files_sql(
-            target.render(), source, _types(has), "true", list(_types(columns))
+            target.render(), source, _types_by_name(has), "true", list(_types_by_name(columns))
         )
 
 
@@ -341,5 +343,5 @@ def _as_list(names: str | Sequence[str] | None) -> list[str]:
     return [name for name in ([names] if isinstance(names, str) else names or ()) if name]
 
 
-def _types(columns: Sequence[Column]) -> dict[str, str]:
+def _types_by_name(columns: Sequence[Column]) -> dict[str, str]:
     return {column.name: column.dtype for column in columns}

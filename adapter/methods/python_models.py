@@ -8,14 +8,13 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
-from dbt.adapters.spark_streaming.util.metadata_columns import reserved_name
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error
+from dbt.adapters.spark_streaming.util.metadata_columns import check_column_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +25,7 @@ _PANDAS_API = "pyspark.pandas"
 
 
 @cache
-def _pandas_api_problem() -> ImportError | None:
+def _import_pandas_api() -> ImportError | None:
     """Imports Spark's pandas API. Returns the error if it doesn't support the installed pandas. Later imports then fail at
     once. A second attempt in another thread would let the first continue with half a module."""
     try:
@@ -40,11 +39,6 @@ def _pandas_api_problem() -> ImportError | None:
     return None
 
 
-def _check_column_names(name: str, columns: Sequence[str]) -> None:
-    if (reserved := reserved_name(columns)) is not None:
-        raise DbtRuntimeError(f"Model {name}: {reserved}")
-
-
 def run_python_model(name: str, code: str, session: SparkSession) -> None:
     """Runs a compiled Python model: its function, and dbt's code that writes the result.
 
@@ -52,14 +46,18 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
         DbtRuntimeError: the model fails. The message has the line of the model.
     """
     with _IMPORTING:
-        pandas_api_problem = _pandas_api_problem()
+        pandas_api_problem = _import_pandas_api()
     file = f"<python model {name}>"
     # So that tracebacks and `inspect` find the lines.
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     try:
         exec(
             compile(code, file, "exec"),
-            {"__name__": file, "spark": session, "check_table_names": partial(_check_column_names, name)},
+            {
+                "__name__": file,
+                "spark": session,
+                "check_column_names": partial(check_column_names, f"Model {name}"),
+            },
         )
     except DbtRuntimeError:
         raise
@@ -72,7 +70,7 @@ def run_python_model(name: str, code: str, session: SparkSession) -> None:
         text = ""
         if lines and lines[-1]:
             text = f", at: {linecache.getline(file, lines[-1]).strip()}"
-        reason = readable(problem)
+        reason = readable_error(problem)
         is_import = isinstance(problem, ImportError) and f"{problem.name}.".startswith(f"{_PANDAS_API}.")
         if pandas_api_problem and is_import:
             reason = (

@@ -36,7 +36,7 @@ class RewriteMethods(metaclass=AdapterMeta):
             if materialized in model_configs.MATERIALIZATIONS
             else rewriting.rewrite
         )
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             return make(name, sql, **options)
 
     @available.parse(lambda *arguments, **named: "")
@@ -47,7 +47,7 @@ class RewriteMethods(metaclass=AdapterMeta):
             return sql
         if model.get("batch") and model["config"].get("incremental_strategy") == model_configs.MICROBATCH:
             return sql  # already rewritten by `plan_incremental`, below the filter of the batch
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             try:
                 return rewriting.rewrite_by_config(sql, model["config"])
             except QueryError as problem:
@@ -55,18 +55,18 @@ class RewriteMethods(metaclass=AdapterMeta):
 
     def check_rewrite_configs(self, node: Any) -> None:
         """Raises if a node, or an ephemeral model that it reads, has a rewrite config without effect."""
-        with streaming.dbt_errors():
-            for each in (node, *self._ephemeral_below(node)):
-                _check(each)
+        with streaming.raising_dbt_errors():
+            for each in (node, *self._ephemeral_inputs(node)):
+                _check_rewrite_configs(each)
 
-    def _ephemeral_below(self, node: Any) -> list[Any]:
+    def _ephemeral_inputs(self, node: Any) -> list[Any]:
         """Returns the ephemeral models that a node reads. They are compiled into it, so they have no hook of their own."""
         nodes = getattr(getattr(self, "_macro_resolver", None), "nodes", {})
         below = [nodes[name] for name in getattr(node, "depends_on_nodes", ()) if name in nodes]
         return [each for each in below if each.config.get("materialized") == "ephemeral"]
 
 
-def _check(node: Any) -> None:
+def _check_rewrite_configs(node: Any) -> None:
     try:
         asked = rewrite_configs.requested_rewrites(
             {name: node.config.get(name) for name in rewrite_configs.NAMES}

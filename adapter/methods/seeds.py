@@ -18,13 +18,13 @@ _DEFINITION = "dbt_spark_streaming.seed"
 """The property of a seed's table with a digest of its definition."""
 
 
-def stage(table: agate.Table, view: str, session: SparkSession) -> None:
+def create_staging_view(table: agate.Table, view: str, session: SparkSession) -> None:
     """Creates a temporary view of a seed's rows, with STRING columns. dbt-spark writes 10,000 rows at a time into a
     statement, which Spark takes minutes to parse and optimize."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = StructType([StructField(str(name), StringType()) for name in table.column_names])
-    rows = [tuple(_text(value) for value in row) for row in table.rows]
+    rows = [tuple(_castable_text(value) for value in row) for row in table.rows]
     session.createDataFrame(rows, schema).createOrReplaceTempView(view)
 
 
@@ -34,7 +34,7 @@ def record_definition(table: IcebergTable, definition: str) -> None:
     Args:
         definition: the columns and the clauses of the CREATE TABLE.
     """
-    table.set_properties({_DEFINITION: _digest(definition)})
+    table.set_properties({_DEFINITION: _definition_digest(definition)})
 
 
 def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) -> bool:
@@ -42,7 +42,7 @@ def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) 
     compared."""
     from ..stream.iceberg.table import columns_in_spark
 
-    if table.property(_DEFINITION) != _digest(definition):
+    if table.property(_DEFINITION) != _definition_digest(definition):
         return False
     fields = columns_in_spark(table.spark, table.java).fields
     return [field.name.lower() for field in fields] == [name.lower() for name in columns] and not any(
@@ -50,16 +50,16 @@ def is_defined_as(table: IcebergTable, definition: str, columns: Sequence[str]) 
     )
 
 
-def _digest(definition: str) -> str:
+def _definition_digest(definition: str) -> str:
     """Returns a digest of a text that doesn't depend on its white space.
 
-    >>> _digest("`a` int,  using iceberg") == _digest(" `a` int, using\\niceberg")
+    >>> _definition_digest("`a` int,  using iceberg") == _definition_digest(" `a` int, using\\niceberg")
     True
     """
     return hashlib.sha256(" ".join(definition.split()).encode()).hexdigest()
 
 
-def _text(value: Any) -> str | None:
+def _castable_text(value: Any) -> str | None:
     """Returns a value of an agate table as text that Spark can cast back."""
     if value is None:
         return None

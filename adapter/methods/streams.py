@@ -13,8 +13,8 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2 import Undefined
 
-from ..project.cleaned_sources import check_cleaned
-from ..project.model_names import label
+from ..project.cleaned_sources import check_cleaned_sources
+from ..project.model_names import versioned_name
 from ..query.errors import QueryError
 from ..stream.common.identifiers import joined_name, parts
 from ..util.lazy_import import import_lazily
@@ -102,7 +102,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         Args:
             options: `offset`, `emit`, `partition_by` and `time_zone`, where the macro has them.
         """
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             if isinstance(relation, Undefined):
                 name = relation._undefined_name
                 raise QueryError(
@@ -138,14 +138,14 @@ class StreamingMethods(metaclass=AdapterMeta):
         Raises:
             CompilationError: an argument is wrong, or the project doesn't say what the versions are.
         """
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             # The graph of a unit test lacks what the project declares of its sources.
             project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
             declared = as_of.declared_relation(str(relation), project_graph)
             known = streaming.known_relations(
                 graph if declared == str(relation) else project_graph, node=model
             )
-            versions = as_of.make(str(relation), time, key, known.get(declared))
+            versions = as_of.as_of_arguments(str(relation), time, key, known.get(declared))
             return expansion.expand_as_of(*versions)
 
     @available.parse(lambda *arguments, **named: "")
@@ -160,15 +160,15 @@ class StreamingMethods(metaclass=AdapterMeta):
         omits, and the rows that a stream drops because of their event time."""
         return self._planned_text(streaming.whole_input_text, sql, graph, model)
 
-    def _planned_text(self, text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
+    def _planned_text(self, make_text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
-        with streaming.dbt_errors():
-            known = streaming.known_in_batch(sql, graph, model, self.environment)
-            planned = text(sql, self._query_runner(), known)
+        with streaming.raising_dbt_errors():
+            known = streaming.known_relations_in_batch(sql, graph, model, self.environment)
+            planned = make_text(sql, self._query_runner(), known)
         return self.with_types_of_text(planned, sql)
 
     @available.parse(lambda *arguments, **named: "")
-    def shown_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
+    def dbt_show_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the `whole_input_text` for `dbt show`, and notes where a model's table may have other rows."""
         config = (model or {}).get("config") or {}
         if config.get("materialized") in model_configs.MATERIALIZATIONS:
@@ -180,7 +180,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         return self.whole_input_text(sql, graph, model)
 
     @available.parse_none
-    def note_clone(self, model: Mapping[str, Any], original: BaseRelation) -> None:
+    def log_clone_notice(self, model: Mapping[str, Any], original: BaseRelation) -> None:
         """Logs that `dbt clone` of a streaming model copies neither its table nor its state."""
         if model["config"]["materialized"] in model_configs.MATERIALIZATIONS:
             name = model["name"]
@@ -193,7 +193,7 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: "")
     def view_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the `whole_input_text` of a view with named windows inlined: Spark can't resolve them in a view."""
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             return ranks.inline_named_windows_in_text(self.whole_input_text(sql, graph, model))
 
     def _query_runner(self) -> QueryRunner:
@@ -227,7 +227,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             found = handle.description
         except DbtRuntimeError:
             # Spark refuses some queries that the planner accepts, such as grouping_id() with names.
-            with streaming.dbt_errors():
+            with streaming.raising_dbt_errors():
                 planned = streaming.batch_text(sql, self._query_runner())
             if planned == sql:
                 raise
@@ -262,9 +262,9 @@ class StreamingMethods(metaclass=AdapterMeta):
             CompilationError: a config or the text is invalid.
             DbtRuntimeError: a source can't be read from its beginning.
         """
-        with self._publishing_failure(model), streaming.dbt_errors():
-            stream_node.config(model)
-            described = stream_node.model(model, self.environment)
+        with self._publishing_failure(model), streaming.raising_dbt_errors():
+            stream_node.stream_settings(model)
+            described = stream_node.stream_model(model, self.environment)
             owner.check_owner(self.environment.session(), described)
             deployments.check_settled(described)
             if self._is_empty_run():
@@ -275,12 +275,12 @@ class StreamingMethods(metaclass=AdapterMeta):
                     f"once. Run it without --sample, or leave it out: --exclude {model['name']}."
                 )
             found = self._plan(model, sql, graph)
-            program = streaming.program(model, found)
-            described = stream_node.model(model, self.environment, program)
+            program = streaming.model_program(model, found)
+            described = stream_node.stream_model(model, self.environment, program)
             if is_new:
-                described = _bootstrapped(described, bootstrap, graph)
-            check_cleaned(described, model, graph, is_new)
-            named = stream_node.model(model, self.environment, program, graph)
+                described = _with_bootstrap_table(described, bootstrap, graph)
+            check_cleaned_sources(described, model, graph, is_new)
+            named = stream_node.stream_model(model, self.environment, program, graph)
             ownership.check_no_foreign_tables(self.environment.session(), named, program.keeps_state)
             if is_new:
                 session = self.environment.session()
@@ -291,7 +291,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
                 handle.execute(times)
-                streaming.check_times(model, handle.description)
+                streaming.check_event_times(model, handle.description)
 
     @available.parse_none
     def check_columns(
@@ -307,14 +307,14 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if self._is_empty_run():
             return None
-        with self._publishing_failure(model), streaming.dbt_errors():
-            program = streaming.program(model, self._plan(model, sql, graph))
-            described = stream_node.model(model, self.environment, program, graph)
+        with self._publishing_failure(model), streaming.raising_dbt_errors():
+            program = streaming.model_program(model, self._plan(model, sql, graph))
+            described = stream_node.stream_model(model, self.environment, program, graph)
             gives = {column.name: column.dtype for column in self.query_columns(sql)}
             has = None
             if is_new:
                 with stream_node.errors_with_model_name(model):
-                    partitioning.check_new_table(model["config"].get("partition_by"), list(gives))
+                    partitioning.check_partition_columns(model["config"].get("partition_by"), list(gives))
             else:
                 has = column_types(self.environment.session().table(described.target).schema)
             columns.check_columns(described, program, gives, has)
@@ -327,8 +327,8 @@ class StreamingMethods(metaclass=AdapterMeta):
     @available.parse(lambda *arguments, **named: False)
     def has_stream_table(self, model: Mapping[str, Any]) -> bool:
         """Returns whether the table of a streaming model exists now, without dbt's cache."""
-        with streaming.dbt_errors():
-            described = stream_node.model(model, self.environment)
+        with streaming.raising_dbt_errors():
+            described = stream_node.stream_model(model, self.environment)
             return iceberg.find_table(self.environment.session(), described.target) is not None
 
     @available.parse(lambda *arguments, **named: "")
@@ -336,27 +336,27 @@ class StreamingMethods(metaclass=AdapterMeta):
         self, model: Mapping[str, Any], properties: Mapping[str, object] | None = None
     ) -> str:
         """Returns the TBLPROPERTIES clause of a streaming model's table: its config's, and the marks of ownership."""
-        with streaming.dbt_errors():
-            described = stream_node.model(model, self.environment)
+        with streaming.raising_dbt_errors():
+            described = stream_node.stream_model(model, self.environment)
         made_as = ownership.ownership_properties(savepoints.TABLE, described.target)
         given = {str(name): value for name, value in (properties or {}).items() if value is not None}
         listed = given | made_as
         return f"tblproperties ({', '.join(f'{literal(k)} = {text_literal(v)}' for k, v in listed.items())})"
 
     @available.parse(lambda *arguments, **named: False)
-    def stream_begins(self, model: Mapping[str, Any]) -> bool:
+    def has_state_of_earlier_table(self, model: Mapping[str, Any]) -> bool:
         """Returns whether this run starts a model's stream although its table exists. That is so if a run was interrupted
         after it created the table, before it deleted the state and the checkpoint of an earlier table of that name."""
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             return owner.is_left_by_dropped_table(
-                self.environment.session(), stream_node.model(model, self.environment)
+                self.environment.session(), stream_node.stream_model(model, self.environment)
             )
 
     @available.parse_none
     def reset_stream(self, model: Mapping[str, Any]) -> None:
         """Deletes checkpoint and state of a streaming model."""
-        with streaming.dbt_errors():
-            runner.reset(self.environment.session(), stream_node.model(model, self.environment))
+        with streaming.raising_dbt_errors():
+            runner.reset(self.environment.session(), stream_node.stream_model(model, self.environment))
 
     @available.parse(lambda *arguments, **named: streaming.StreamResponse("STREAM"))
     def run_stream(
@@ -379,27 +379,27 @@ class StreamingMethods(metaclass=AdapterMeta):
         run = RunOptions(**options)
 
         def described(gives: Mapping[str, str] | None) -> tuple[StreamModel, Program]:
-            program = streaming.program(model, self._plan(model, sql, graph))
-            found = stream_node.model(model, self.environment, program, graph)
+            program = streaming.model_program(model, self._plan(model, sql, graph))
+            found = stream_node.stream_model(model, self.environment, program, graph)
             found = replace(found, keep_state=run.keep_state, columns=gives)
-            found = _bootstrapped(found, run.bootstrap, graph)
+            found = _with_bootstrap_table(found, run.bootstrap, graph)
             return found.at_once() if run.at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
-            self.environment.declared.check_snapshots_next(sql)
+            self.environment.declared.forget_tables_named_in(sql)
             return described(None if gives is None else self.check_columns(model, sql, graph))
 
-        with self._publishing_failure(model), streaming.dbt_errors():
+        with self._publishing_failure(model), streaming.raising_dbt_errors():
             streamed, program = described(gives)
-            trigger = streaming.interval(stream_node.config(model), program)
+            trigger = streaming.micro_batch_interval(stream_node.stream_settings(model), program)
             prepared = preparation.Prepared(streamed, program, trigger)
             if preparation.hand_over(model["unique_id"], prepared):
-                self.environment.declared.make_mentioned(sql)
+                self.environment.declared.create_tables_named_in(sql)
                 return streaming.StreamResponse("STREAM (ready)", code="STREAM")
         with health.publishing_health(streamed):
-            return self._ingest(sql, streamed, program, run.flush, replan)
+            return self._run_and_flush(sql, streamed, program, run.flush, replan)
 
-    def _ingest(
+    def _run_and_flush(
         self,
         sql: str,
         streamed: StreamModel,
@@ -409,8 +409,8 @@ class StreamingMethods(metaclass=AdapterMeta):
     ) -> streaming.StreamResponse:
         handle = self.connections.get_thread_connection().handle
         # In a job group that dbt can cancel.
-        with handle.errors(), streaming.dbt_errors():
-            handle.prepare(sql)
+        with handle.raising_dbt_errors(), streaming.raising_dbt_errors():
+            handle.prepare_thread(sql)
             session = self.environment.session()
             plans = [(streamed, program)]
 
@@ -419,13 +419,13 @@ class StreamingMethods(metaclass=AdapterMeta):
                 return plans[-1]
 
             result = runner.run_stream(session, streamed, program, replan_for_flush)
-        with handle.errors(), streaming.dbt_errors():
+        with handle.raising_dbt_errors(), streaming.raising_dbt_errors():
             # A stopped stream has unread input, so its windows stay open.
             if flush and not result.stopped:
                 result = result.followed_by(runner.flush(session, *plans[-1]))
         if (note := streaming.no_results_note(streamed, program.inputs, result)) is not None:
             logger.info(note)
-        return streaming.response(result)
+        return streaming.dbt_response(result)
 
     def _publishing_failure(self, model: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Returns a context that publishes a failure of the model; none in the service, which does so itself."""
@@ -434,19 +434,19 @@ class StreamingMethods(metaclass=AdapterMeta):
         return health.publishing_failure(stream_node.model_without_configs(model, self.environment))
 
     @available.parse(lambda *arguments, **named: False)
-    def flag_variable(self, name: str, value: object) -> bool:
+    def boolean_variable(self, name: str, value: object) -> bool:
         """Returns the value of a variable of dbt that is true or false; None counts as false.
 
         Raises:
             CompilationError: it has another value. The text 'false' would be true in Jinja.
         """
-        with streaming.dbt_errors():
+        with streaming.raising_dbt_errors():
             if problem := FLAG.problem(value):
                 raise QueryError(f"The variable {name} {problem}, as in --vars '{{{name}: true}}'.")
         return bool(value)
 
     @available.parse_none
-    def kept_running(self, model: Mapping[str, Any], has_own_task: bool) -> streaming.StreamResponse | None:
+    def skip_response(self, model: Mapping[str, Any], has_own_task: bool) -> streaming.StreamResponse | None:
         """Returns the response for a model that is skipped because ``dbt-stream run`` in another process runs it, else None.
 
         Args:
@@ -454,10 +454,10 @@ class StreamingMethods(metaclass=AdapterMeta):
         """
         if has_own_task or preparation.is_preparing():
             return None
-        with streaming.dbt_errors():
-            if stream_node.config(model).on_running != model_configs.SKIP:
+        with streaming.raising_dbt_errors():
+            if stream_node.stream_settings(model).on_running != model_configs.SKIP:
                 return None
-            found = health.running_elsewhere(stream_node.model(model, self.environment))
+            found = health.health_in_other_process(stream_node.stream_model(model, self.environment))
         if found is None:
             return None
         checksum = (model.get("checksum") or {}).get("checksum")
@@ -473,13 +473,13 @@ class StreamingMethods(metaclass=AdapterMeta):
         )
 
     def _plan(self, model: Mapping[str, Any], sql: str, graph: Any) -> Plan:
-        return streaming.plan_in_run(model, sql, self.environment, graph)
+        return streaming.plan_with_existing_changelogs(model, sql, self.environment, graph)
 
     def _is_empty_run(self) -> bool:
         return bool(getattr(self.config.args, "EMPTY", False) or getattr(self.config.args, "empty", False))  # type: ignore[attr-defined]
 
 
-def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: Any) -> StreamModel:
+def _with_bootstrap_table(model: StreamModel, tables: Mapping[str, str] | None, graph: Any) -> StreamModel:
     """Returns the model with the table that it is bootstrapped from, if the variable names one. Raises `DbtRuntimeError`
     unless that is a mapping from models to tables."""
     if tables is not None and not isinstance(tables, Mapping):
@@ -487,7 +487,7 @@ def _bootstrapped(model: StreamModel, tables: Mapping[str, str] | None, graph: A
             f"The variable bootstrap is '{tables}'; write the table of each model, as in {{my_model: history}}."
         )
     models = (
-        {label(node) for node in graph["nodes"].values() if node["resource_type"] == "model"}
+        {versioned_name(node) for node in graph["nodes"].values() if node["resource_type"] == "model"}
         if graph
         else None
     )

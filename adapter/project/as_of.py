@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from ..query.errors import EVENT_TIME_IN_YAML, QueryError
 from ..query.frontend.streams import Known
 from ..query.sql.dialect import DIALECT
-from ..util.quoting import is_path, quote_path, shown_time
+from ..util.quoting import is_path, quote_path, time_name_text
 from ..util.settings import is_columns
 
 _FIXTURE = "__dbt__cte__"
@@ -27,14 +27,14 @@ class VersionsInFrom(NamedTuple):
     key: tuple[str, ...]
 
 
-def make(relation: str, time: object, key: object, known: Known | None) -> VersionsInFrom:
+def as_of_arguments(relation: str, time: object, key: object, known: Known | None) -> VersionsInFrom:
     """Returns the arguments of an expansion of ``as_of()``.
 
     Args:
         time: column with the time, of a relation before this one in FROM.
         key: columns that identify what a row is a version of; None for the source's unique_key.
 
-    >>> make("rates", "o.at", None, Known("changed_at", ("currency",)))
+    >>> as_of_arguments("rates", "o.at", None, Known("changed_at", ("currency",)))
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
     """
     known = known or Known()
@@ -44,7 +44,7 @@ def make(relation: str, time: object, key: object, known: Known | None) -> Versi
         )
     if is_path(known.event_time):
         raise QueryError(
-            f"as_of() over {relation}: its event_time {shown_time(known.event_time)} is a field of a column; select it "
+            f"as_of() over {relation}: its event_time {time_name_text(known.event_time)} is a field of a column; select it "
             "as a separate column in a model, and read that."
         )
     return VersionsInFrom(

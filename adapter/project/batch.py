@@ -20,7 +20,7 @@ from ..query.sql.intervals import DAY
 from ..query.windows import ranges
 from ..query.windows.ranges import TimeRange, WindowRange
 from ..util import event_time
-from ..util.quoting import literal, path_of, quote_time, time_name
+from ..util.quoting import literal, quote_time, split_path, time_name
 from . import model_configs
 from .model_configs import INCREMENTAL, MICROBATCH, STRATEGIES, WINDOW_OVERWRITE
 
@@ -55,13 +55,13 @@ class Incremental:
     sql: str
     condition: str | None = None
     """SQL condition for the rows of the table that are replaced, for the strategies that replace a time range."""
-    divided: str | None = None
+    divided_files_query: str | None = None
     """A query for the number of table files that hold both replaced and other rows; None if unknown."""
 
 
-def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
+def check_strategy(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
     """Raises unless the strategy goes with the model's other configs."""
-    model_configs.check((each for each in INCREMENTAL if each is not _LOOKBACK), node["config"])
+    model_configs.check_configs((each for each in INCREMENTAL if each is not _LOOKBACK), node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:
         raise QueryError(
@@ -74,7 +74,9 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
             f"incremental_strategy 'microbatch' with file_format '{file_format}' overwrites partitions: set partition_by to "
             "a column that has one value per batch, or use iceberg."
         )
-    _check_ignored(node["config"], strategy, overwrites_partitions=strategy == MICROBATCH and not is_range)
+    _check_ignored_configs(
+        node["config"], strategy, overwrites_partitions=strategy == MICROBATCH and not is_range
+    )
     if strategy != WINDOW_OVERWRITE:
         return
     if node.get("language") == "python":
@@ -83,7 +85,7 @@ def check(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
         raise QueryError(f"config 'lookback' {problem}.")
 
 
-def _check_ignored(config: Mapping[str, Any], strategy: str, overwrites_partitions: bool) -> None:
+def _check_ignored_configs(config: Mapping[str, Any], strategy: str, overwrites_partitions: bool) -> None:
     """Raises if a config is given that the strategy would ignore. A strategy of the user's own may read any."""
     shown = "append" if strategy == "default" else strategy
     given = [name for name in _READ_BY if config.get(name)]
@@ -106,7 +108,7 @@ def _check_ignored(config: Mapping[str, Any], strategy: str, overwrites_partitio
         )
 
 
-def unknown_strategy(strategy: str) -> QueryError:
+def unknown_strategy_error(strategy: str) -> QueryError:
     """Returns the error on a strategy that has no macro."""
     listed = ", ".join(f"'{name}'" for name in STRATEGIES)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
@@ -115,7 +117,7 @@ def unknown_strategy(strategy: str) -> QueryError:
     )
 
 
-def overwrite(
+def plan_window_overwrite(
     node: Mapping[str, Any],
     sql: str,
     requested: TimeRange | None,
@@ -138,7 +140,7 @@ def overwrite(
         sql = without_filter(sql, (sample.start, sample.end), model_text.stream_relations(sql))
     overwriting = WindowOverwriter(sql, ask)
     if requested is not None:
-        ends = overwriting.touched_windows(nonempty_range(requested))
+        ends = overwriting.touched_windows(require_nonempty_range(requested))
     elif table is not None:
         ends = _newest_windows(node["name"], overwriting, table, node["config"].get("lookback"), ask)
     else:
@@ -149,7 +151,7 @@ def overwrite(
     return _range_statement(overwriting, ends, node, table)
 
 
-def microbatch(
+def plan_microbatch(
     node: Mapping[str, Any], sql: str, whole: bool, table: str | None, ask: TimesRunner, types: TypesRunner
 ) -> Incremental:
     """Plans one batch of the strategy `microbatch`.
@@ -165,7 +167,7 @@ def microbatch(
     if node.get("language") == "python":
         return Incremental(sql, event_time.condition(_event_time_sql(node), start, end))
     if not reads_windows(sql):
-        return _rows_of_batch(node, sql, (start, end), types)
+        return _plan_batch_without_windows(node, sql, (start, end), types)
     batch = TimeRange(ranges.instant_of(start), ranges.instant_of(end))
     if whole:
         sql = without_filter(sql, (start, end), model_text.stream_relations(sql))
@@ -205,7 +207,9 @@ def _first_batch_start(
     return ranges.instant_of(start)
 
 
-def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner) -> Incremental:
+def _plan_batch_without_windows(
+    node: Mapping[str, Any], sql: str, batch: Batch, types: TypesRunner
+) -> Incremental:
     """Plans a batch of a model without windows. Its query raises an error for a row outside the batch."""
     column, time = node["config"]["event_time"], _event_time_sql(node)
     try:
@@ -213,7 +217,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     except QueryError:
         filtered = []  # Spark may parse what this parser can't
     listed = {name.lower(): kind for name, kind in types(sql).items()}
-    path = path_of(time)
+    path = split_path(time)
     if path[0].lower() not in listed:
         raise QueryError(
             f"config 'event_time' is '{column}', and the query has no column of that name; it has {', '.join(listed)}."
@@ -245,7 +249,7 @@ def _rows_of_batch(node: Mapping[str, Any], sql: str, batch: Batch, types: Types
     return Incremental(f"select * from (\n{rewritten}\n)\nwhere {kept}", condition)
 
 
-def nonempty_range(span: TimeRange) -> TimeRange:
+def require_nonempty_range(span: TimeRange) -> TimeRange:
     """Returns a range that has a start before its end, or is open.
 
     Raises:
@@ -299,7 +303,10 @@ def _check_no_rows_lost(overwriting: WindowOverwriter, oldest: int, table: str, 
                 f"{stream.name} has {begins}, and its snapshots show that it has lost rows; but the table has "
                 f"windows that begin at {ranges.instant_text(since)}: recomputing them would delete a part of them. {advice}"
             )
-        if lost is None and (before := _window_before(overwriting, first, table, ask)) is not None:
+        if (
+            lost is None
+            and (before := _window_end_before_first_row(overwriting, first, table, ask)) is not None
+        ):
             raise QueryError(
                 f"{stream.name} has {begins}, and may have lost rows: it has no snapshots that show it, and the "
                 f"table has windows that end from {ranges.instant_text(before)} on. Recomputing windows that begin at "
@@ -329,7 +336,7 @@ def _has_lost_rows(stream: StreamExtent, ask: TimesRunner) -> bool | None:
     return bool(lost)
 
 
-def _window_before(
+def _window_end_before_first_row(
     overwriting: WindowOverwriter, first: int | None, table: str, ask: TimesRunner
 ) -> int | None:
     """Returns the end of the table's oldest window if it is at or before a stream's first row, which means that the
@@ -348,8 +355,8 @@ def _range_statement(
         )
     plan = overwriting.overwrite(ends)
     is_iceberg = table is not None and node["config"].get("file_format", "iceberg") == "iceberg"
-    divided = overwriting.divided_files_query(str(table), ends) if is_iceberg else None
-    return Incremental(plan.sql, plan.condition, divided)
+    divided_files_query = overwriting.divided_files_query(str(table), ends) if is_iceberg else None
+    return Incremental(plan.sql, plan.condition, divided_files_query)
 
 
 def _newest_windows(

@@ -33,11 +33,11 @@ def with_changelogs(
     """
     found = dict(known)
     for relation, table in tables.items():
-        loaded = _load(spark, relation, table)
+        loaded = _load_iceberg_table(spark, relation, table)
         changelog = load_table(spark, feed_of(table))
         key = changelog.property(KEY_PROPERTY) if changelog is not None else None
         if changelog is not None and key is not None:
-            _check_complete(loaded, relation)
+            _check_changelog_complete(loaded, relation)
             found[relation] = replace(
                 found.get(relation, Known()),
                 key=tuple(json.loads(key)),
@@ -48,7 +48,7 @@ def with_changelogs(
         _add_reserved_looking_columns(found, relation, loaded)
         if loaded is not None and loaded.property(REPLACED_PROPERTY) is not None:
             if changelog is not None:
-                _check_complete(loaded, relation)
+                _check_changelog_complete(loaded, relation)
                 # The table has no key: each change has the complete row that is inserted or retracted.
                 found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
                 continue
@@ -61,7 +61,7 @@ def with_changelogs(
     return found
 
 
-def _check_complete(table: IcebergTable | None, relation: str) -> None:
+def _check_changelog_complete(table: IcebergTable | None, relation: str) -> None:
     """Raises if a changelog is incomplete: an incremental run has written to the table since it was a streaming model."""
     if table is not None and have_written(table):
         raise QueryError(
@@ -71,7 +71,7 @@ def _check_complete(table: IcebergTable | None, relation: str) -> None:
         )
 
 
-def _load(spark: SparkSession, relation: str, table: str) -> IcebergTable | None:
+def _load_iceberg_table(spark: SparkSession, relation: str, table: str) -> IcebergTable | None:
     from pyspark.errors import IllegalArgumentException
 
     try:

@@ -14,7 +14,7 @@ from ..stream.sources.cleaned_files import cleaned_by_others, cleaned_folders, c
 from ..stream.storage.checkpoint import read_checkpoint
 
 
-def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_new: bool) -> None:
+def check_cleaned_sources(model: StreamModel, node: Mapping[str, Any], graph: Any, is_new: bool) -> None:
     """Raises if a source's files are cleaned while another node reads them or the model would read them again.
 
     Args:
@@ -31,7 +31,7 @@ def check_cleaned(model: StreamModel, node: Mapping[str, Any], graph: Any, is_ne
             for each in model.sources
             if each is not source and each.is_files and may_share_files(source, each)
         ]
-        if others := own + _readers(_sources_sharing_files(source, graph), node, graph):
+        if others := own + _other_readers(_sources_sharing_files(source, graph), node, graph):
             raise DbtRuntimeError(
                 f"{begins} files are removed once this model has read them, and {', '.join(others)} "
                 f"{'read' if len(others) > 1 else 'reads'} them too. Leave cleanSource out, or have one model read "
@@ -63,7 +63,7 @@ def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[s
     """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
     for unique_id, each in _sources_sharing_files(source, graph).items():
         action = cleaning_mode(each)
-        if action is not None and (others := _readers([unique_id], node, graph)):
+        if action is not None and (others := _other_readers([unique_id], node, graph)):
             raise DbtRuntimeError(
                 f"Model {model.name}: files of its source {source.name or source.relation} are removed once "
                 f"{', '.join(others)} has read them, by the option cleanSource: {action} of another source. Leave "
@@ -87,7 +87,7 @@ def _sources_sharing_files(source: StreamSource, graph: Any) -> dict[str, Stream
     }
 
 
-def _readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> list[str]:
+def _other_readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> list[str]:
     """Returns the names of the project's other models, snapshots and so on that read one of these sources."""
     read = {*sources}
     nodes = [

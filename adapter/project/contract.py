@@ -9,24 +9,24 @@ from ..stream.common.model import Constraint
 from ..util.quoting import quote_name
 
 
-def constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
+def enforced_constraints(node: Mapping[str, Any]) -> tuple[Constraint, ...]:
     """Returns the constraints that a model's contract enforces: `not_null` and `check`. Others are informational, as in
     dbt-spark."""
     contract = (node.get("config") or {}).get("contract") or {}
     if not (contract.get("enforced") if isinstance(contract, Mapping) else contract.enforced):
         return ()
-    return tuple(_constraints(node))
+    return tuple(_declared_constraints(node))
 
 
-def _constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
+def _declared_constraints(node: Mapping[str, Any]) -> Iterator[Constraint]:
     for name, column in (node.get("columns") or {}).items():
         for each in column.get("constraints") or ():
-            yield from _constraints_of(each, [name], bool(column.get("quote")))
+            yield from _parse_constraint(each, [name], bool(column.get("quote")))
     for each in node.get("constraints") or ():
-        yield from _constraints_of(each, each.get("columns") or ())
+        yield from _parse_constraint(each, each.get("columns") or ())
 
 
-def _constraints_of(
+def _parse_constraint(
     constraint: Mapping[str, Any], columns: Iterable[str], reserved: bool = False
 ) -> Iterator[Constraint]:
     if constraint["type"] == "check":

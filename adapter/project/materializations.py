@@ -16,7 +16,7 @@ _WITHOUT_MACRO = "ephemeral"
 _NOT_OF_MODELS = {"seed", "snapshot", "test", "unit", "clone", "function"}
 
 
-def check(nodes: Iterable[Any], macros: Iterable[Any]) -> None:
+def check_materializations(nodes: Iterable[Any], macros: Iterable[Any]) -> None:
     """Raises if no macro builds a model."""
     known = {found[1] for macro in macros if (found := _MACRO.fullmatch(macro.name))} | {_WITHOUT_MACRO}
     for node in nodes:

@@ -1,7 +1,7 @@
 """The configs of models that this adapter reads: the one table of their types, defaults and meanings.
 
-`stream_config`, `check` and `batch` check values by it. `tests.reference_pages` generates the reference and the editors'
-JSON schemas from it.
+`stream_config`, `check_configs` and `batch` check values by it. `tests.reference_pages` generates the reference and the
+editors' JSON schemas from it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..util.settings import (
     SettingInfo,
     ValueType,
     count,
-    interval_or,
+    interval_or_type,
     is_columns,
     is_name,
     mapping,
-    one_of,
+    one_of_type,
     text,
 )
 
@@ -78,7 +78,7 @@ class ModelConfig(SettingInfo):
     runs: Runs = Runs()
 
 
-def _group(heading: str, configs: Sequence[ModelConfig], **shared: Any) -> tuple[ModelConfig, ...]:
+def _under_heading(heading: str, configs: Sequence[ModelConfig], **shared: Any) -> tuple[ModelConfig, ...]:
     """Returns the configs that are listed under a heading."""
     return tuple(replace(each, group=heading, **shared) for each in configs)
 
@@ -104,7 +104,7 @@ _TIME = (
     ),
     ModelConfig(
         "trigger",
-        interval_or(AVAILABLE_NOW),
+        interval_or_type(AVAILABLE_NOW),
         "under [`dbt-stream run`](cli.md#run): the time from one micro-batch to the next. `dbt run` takes what is there "
         "and exits. Must match [`MINI_BATCH`](sources.md#mini-batches) if both are set",
         AVAILABLE_NOW,
@@ -167,7 +167,7 @@ _KEPT = (
     ),
     ModelConfig(
         "on_state_change",
-        one_of(MIGRATE, FAIL),
+        one_of_type(MIGRATE, FAIL),
         "whether an edited query continues with the state ([Evolve a query](../guides/evolve.md))",
         MIGRATE,
         runs=Runs(
@@ -179,7 +179,7 @@ _KEPT = (
     ),
     ModelConfig(
         "on_new_metric",
-        one_of(FROM_NOW, BACKFILL),
+        one_of_type(FROM_NOW, BACKFILL),
         "what an aggregate starts from that is added to a query: new rows only, or the sources' history",
         FROM_NOW,
         runs=Runs(NOTHING, NOTHING, edited="decides what new aggregates start from", refresh=NOTHING),
@@ -206,7 +206,7 @@ _KEPT = (
 _WRITTEN = (
     ModelConfig(
         "output_mode",
-        one_of("append", "upsert"),
+        one_of_type("append", "upsert"),
         "what you expect of the table. `'append'` is refused where rows change, `'upsert'` where a row never does",
         default_text="by query",
         runs=Runs(
@@ -229,13 +229,13 @@ _WRITTEN = (
     ),
     ModelConfig(
         "changelog_retention",
-        interval_or(FOREVER),
+        interval_or_type(FOREVER),
         f"how long each change is kept; `'{FOREVER}'` keeps all",
         "7 days",
     ),
     ModelConfig(
         "on_schema_change",
-        one_of(APPEND_NEW, SYNC, FAIL, IGNORE),
+        one_of_type(APPEND_NEW, SYNC, FAIL, IGNORE),
         "what happens to the table if the query returns other columns (dbt's default for incremental models is "
         "`'ignore'`)",
         APPEND_NEW,
@@ -264,7 +264,7 @@ _WRITTEN = (
 _RUNNING = (
     ModelConfig(
         "on_running",
-        one_of(SKIP, FAIL),
+        one_of_type(SKIP, FAIL),
         "what `dbt run` does while `dbt-stream run` has the model: skip it with a note, or fail",
         SKIP,
         runs=Runs(
@@ -276,11 +276,11 @@ _RUNNING = (
     ),
 )
 STREAMING: tuple[ModelConfig, ...] = (
-    *_group("Time", _TIME),
-    *_group("Results of windows", _RESULTS, models=_WINDOWS),
-    *_group("State", _KEPT),
-    *_group("Table and changelog", _WRITTEN),
-    *_group("Running", _RUNNING),
+    *_under_heading("Time", _TIME),
+    *_under_heading("Results of windows", _RESULTS, models=_WINDOWS),
+    *_under_heading("State", _KEPT),
+    *_under_heading("Table and changelog", _WRITTEN),
+    *_under_heading("Running", _RUNNING),
 )
 """The configs of streaming models. dbt's own `event_time`, `contract`, `grants`, hooks … aren't among them."""
 
@@ -326,7 +326,7 @@ _TABLES = (
         "Spark's `OPTIONS` of CREATE TABLE",
     ),
 )
-TABLES = _group("Tables", _TABLES, runs=_OF_TABLE)
+TABLES = _under_heading("Tables", _TABLES, runs=_OF_TABLE)
 """Configs of any table, streaming or not."""
 
 WINDOW_OVERWRITE, MICROBATCH = "window_overwrite", "microbatch"
@@ -382,19 +382,19 @@ _INCREMENTAL = (
         "the columns that `merge` doesn't update",
     ),
 )
-INCREMENTAL = _group("Incremental models", _INCREMENTAL)
+INCREMENTAL = _under_heading("Incremental models", _INCREMENTAL)
 """Configs of incremental models. Some of `STREAMING` are for them, too."""
 
 
-def check_tables(given: Mapping[str, Any]) -> None:
+def check_table_configs(given: Mapping[str, Any]) -> None:
     """Raises if a config of a table has an invalid value, or no effect."""
-    check(TABLES, given)
+    check_configs(TABLES, given)
     for one, other in (("clustered_by", "buckets"), ("buckets", "clustered_by")):
         if given.get(one) is not None and given.get(other) is None:
             raise QueryError(f"config '{one}' has no effect without '{other}'; write both, or leave it out.")
 
 
-def check(configs: Iterable[ModelConfig], given: Mapping[str, Any]) -> None:
+def check_configs(configs: Iterable[ModelConfig], given: Mapping[str, Any]) -> None:
     """Raises if one of the configs has an invalid value. None counts as not given."""
     for each in configs:
         if problem := each.kind.problem(given.get(each.name)):

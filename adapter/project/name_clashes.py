@@ -13,15 +13,15 @@ from ..stream.common.identifiers import joined_name, parts
 from ..stream.common.model import STATE
 from .model_configs import MATERIALIZATIONS
 
-_KEPT: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
+_OWN_TABLES: Mapping[str, str] = {STATE: "state", CHANGES: "changelog"}
 """Suffixes of the tables that a streaming model has in addition to its own."""
 
 
-def check(nodes: Iterable[Any]) -> None:
+def check_name_clashes(nodes: Iterable[Any]) -> None:
     """Raises if a node's table is also the state or the changelog of a model."""
-    named = {_name(node): node for node in nodes if getattr(node, "relation_name", None)}
+    named = {_lower_case_name(node): node for node in nodes if getattr(node, "relation_name", None)}
     for name, node in named.items():
-        for suffix, what in _KEPT.items() if node.config.materialized in MATERIALIZATIONS else ():
+        for suffix, what in _OWN_TABLES.items() if node.config.materialized in MATERIALIZATIONS else ():
             other = named.get((*name[:-1], name[-1] + suffix))
             if other is not None and other is not node:
                 kept = joined_name([*parts(node.relation_name)[:-1], parts(node.relation_name)[-1] + suffix])
@@ -31,7 +31,7 @@ def check(nodes: Iterable[Any]) -> None:
                 )
 
 
-def _name(node: Any) -> tuple[str, ...]:
+def _lower_case_name(node: Any) -> tuple[str, ...]:
     """The parts of a relation's name in lower case, since most catalogs ignore case."""
     return tuple(part.lower() for part in parts(node.relation_name))
 

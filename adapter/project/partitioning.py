@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from ..query.errors import QueryError
-from ..util.quoting import find_name, path_of, unquote
+from ..util.quoting import find_name, split_path, unquote
 
 
-def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
+def check_replaced_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
     """Raises unless the rows have the columns that the table is partitioned by."""
     if name := _missing_column(partition_by, columns):
         raise QueryError(
@@ -18,7 +18,7 @@ def check_partitions(partition_by: str | Sequence[str] | None, columns: Sequence
         )
 
 
-def check_new_table(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
+def check_partition_columns(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
     """Raises unless a query has the columns that its new table is to be partitioned by."""
     if name := _missing_column(partition_by, columns):
         raise QueryError(
@@ -28,7 +28,7 @@ def check_new_table(partition_by: str | Sequence[str] | None, columns: Sequence[
 
 def _missing_column(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> str | None:
     """Returns the first column of `partition_by` that isn't among some columns; None if all are."""
-    for each in _as_list(partition_by):
+    for each in _as_column_list(partition_by):
         within = each.rpartition("(")[2].rpartition(")")[0] if "(" in each else each
         # Skips a number, as in bucket(16, id). A name may be a field of a struct.
         names = [name.strip() for name in within.split(",") if not name.strip().isdigit()]
@@ -40,13 +40,13 @@ def _missing_column(partition_by: str | Sequence[str] | None, columns: Sequence[
     return None
 
 
-def check_partitioning(partition_by: str | Sequence[str] | None, fields: Sequence[str]) -> None:
+def check_table_partitioning(partition_by: str | Sequence[str] | None, fields: Sequence[str]) -> None:
     """Raises unless an Iceberg table is partitioned as the config says, which may have been edited since.
 
     Args:
         fields: names of the table's partition fields, as Iceberg makes them: ``ts_day`` for days(ts).
     """
-    listed = [part for each in _as_list(partition_by) for part in _IN_LIST.findall(each)]
+    listed = [part for each in _as_column_list(partition_by) for part in _IN_LIST.findall(each)]
     expected = [_partition_field(each) for each in listed]
     if None not in expected and sorted(map(str.lower, filter(None, expected))) != sorted(
         name.lower() for name in fields
@@ -62,12 +62,12 @@ def _partition_field(text: str) -> str | None:
     """Returns the name that Iceberg gives a partition field, or None for an unknown function."""
     found = _TRANSFORM.fullmatch(text.strip())
     if found is None:
-        return ".".join(path_of(text))
+        return ".".join(split_path(text))
     kind = _TRANSFORMS.get(found["kind"].lower())
-    return None if kind is None else f"{'.'.join(path_of(found['column']))}_{kind}"
+    return None if kind is None else f"{'.'.join(split_path(found['column']))}_{kind}"
 
 
-def _as_list(partition_by: str | Sequence[str] | None) -> Sequence[str]:
+def _as_column_list(partition_by: str | Sequence[str] | None) -> Sequence[str]:
     return [partition_by] if isinstance(partition_by, str) else partition_by or ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..query.frontend.streams import Known
-from ..util.quoting import shown_time, time_name
+from ..util.quoting import time_name, time_name_text
 from ..util.settings import is_name
 
 
@@ -22,7 +22,7 @@ class Declaration:
     known: Known
 
 
-def declarations(graph: Any) -> dict[str, list[Declaration]]:
+def declarations_by_relation(graph: Any) -> dict[str, list[Declaration]]:
     """Returns the declarations of all nodes and sources in dbt's graph, by relation."""
     found: dict[str, list[Declaration]] = {}
     for group in ("nodes", "sources"):
@@ -57,7 +57,7 @@ def known_relations(
     Args:
         node: the model that reads the relations. If several sources are one table, only those that it reads count.
     """
-    reads = _ids_read(graph, node)
+    reads = _upstream_ids(graph, node)
     return {relation: _common_declaration(relation, entries, reads) for relation, entries in declared.items()}
 
 
@@ -74,7 +74,10 @@ def _common_declaration(relation: str, entries: Sequence[Declaration], reads: se
             for what, one, two in (
                 (
                     "event_time",
-                    *(each and shown_time(each) for each in (first.known.event_time, other.known.event_time)),
+                    *(
+                        each and time_name_text(each)
+                        for each in (first.known.event_time, other.known.event_time)
+                    ),
                 ),
                 ("unique_key", first.known.key, other.known.key),
             )
@@ -92,7 +95,7 @@ def _value_text(value: object) -> str:
     return "none" if not value else ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _ids_read(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
+def _upstream_ids(graph: Any, node: Mapping[str, Any] | None) -> set[str]:
     """Returns the ids of the nodes and sources that a model reads, also through ephemeral models."""
     nodes = (graph or {}).get("nodes", {})
     found: set[str] = set()

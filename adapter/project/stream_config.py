@@ -13,7 +13,7 @@ from ..query.windows.emission import FINAL, Emission
 from ..stream.common.model import CHANGELOG_RETENTION, FROM_NOW, MIGRATE, Retention
 from ..util.sizes import size
 from ..util.text import did_you_mean
-from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES, check
+from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES, check_configs
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ _NAMES_IN_FLINK = {
 """Config of Flink → config here, for a proposal."""
 
 
-def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
+def read_stream_config(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
     """Returns a model's settings from its config.
 
     Args:
@@ -75,15 +75,15 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
             "output_mode out, or write 'upsert'."
         )
-    watermark, trigger = _watermark_delay(config), _trigger(config)
+    watermark, trigger = _watermark_delay(config), _trigger_interval(config)
     unique = config.get("unique_key")
     return StreamConfig(
         watermark,
         trigger,
         results,
         upsert=results.changes or config.get("output_mode") == "upsert",
-        changelog=_value(config, "changelog"),
-        changelog_retention=_changelog_retention(_value(config, "changelog_retention")),
+        changelog=_value_or_default(config, "changelog"),
+        changelog_retention=_changelog_retention(_value_or_default(config, "changelog_retention")),
         idle_timeout=_positive_interval(
             config,
             "idle_timeout",
@@ -95,14 +95,14 @@ def read(config: Mapping[str, Any], standard: frozenset[str]) -> StreamConfig:
             "state_ttl",
             "longer than zero; write after how long without rows a key expires, as in '7 days'",
         ),
-        constant_domains=tuple(_value(config, "constant_domains")),
+        constant_domains=tuple(_value_or_default(config, "constant_domains")),
         output_mode=config.get("output_mode"),
         unique_key=(unique,) if isinstance(unique, str) else tuple(unique or ()),
         retention=_retention(config),
-        allow_recompute=_value(config, "allow_recompute"),
-        on_state_change=_value(config, "on_state_change"),
-        on_new_metric=_value(config, "on_new_metric"),
-        on_running=_value(config, "on_running"),
+        allow_recompute=_value_or_default(config, "allow_recompute"),
+        on_state_change=_value_or_default(config, "on_state_change"),
+        on_new_metric=_value_or_default(config, "on_new_metric"),
+        on_running=_value_or_default(config, "on_running"),
     )
 
 
@@ -123,7 +123,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
                     f"config '{key}' is for {_OF_TABLES[key].models} models. Leave it out; for buckets write partition_by: "
                     "bucket(16, id)."
                 )
-            check([_OF_TABLES[key]], config)
+            check_configs([_OF_TABLES[key]], config)
         elif key not in standard:
             raise QueryError(
                 f"config '{key}' is unknown for a streaming model"
@@ -134,7 +134,7 @@ def _check_keys(config: Mapping[str, Any], standard: frozenset[str]) -> None:
 
 def _watermark_delay(config: Mapping[str, Any]) -> int:
     """Returns the delay of the watermark, in microseconds."""
-    found = intervals.parse(_value(config, "watermark"), "config 'watermark':")
+    found = intervals.parse(_value_or_default(config, "watermark"), "config 'watermark':")
     if found < 0:
         raise QueryError(
             f"config 'watermark' '{config['watermark']}' is negative; write how far rows may be out of order."
@@ -142,9 +142,9 @@ def _watermark_delay(config: Mapping[str, Any]) -> int:
     return found
 
 
-def _trigger(config: Mapping[str, Any]) -> str | None:
+def _trigger_interval(config: Mapping[str, Any]) -> str | None:
     """Returns the interval between micro-batches; None to read the available input once."""
-    found = _value(config, "trigger")
+    found = _value_or_default(config, "trigger")
     if found == AVAILABLE_NOW:
         return None
     if intervals.parse(found, "config 'trigger':") <= 0:
@@ -158,7 +158,7 @@ def _positive_interval(config: Mapping[str, Any], key: str, wanted: str) -> Any:
     Args:
         wanted: end of the message for other intervals: how long it must be, and what to write.
     """
-    value = _value(config, key)
+    value = _value_or_default(config, key)
     if value is None:
         return None
     found = intervals.parse(value, f"config '{key}':")
@@ -174,12 +174,12 @@ def _retention(config: Mapping[str, Any]) -> Retention:
             "max_snapshot_age",
             "longer than zero; write how long readers of the table may take, as in '1 hour'",
         ),
-        max_snapshots=_value(config, "max_snapshots"),
-        target_file_size=size(_value(config, "target_file_size")) or 0,
+        max_snapshots=_value_or_default(config, "max_snapshots"),
+        target_file_size=size(_value_or_default(config, "target_file_size")) or 0,
     )
 
 
-def _value(config: Mapping[str, Any], key: str) -> Any:
+def _value_or_default(config: Mapping[str, Any], key: str) -> Any:
     """Returns the value of a config, or its default if it is None. An empty value counts as given."""
     value = config.get(key)
     return _CONFIGS[key].default if value is None else value

@@ -19,7 +19,7 @@ from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, 
 from ..stream.iceberg.owner import catalog_identity
 from . import contract, stream_config
 from .model_configs import MATERIALIZATIONS
-from .model_names import label
+from .model_names import versioned_name
 
 
 @contextmanager
@@ -31,17 +31,17 @@ def errors_with_model_name(node: Mapping[str, Any]) -> Iterator[None]:
         raise QueryError(f"Model {node['name']}: {remove_marks(str(problem))}") from problem
 
 
-def config(node: Mapping[str, Any]) -> stream_config.StreamConfig:
+def stream_settings(node: Mapping[str, Any]) -> stream_config.StreamConfig:
     """Returns the settings of a streaming model."""
     from dbt.artifacts.resources.v1.model import ModelConfig
 
     with errors_with_model_name(node):
-        return stream_config.read(
+        return stream_config.read_stream_config(
             node["config"], frozenset(field.name for field in fields(ModelConfig)) | {"pre-hook", "post-hook"}
         )
 
 
-def model(
+def stream_model(
     node: Mapping[str, Any],
     environment: Environment,
     program: Program | None = None,
@@ -53,24 +53,24 @@ def model(
         program: its program. Without one the model has no sources: it can be inspected or reset, not run.
         graph: dbt's graph, which shows whether another model reads this model's changes.
     """
-    settings = config(node)
+    settings = stream_settings(node)
     return replace(
         model_without_configs(node, environment),
-        sources=_sources(program, environment) if program else (),
-        lookups=_lookups(program) if program else (),
+        sources=_stream_sources(program, environment) if program else (),
+        lookups=_lookup_sources(program) if program else (),
         watermark_delay=settings.watermark,
         changelog=settings.changelog
         or (program is not None and program.upsert is not None and is_read_downstream(node, graph)),
         idle_timeout=settings.idle_timeout,
-        constraints=contract.constraints(node),
+        constraints=contract.enforced_constraints(node),
         retention=settings.retention,
         changelog_retention=settings.changelog_retention,
         on_state_change=settings.on_state_change,
         on_new_metric=settings.on_new_metric,
-        on_schema_change=_on_schema_change(node),
-        upstream=_upstream(node, graph),
-        seeds=frozenset(_upstream(node, graph, type="seed") or ()),
-        selector=_selector(node, graph),
+        on_schema_change=_schema_change_action(node),
+        upstream=_upstream_names(node, graph),
+        seeds=frozenset(_upstream_names(node, graph, type="seed") or ()),
+        selector=_unambiguous_name(node, graph),
         # `dbt run` reads the available input and ends, whatever the trigger; `dbt-stream run` keeps running.
         trigger=None,
     )
@@ -81,7 +81,7 @@ def model_without_configs(node: Mapping[str, Any], environment: Environment) -> 
     # The full name, because a declared source with the same schema and name is in another catalog.
     target, settings = name_with_catalog(node["relation_name"], environment), environment.settings
     return StreamModel(
-        name=label(node),
+        name=versioned_name(node),
         target=target,
         state=with_suffix(target, STATE),
         storage=environment.storage,
@@ -91,14 +91,14 @@ def model_without_configs(node: Mapping[str, Any], environment: Environment) -> 
     )
 
 
-def _upstream(node: Mapping[str, Any], graph: Any, type: str | None = None) -> dict[str, str] | None:
+def _upstream_names(node: Mapping[str, Any], graph: Any, type: str | None = None) -> dict[str, str] | None:
     """Returns relation in lower case → name for ``--select`` of the nodes that a model reads; None if that is unknown.
 
     Args:
         type: the resource type of the nodes; None for all but sources.
 
     >>> graph = {"nodes": {"model.shop.pages.v2": {"name": "pages", "version": 2, "relation_name": "`web`.`Pages`"}}}
-    >>> _upstream({"depends_on": {"nodes": ["model.shop.pages.v2", "seed.shop.hosts", "source.shop.raw.x"]}}, graph)
+    >>> _upstream_names({"depends_on": {"nodes": ["model.shop.pages.v2", "seed.shop.hosts", "source.shop.raw.x"]}}, graph)
     {'`web`.`pages`': 'pages.v2', 'hosts': 'hosts'}
     """
     if "depends_on" not in node:
@@ -110,20 +110,22 @@ def _upstream(node: Mapping[str, Any], graph: Any, type: str | None = None) -> d
         if kind != "source" and type in (None, kind):
             parent = known.get(name, {})
             relation = parent.get("relation_name") or parent.get("alias") or own
-            found[str(relation).lower()] = _selector(parent, graph) if "name" in parent else own
+            found[str(relation).lower()] = _unambiguous_name(parent, graph) if "name" in parent else own
     return found
 
 
-def _selector(node: Mapping[str, Any], graph: Any) -> str:
+def _unambiguous_name(node: Mapping[str, Any], graph: Any) -> str:
     """Returns a name that selects only this node: with its package if another package has a model of the same name.
 
     >>> graph = {"nodes": {f"model.{each}.m": {"name": "m", "package_name": each} for each in ("shop", "lake")}}
-    >>> _selector(graph["nodes"]["model.shop.m"], graph), _selector({"name": "m"}, None)
+    >>> _unambiguous_name(graph["nodes"]["model.shop.m"], graph), _unambiguous_name({"name": "m"}, None)
     ('shop.m', 'm')
     """
-    name = label(node)
+    name = versioned_name(node)
     nodes: Mapping[str, Mapping[str, Any]] = (graph or {}).get("nodes", {})
-    alike = [other for id, other in nodes.items() if id.startswith("model.") and label(other) == name]
+    alike = [
+        other for id, other in nodes.items() if id.startswith("model.") and versioned_name(other) == name
+    ]
     return f"{node['package_name']}.{name}" if len(alike) > 1 else name
 
 
@@ -146,7 +148,7 @@ def is_read_downstream(node: Mapping[str, Any], graph: Any) -> bool:
     )
 
 
-def _on_schema_change(node: Mapping[str, Any]) -> str:
+def _schema_change_action(node: Mapping[str, Any]) -> str:
     """Returns how a table follows new columns of its query. dbt's default ignores them, which suits models that can
     be rebuilt at any time; a column that a stream ignored first would lack the earlier values, so the default here
     adds it."""
@@ -162,7 +164,7 @@ def name_with_catalog(name: str, environment: Environment) -> str:
     return joined_name(named if len(named) > 2 else [environment.credentials.catalog, *named])
 
 
-def _lookups(program: Program) -> tuple[LookupSource, ...]:
+def _lookup_sources(program: Program) -> tuple[LookupSource, ...]:
     found = {
         each.relation: lookup_source(each.relation)
         for each in (*program.lookups, *program.items_of_kind(Lookup))
@@ -170,14 +172,14 @@ def _lookups(program: Program) -> tuple[LookupSource, ...]:
     return tuple(source for source in found.values() if source is not None)
 
 
-def _sources(program: Program, environment: Environment) -> tuple[StreamSource, ...]:
+def _stream_sources(program: Program, environment: Environment) -> tuple[StreamSource, ...]:
     rows = program.mini_batch.rows if program.mini_batch else None
     # A micro-batch reads all its streams at once, so they share its rows.
     share = None if rows is None else max(1, rows // len(program.inputs))
-    return tuple(_source(stream, environment, share) for stream in program.inputs)
+    return tuple(_stream_source(stream, environment, share) for stream in program.inputs)
 
 
-def _source(stream: StreamInput, environment: Environment, rows: int | None) -> StreamSource:
+def _stream_source(stream: StreamInput, environment: Environment, rows: int | None) -> StreamSource:
     relation = stream.relation
     declared = stream_source(relation)
     given = declared.options if declared else {}

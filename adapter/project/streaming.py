@@ -14,8 +14,8 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from ..environment import Environment
-from ..environment.memory import out_of_memory
-from ..environment.spark_errors import readable, spark_exceptions
+from ..environment.memory import out_of_memory_message
+from ..environment.spark_errors import readable_error, spark_exceptions
 from ..query.batch.unplanned_text import text_in_batch
 from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
@@ -43,10 +43,10 @@ from ..stream.common.errors import StreamError
 from ..stream.progress import unreadable_rows
 from ..stream.progress.result import COUNTS
 from ..util.macro_stack import AuthorsMacros
-from ..util.redaction import cause_of, without_secrets
-from ..util.text import agreeing, counted, listed
+from ..util.redaction import redacted_cause, without_secrets
+from ..util.text import counted, listed, verb_form
 from . import changelogs, project_relations, stream_config
-from .stream_node import config, errors_with_model_name, name_with_catalog
+from .stream_node import errors_with_model_name, name_with_catalog, stream_settings
 
 if TYPE_CHECKING:
     # Running streams needs PySpark; planning doesn't.
@@ -110,26 +110,26 @@ class StreamResponse(AdapterResponse):
 
 
 @contextmanager
-def dbt_errors() -> Iterator[None]:
+def raising_dbt_errors() -> Iterator[None]:
     """Converts errors in its block, of a model's query, its stream or Spark, to dbt's errors."""
     try:
         yield
     except QueryError as problem:
         raised = CompilationError(without_secrets(problem))
         raised.stack = AuthorsMacros()
-        raise raised from cause_of(problem)
+        raise raised from redacted_cause(problem)
     except StreamError as problem:
-        raise DbtRuntimeError(str(problem)) from cause_of(problem)
+        raise DbtRuntimeError(str(problem)) from redacted_cause(problem)
     except spark_exceptions() as problem:
-        raise DbtRuntimeError(readable(problem)) from cause_of(problem)
+        raise DbtRuntimeError(readable_error(problem)) from redacted_cause(problem)
     except Exception as problem:
         # If the JVM has already ended, Python reports an error of its socket.
-        if (ended := out_of_memory(exception_text(problem))) is None:
+        if (ended := out_of_memory_message(exception_text(problem))) is None:
             raise
-        raise DbtRuntimeError(ended) from cause_of(problem)
+        raise DbtRuntimeError(ended) from redacted_cause(problem)
 
 
-def plan(
+def plan_model(
     node: Mapping[str, Any],
     sql: str,
     known: Mapping[str, Known] | None = None,
@@ -140,7 +140,7 @@ def plan(
     Raises:
         QueryError: the query can't be planned, or doesn't match its materialization or configs. The message names the model.
     """
-    settings = config(node)
+    settings = stream_settings(node)
     with errors_with_model_name(node):
         text = rewriting.rewrite_by_config(sql, node["config"], streaming=True)
         materialized = node["config"]["materialized"]
@@ -161,18 +161,18 @@ def plan(
             if not unbounded.dataflow.has_windows:
                 _check_materialization(materialized, unbounded, sql)
             raise
-        _check_configs(planned, settings)
+        _check_window_configs(planned, settings)
         if not settings.allow_recompute:
-            _check_recompute(planned)
+            _check_nothing_recomputed(planned)
         _check_materialization(materialized, planned, sql)
-        return replace(planned, text=_digest(sql, node["config"]))
+        return replace(planned, text=_text_digest(sql, node["config"]))
 
 
 def _check_materialization(materialized: str, planned: Plan, sql: str) -> None:
     """Raises unless a query is what its materialization says."""
     if not planned.shape.get(materialized, True):
         raise QueryError(
-            f"materialized='{materialized}' asks for {_REQUIRED[materialized]}, found {_describe_result(planned)}; "
+            f"materialized='{materialized}' asks for {_REQUIRED[materialized]}, found {_describe_query(planned)}; "
             f"{_materialization_advice(materialized, sql)}use materialized='streaming_table'."
         )
 
@@ -184,48 +184,50 @@ def _materialization_advice(materialized: str, sql: str) -> str:
     return "its ranking has no upper bound: filter it in a query around it, as in WHERE place <= 10, or "
 
 
-def _digest(sql: str, config: Mapping[str, Any]) -> str:
+def _text_digest(sql: str, config: Mapping[str, Any]) -> str:
     """Returns a digest of the text and configs that determine the content of the state."""
     named = {name: config.get(name) for name in _OF_STATE if config.get(name) is not None}
     text = " ".join(sql.split()) + (json.dumps(named, sort_keys=True, default=str) if named else "")
     return digest(text, length=16)
 
 
-def plan_in_run(node: Mapping[str, Any], sql: str, environment: Environment, graph: Any) -> Plan:
+def plan_with_existing_changelogs(
+    node: Mapping[str, Any], sql: str, environment: Environment, graph: Any
+) -> Plan:
     """Plans a model with the changelogs of the tables that it reads, which exist already."""
     with errors_with_model_name(node):
         read = changelogs.with_changelogs(
-            environment.session(), known_relations(graph, node=node), tables(sql, environment)
+            environment.session(), known_relations(graph, node=node), stream_tables(sql, environment)
         )
-    return plan(node, sql, read, query_runner(environment))
+    return plan_model(node, sql, read, query_runner(environment))
 
 
-def plan_as_in_run(
+def plan_with_known_relations(
     node: Mapping[str, Any], sql: str, known: Mapping[str, Known], environment: Environment
 ) -> Plan:
     """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
         read = changelogs.with_reserved_looking_columns(
-            environment.session(), known, tables(sql, environment)
+            environment.session(), known, stream_tables(sql, environment)
         )
-    return plan(node, sql, read, query_runner(environment))
+    return plan_model(node, sql, read, query_runner(environment))
 
 
 def query_runner(environment: Environment) -> QueryRunner:
     """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
     def ask(query: str) -> Sequence[object]:
-        environment.declared.make_mentioned(query)
+        environment.declared.create_tables_named_in(query)
         try:
             return tuple(environment.session().sql(query).first() or ())
         except spark_exceptions() as problem:
             # Spark can't analyse a part of the query.
-            raise QueryError(readable(problem)) from cause_of(problem)
+            raise QueryError(readable_error(problem)) from redacted_cause(problem)
 
     return ask
 
 
-def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STATE) -> Program:
+def model_program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STATE) -> Program:
     """Returns the program of a planned model, with the model's configs.
 
     Args:
@@ -234,21 +236,21 @@ def program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STAT
     Raises:
         QueryError: a config is wrong, or requires what the query can't give. The message names the model.
     """
-    settings = config(node)
+    settings = stream_settings(node)
     with errors_with_model_name(node):
-        interval(settings, planned)
+        micro_batch_interval(settings, planned)
         planned = _with_unique_key(planned, settings)
         result = generate.generate_program(
             planned, settings.emission, settings.upsert, settings.state_ttl, names
         )
         result = replace(
             result,
-            operators=cache(partial(_operators, node, planned, result, settings)),
+            operators=cache(partial(_operator_names, node, planned, result, settings)),
             open_windows=tuple(
                 each.window_steps(settings.emission, names).open_windows_query()
                 for each in planned.dataflow.window_operators
             ),
-            with_names=partial(program, node, planned),
+            with_names=partial(model_program, node, planned),
         )
         if not settings.allow_recompute and result.upsert is not None and result.upsert.is_whole:
             _refuse_recompute(["its result as a whole"])
@@ -291,7 +293,7 @@ def operator_tree(
     return shown
 
 
-def _operators(
+def _operator_names(
     node: Mapping[str, Any], planned: Plan, program: Program, settings: stream_config.StreamConfig
 ) -> OperatorNames:
     tree = operator_tree(node, planned, program, settings)
@@ -303,7 +305,7 @@ def _operators(
     return OperatorNames(of_parts, text_in_one_line(tree))
 
 
-def interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> str | None:
+def micro_batch_interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> str | None:
     """Returns the interval between micro-batches of a continuous run, in Spark's syntax; None if none is set.
 
     Raises:
@@ -321,7 +323,7 @@ def interval(settings: stream_config.StreamConfig, planned: Plan | Program) -> s
     return hinted
 
 
-def _check_recompute(planned: Plan) -> None:
+def _check_nothing_recomputed(planned: Plan) -> None:
     """Raises if the query recomputes results from stored rows."""
     recomputed = [
         _recomputed_phrase(each) for each in planned.dataflow.operators if isinstance(each, Recompute)
@@ -345,7 +347,7 @@ def _refuse_recompute(recomputed: Sequence[str]) -> None:
     )
 
 
-def _check_configs(planned: Plan, settings: stream_config.StreamConfig) -> None:
+def _check_window_configs(planned: Plan, settings: stream_config.StreamConfig) -> None:
     """Raises unless the configs suit a query with windows, or one without."""
     flow = planned.dataflow
     if flow.is_stateless or flow.windows is not None:
@@ -373,7 +375,7 @@ def _check_configs(planned: Plan, settings: stream_config.StreamConfig) -> None:
         raise QueryError(_NEVER_CHANGES)
 
 
-def check_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
+def check_event_times(node: Mapping[str, Any], columns: Iterable[Sequence[Any]]) -> None:
     """Raises unless all event times are timestamps.
 
     Args:
@@ -410,7 +412,7 @@ def known_relations(
     Raises:
         QueryError: an upstream model can't be planned.
     """
-    declared = project_relations.declarations(graph)
+    declared = project_relations.declarations_by_relation(graph)
     changing: dict[str, Known] = {}
 
     def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
@@ -421,13 +423,13 @@ def known_relations(
         return found
 
     for each in upstream:
-        upsert = program(each, plan(each, each["compiled_code"], read_by(each), ask)).upsert
+        upsert = model_program(each, plan_model(each, each["compiled_code"], read_by(each), ask)).upsert
         if upsert is not None:
             changing[each["relation_name"]] = Known(key=upsert.key or ())
     return read_by(node)
 
 
-def known_in_batch(
+def known_relations_in_batch(
     sql: str, graph: Any, node: Mapping[str, Any] | None, environment: Environment
 ) -> Mapping[str, Known]:
     """Returns what a project declares of the relations of a batch text, with the changelogs that it reads as of a time.
@@ -442,11 +444,15 @@ def known_in_batch(
     versioned = found.keys() & {*model_text.versioned_relations(sql)}
     if not versioned:
         return found
-    read = {relation: table for relation, table in tables(sql, environment).items() if relation in versioned}
+    read = {
+        relation: table
+        for relation, table in stream_tables(sql, environment).items()
+        if relation in versioned
+    }
     return changelogs.with_changelogs(environment.session(), found, read)
 
 
-def _describe_result(plan: Plan) -> str:
+def _describe_query(plan: Plan) -> str:
     kinds = [
         f"{'a GROUP BY over ' if hasattr(s, 'metrics') else 'rows of '}{s.window.kind}()"
         for s in plan.dataflow.window_specs
@@ -465,7 +471,7 @@ def _describe_result(plan: Plan) -> str:
     return " and ".join(dict.fromkeys(kinds)) or "no aggregate"
 
 
-def tables(sql: str, environment: Environment) -> Mapping[str, str]:
+def stream_tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """Returns relation → full table name of the tables that a text reads as streams."""
     named = {relation: stream_source(relation) for relation in model_text.stream_relations(sql)}
     return {
@@ -475,7 +481,7 @@ def tables(sql: str, environment: Environment) -> Mapping[str, str]:
     }
 
 
-def response(result: StreamResult) -> StreamResponse:
+def dbt_response(result: StreamResult) -> StreamResponse:
     """Converts the result of a run to dbt's response."""
     watermark = None
     if result.watermark is not None:
@@ -525,7 +531,7 @@ def no_results_note(model: StreamModel, inputs: Sequence[StreamInput], result: S
         return None
     if not result.null_time_rows:
         return (
-            f"{no_results} {agreeing(result.rows_in, 'the row is', 'all rows are')} late: the windows they belong to have "
+            f"{no_results} {verb_form(result.rows_in, 'the row is', 'all rows are')} late: the windows they belong to have "
             "closed. The config watermark says how far rows may be out of order, as in watermark: '10 minutes'."
         )
     times = listed(sorted({each.event_time for each in inputs if each.event_time}) or ["event_time"])
@@ -534,7 +540,7 @@ def no_results_note(model: StreamModel, inputs: Sequence[StreamInput], result: S
     )
     return (
         f"{no_results} {counted(result.null_time_rows, 'row')} of {result.rows_in:,} "
-        f"{agreeing(result.null_time_rows, 'has', 'have')} no event time. Check that {times} is in the source's data, with "
+        f"{verb_form(result.null_time_rows, 'has', 'have')} no event time. Check that {times} is in the source's data, with "
         "the name and type of its schema"
         + (
             ", and that each line is a JSON object; for an array set the option multiLine: true."
@@ -544,7 +550,7 @@ def no_results_note(model: StreamModel, inputs: Sequence[StreamInput], result: S
     )
 
 
-def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
+def query_columns(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[str, str]:
     """Returns the columns of a model's text and their types, as a session analyses them."""
     from ..util.types import column_types
 
@@ -555,7 +561,7 @@ def columns_of(session: Any, sql: str, ask: QueryRunner | None = None) -> dict[s
             # Spark rejects some texts that the planner accepts.
             found = session.sql(batch_text(sql, ask))
     except spark_exceptions() as problem:
-        raise QueryError(readable(problem)) from cause_of(problem)
+        raise QueryError(readable_error(problem)) from redacted_cause(problem)
     return column_types(found.schema)
 
 

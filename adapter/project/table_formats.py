@@ -22,7 +22,7 @@ Setting = Callable[[str], str | None]
 """Returns one of Spark's settings, or None."""
 
 
-def check(file_format: str, materialized: str, catalog: str, schema: str, setting: Setting) -> None:
+def check_format(file_format: str, materialized: str, catalog: str, schema: str, setting: Setting) -> None:
     """Raises unless a table of the format can be in the catalog, where the next process finds it again.
 
     Args:
@@ -57,10 +57,10 @@ def check(file_format: str, materialized: str, catalog: str, schema: str, settin
             f"config 'file_format' is '{file_format}', and a snapshot changes rows in place, which that can't. Write delta; "
             "or iceberg, and a schema without a catalog."
         )
-    check_kept(catalog, setting)
+    check_outlives_process(catalog, setting)
 
 
-def check_kept(catalog: str, setting: Setting) -> None:
+def check_outlives_process(catalog: str, setting: Setting) -> None:
     """Raises if a catalog is Spark's own, and forgets its tables and views when the process ends."""
     if catalog == SPARKS_CATALOG and setting(_KIND_OF_CATALOG) == "in-memory":
         raise QueryError(

@@ -88,7 +88,7 @@ _OUTAGE_TEXT = re.compile(
 )
 
 
-def classify(problem: BaseException) -> Failure:
+def classify_failure(problem: BaseException) -> Failure:
     """Returns whether a failure is transient or permanent.
 
     An error of this package is permanent, whatever words it quotes, unless it is a `TransientError` or was caused by an
@@ -96,10 +96,13 @@ def classify(problem: BaseException) -> Failure:
     An error that Spark attributes to the query or its values is permanent. Any other error is transient.
     """
     links = list(chain(problem, with_hidden=False))
-    if any(isinstance(link, TransientError) or is_held_elsewhere(_text_of(link)) for link in links):
+    if any(
+        isinstance(link, TransientError) or says_model_runs_elsewhere(_exception_message(link))
+        for link in links
+    ):
         return Failure.TRANSIENT
     foreign = [link for link in links if not _is_own_message(link)]
-    found = classify_text("\n".join(map(_text_of, foreign)))
+    found = classify_message("\n".join(map(_exception_message, foreign)))
     if found is not None:
         return found
     if any(isinstance(link, _OUTAGES) for link in foreign):
@@ -116,16 +119,16 @@ def _is_own_message(link: BaseException) -> bool:
     return isinstance(link, _OURS) and not isinstance(link, DbtDatabaseError)
 
 
-def _text_of(link: BaseException) -> str:
+def _exception_message(link: BaseException) -> str:
     return str(link.msg) if isinstance(link, DbtRuntimeError) else message_of(link)
 
 
-def is_held_elsewhere(text: str) -> bool:
+def says_model_runs_elsewhere(text: str) -> bool:
     """Returns whether an error says that another run of the model is in progress."""
     return _TWO_RUNS.search(text) is not None
 
 
-def classify_text(text: str) -> Failure | None:
+def classify_message(text: str) -> Failure | None:
     """Classifies the text of an exception and its causes. Returns None if no rule matches."""
     states = {found["state"] for found in _SQLSTATE.finditer(text)}
     if any(state.startswith(_AUTHORS_STATES) for state in states) or _AUTHORS_CLASSES.search(text):

@@ -20,7 +20,7 @@ from ..stream.iceberg import owner
 from ..stream.progress.watermark import to_text
 from ..stream.run.lock import alive
 from ..util.redaction import without_secrets
-from .preparation import message_of_dbt
+from .preparation import without_dbt_headings
 
 WAITING, CATCHING_UP, RUNNING, RESTARTING = "waiting", "catching_up", "running", "restarting"
 FAILED, STOPPED = "failed", "stopped"
@@ -77,7 +77,7 @@ class Health:
         error = f"{ended} The error before that: {self.last_error}" if self.last_error else ended
         return replace(self, state=FAILED, since=self.heartbeat, last_error=error, note=None)
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Returns the health as a JSON object for `dbt-stream status`."""
         return {
             "state": self.state,
@@ -91,8 +91,8 @@ class Health:
         }
 
 
-NEVER_RAN: Mapping[str, Any] = {**Health("", STOPPED, 0.0).shown(), "since": None, "by": None}
-"""Health of a model without a file, as `Health.shown` returns it."""
+NEVER_RAN: Mapping[str, Any] = {**Health("", STOPPED, 0.0).as_json(), "since": None, "by": None}
+"""Health of a model without a file, as `Health.as_json` returns it."""
 
 
 def read_health(model: StreamModel, now: float | None = None) -> Health | None:
@@ -106,15 +106,15 @@ def read_health(model: StreamModel, now: float | None = None) -> Health | None:
         return None  # written by another version; health is only displayed
 
 
-def running_elsewhere(model: StreamModel) -> Health | None:
+def health_in_other_process(model: StreamModel) -> Health | None:
     """Returns the health of a model that ``dbt-stream run`` in another process supervises, else None."""
-    found = None if is_elsewhere(model) else read_health(model)
+    found = None if belongs_to_other_catalog(model) else read_health(model)
     if found is None or not found.is_alive or found.by != SERVICE:
         return None
     return None if (found.pid, found.host) == (os.getpid(), socket.gethostname()) else found
 
 
-def is_elsewhere(model: StreamModel) -> bool:
+def belongs_to_other_catalog(model: StreamModel) -> bool:
     """Returns whether the files of a model belong to a table of another target's catalog. False if that can't be read: the
     model's own run reports it."""
     try:
@@ -145,16 +145,16 @@ class Publisher:
             self._latest[path] = health
             self._unwritten.add(path)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="health", daemon=True)
+                self._thread = threading.Thread(target=self._write_published, name="health", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
-    def settle(self, seconds: float) -> bool:
+    def wait_until_written(self, seconds: float) -> bool:
         """Waits until everything published is written, for `seconds` at most. Returns whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._unwritten and not self._writing, seconds)
 
-    def _write(self) -> None:
+    def _write_published(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._unwritten), self.beat)
@@ -200,11 +200,11 @@ def publishing_health(model: StreamModel) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        end = _health_of_failed(model, problem) or end
+        end = _health_after_failure(model, problem) or end
         raise
     finally:
         writer.publish(model.health, replace(end, since=time.time()))
-        writer.settle(5)
+        writer.wait_until_written(5)
 
 
 @contextmanager
@@ -214,16 +214,16 @@ def publishing_failure(model: StreamModel) -> Iterator[None]:
         yield
     except Exception as problem:
         with suppress(Exception):
-            health = _health_of_failed(model, problem)
+            health = _health_after_failure(model, problem)
             if health is not None and owner.other_catalog_problem(model) is None and not _is_running(model):
                 writer = publisher(model.storage)
                 writer.publish(model.health, health)
-                writer.settle(5)
+                writer.wait_until_written(5)
         raise
 
 
-def _health_of_failed(model: StreamModel, problem: Exception) -> Health | None:
-    error = message_of_dbt(without_secrets(getattr(problem, "msg", None) or problem))
+def _health_after_failure(model: StreamModel, problem: Exception) -> Health | None:
+    error = without_dbt_headings(without_secrets(getattr(problem, "msg", None) or problem))
     return None if error == CANCELLED else Health(model.name, FAILED, time.time(), error, by=ONCE)
 
 

@@ -89,24 +89,24 @@ class Preparer:
         self._run = run
         self._first = set(first)
         self._changed = threading.Condition()
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._found: dict[str, Prepared | BaseException] = {}
         self._thread: threading.Thread | None = None
         self.is_busy = False
         """Whether dbt runs now."""
 
-    def prepare(self, name: str, is_asked_to_stop: Callable[[], bool] = lambda: False) -> Prepared | None:
+    def prepare(self, name: str, is_stop_requested: Callable[[], bool] = lambda: False) -> Prepared | None:
         """Prepares a model and returns it, or None if a stop is requested before it is ready."""
         with self._changed:
             self._found.pop(name, None)
-            self._asked.add(name)
+            self._requested.add(name)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._prepare_asked, name="prepare", daemon=True)
+                self._thread = threading.Thread(target=self._prepare_requested, name="prepare", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
             while name not in self._found:
-                if is_asked_to_stop():
-                    self._asked.discard(name)
+                if is_stop_requested():
+                    self._requested.discard(name)
                     self._first.discard(name)
                     self._changed.notify_all()
                     return None
@@ -116,12 +116,12 @@ class Preparer:
             raise found
         return found
 
-    def _prepare_asked(self) -> None:
+    def _prepare_requested(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: bool(self._asked) and self._first <= self._asked)
-                names, self._first = sorted(self._asked), set()
-                self._asked.clear()
+                self._changed.wait_for(lambda: bool(self._requested) and self._first <= self._requested)
+                names, self._first = sorted(self._requested), set()
+                self._requested.clear()
                 self.is_busy = True
             try:
                 self._prepare(names)
@@ -135,7 +135,7 @@ class Preparer:
             if outcome.name not in left:
                 return
             left.discard(outcome.name)
-            self._set_result(outcome.name, outcome.prepared or _error(outcome))
+            self._set_result(outcome.name, outcome.prepared or _preparation_error(outcome))
 
         try:
             self._run(names, note)
@@ -151,7 +151,7 @@ class Preparer:
             self._changed.notify_all()
 
 
-def _error(outcome: Outcome) -> PreparationError:
+def _preparation_error(outcome: Outcome) -> PreparationError:
     if outcome.status == "skipped":
         return SkippedError(outcome.message or "a model that it reads failed")
     found = PreparationError(outcome.message or f"dbt says '{outcome.status}'; see logs/dbt.log.")
@@ -159,10 +159,10 @@ def _error(outcome: Outcome) -> PreparationError:
     return found
 
 
-def message_of_dbt(text: Any) -> str:
+def without_dbt_headings(text: Any) -> str:
     """Returns a message of dbt without its headings and its macro stack.
 
-    >>> message_of_dbt("Runtime Error in model m (models/m.sql)\\n  Model m: it is wrong.\\n  \\n  > in macro x (y.sql)")
+    >>> without_dbt_headings("Runtime Error in model m (m.sql)\\n  Model m: it is wrong.\\n  \\n  > in macro x (y.sql)")
     'Model m: it is wrong.'
     """
     lines = []

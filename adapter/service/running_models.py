@@ -42,7 +42,7 @@ class RunningModel:
     """The model as it was last prepared, or None if it never was."""
     request: StopRequest | None = None
     """The watch for a stop request by `dbt-stream stop`."""
-    before: Mapping[str, Any] | None = None
+    earlier_progress: Mapping[str, Any] | None = None
     """The last progress of earlier processes."""
     trigger: str | None = None
     """The interval between its micro-batches, once it follows its streams."""
@@ -53,11 +53,11 @@ class RunningModel:
     def progress(self) -> Mapping[str, Any] | None:
         """The last progress that this process knows, without reading storage."""
         written = None if self.model is None else written_progress(self.model)
-        return written or self.before
+        return written or self.earlier_progress
 
     @property
     def latest(self) -> Mapping[str, Any] | None:
-        """The progress after the last step that this process took, or None if it took none."""
+        """The progress after the last micro-batch or flush of this process, or None if there was none."""
         return None if self.model is None else latest_progress(self.model)
 
 
@@ -83,7 +83,7 @@ class RunningModels:
         stream, restarts = self.streams[name], Restarts()
         while (prepared := self._prepare(stream, attempt)) is not None:
             try:
-                self._run(stream, prepared, attempt)
+                self._run_stream(stream, prepared, attempt)
             except SchemaChanged as problem:
                 restarts.check(problem)
                 # The next preparation reads the new columns.
@@ -110,28 +110,28 @@ class RunningModels:
         if stream.request is None:
             # Requests from before this process started don't count.
             stream.request = stop_requests(prepared.model.storage).watch(prepared.model)
-        if stream.before is None:
-            stream.before = read_progress(prepared.model)
+        if stream.earlier_progress is None:
+            stream.earlier_progress = read_progress(prepared.model)
         stream.model = prepared.model
         return prepared
 
-    def _run(self, stream: RunningModel, prepared: Prepared, attempt: Attempt) -> None:
-        taken = _batch(stream)
+    def _run_stream(self, stream: RunningModel, prepared: Prepared, attempt: Attempt) -> None:
+        taken = _last_batch_id(stream)
         model = replace(prepared.model, trigger=None)
         with RunningStream(self.session(), model, prepared.program, attempt.stop.is_set) as running:
             stream.running = running
             attempt.phase = CATCHING_UP
             try:
-                if _wait(stream, running, attempt, taken):
+                if _wait_until_ended(stream, running, attempt, taken):
                     return
                 running.continue_with_trigger(prepared.trigger or self.every)
                 stream.trigger = prepared.trigger or self.every
                 attempt.phase = RUNNING
-                _wait(stream, running, attempt, taken)
+                _wait_until_ended(stream, running, attempt, taken)
             finally:
                 stream.running = stream.trigger = None
 
-    def activity(self, name: str) -> str | None:
+    def describe_activity(self, name: str) -> str | None:
         """Returns a description of a stream's current work, or None if it waits for rows. Queries Spark."""
         stream = self.streams[name]
         running = stream.running
@@ -146,7 +146,7 @@ class RunningModels:
         return f"'{status['message']}'" if status["isTriggerActive"] else None
 
 
-def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken: object) -> bool:
+def _wait_until_ended(stream: RunningModel, running: RunningStream, attempt: Attempt, taken: object) -> bool:
     """Waits until the query ends. Returns whether it was stopped on request.
 
     Args:
@@ -154,7 +154,7 @@ def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken:
     """
     while True:
         result = running.wait(1.0)
-        attempt.has_committed = attempt.has_committed or _batch(stream) != taken
+        attempt.has_committed = attempt.has_committed or _last_batch_id(stream) != taken
         if result.stopped or attempt.stop.is_set():
             return True
         if not running.query.isActive:
@@ -162,7 +162,7 @@ def _wait(stream: RunningModel, running: RunningStream, attempt: Attempt, taken:
             return running.wait(1.0).stopped
 
 
-def _batch(stream: RunningModel) -> object:
+def _last_batch_id(stream: RunningModel) -> object:
     found = stream.latest
     return None if found is None else (found["batch"], found["flush"])
 

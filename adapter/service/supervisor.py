@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..util.redaction import without_secrets
 from ..util.text import counted
-from .failures import Failure, classify
+from .failures import Failure, classify_failure
 from .health import FAILED, RESTARTING, RUNNING, STOPPED, WAITING, Health
 from .restart_policy import RestartPolicy
 
@@ -74,7 +74,7 @@ def run_in_thread(name: str, work: Callable[[], None]) -> None:
 class Supervisor:
     """Supervises models until all have ended.
 
-    `look` has to be called regularly and never blocks: it starts models that are due and handles those that have ended.
+    `advance` has to be called regularly and never blocks: it starts models that are due and handles those that have ended.
     """
 
     names: Iterable[str]
@@ -86,7 +86,7 @@ class Supervisor:
     elapsed: Callable[[], float] = time.monotonic
     """Returns monotonic seconds, to measure durations."""
     spawn: Callable[[str, Callable[[], None]], None] = run_in_thread
-    kind_of: Callable[[BaseException], Failure] = classify
+    kind_of: Callable[[BaseException], Failure] = classify_failure
     say: Callable[[str], None] = print
     models: dict[str, Supervised] = field(init=False)
 
@@ -99,16 +99,16 @@ class Supervisor:
         return all(each.is_over for each in self.models.values())
 
     @property
-    def failed(self) -> list[str]:
+    def failed_names(self) -> list[str]:
         return [each.name for each in self.models.values() if each.state == FAILED]
 
     def advance(self) -> None:
         """Starts the models that are due, and updates the state of the others."""
         for each in self.models.values():
             if each.attempt is not None:
-                self._follow(each, each.attempt)
+                self._update_from_attempt(each, each.attempt)
             if each.attempt is None and not each.is_over and each.due <= self.elapsed():
-                self._start(each)
+                self._start_attempt(each)
         self._give_up_waiting()
 
     def stop(self, name: str) -> None:
@@ -118,21 +118,21 @@ class Supervisor:
         if each.attempt is not None:
             each.attempt.stop.set()
         elif not each.is_over:
-            self._end(each)
+            self._mark_ended(each)
 
     def stop_all(self) -> None:
         """Requests the end of all models."""
         for name in self.models:
             self.stop(name)
 
-    def abandon(self) -> None:
+    def abandon_all(self) -> None:
         """Marks all models as stopped without waiting for their threads."""
         for each in self.models.values():
             if not each.is_over:
                 each.attempt = None
-                self._end(each)
+                self._mark_ended(each)
 
-    def fail(self, error: str) -> None:
+    def fail_all(self, error: str) -> None:
         """Marks all models that haven't ended as failed, because Spark has ended."""
         for each in self.models.values():
             if not each.is_over:
@@ -144,7 +144,7 @@ class Supervisor:
         each = self.models[name]
         return Health(each.name, each.state, each.since, each.last_error, each.restarts, note=each.note)
 
-    def _start(self, each: Supervised) -> None:
+    def _start_attempt(self, each: Supervised) -> None:
         each.attempt = attempt = Attempt()
         each.started = self.elapsed()
 
@@ -157,7 +157,7 @@ class Supervisor:
 
         self.spawn(each.name, run_attempt)
 
-    def _follow(self, each: Supervised, attempt: Attempt) -> None:
+    def _update_from_attempt(self, each: Supervised, attempt: Attempt) -> None:
         """Updates a model's state from its attempt."""
         is_over = attempt.is_over  # read first: the other fields are final once it is set
         if attempt.phase != WAITING:
@@ -171,15 +171,15 @@ class Supervisor:
             return
         each.attempt = None
         if attempt.problem is None:
-            self._end(each)
+            self._mark_ended(each)
         elif each.asked_to_stop:
-            each.last_error = _sentence(attempt.problem)
-            self._end(each)
+            each.last_error = _error_sentence(attempt.problem)
+            self._mark_ended(each)
         else:
-            self._note_failure(each, attempt.problem)
+            self._handle_failure(each, attempt.problem)
 
-    def _note_failure(self, each: Supervised, problem: BaseException) -> None:
-        error = _sentence(problem)
+    def _handle_failure(self, each: Supervised, problem: BaseException) -> None:
+        error = _error_sentence(problem)
         is_news, each.last_error = error != each.last_error, error
         if isinstance(problem, NotReady):
             each.lacks_table = True
@@ -217,7 +217,7 @@ class Supervisor:
                 self._set_state(each, FAILED)
                 self.say(f"{each.name}: failed. {each.last_error}")
 
-    def _end(self, each: Supervised) -> None:
+    def _mark_ended(self, each: Supervised) -> None:
         """Marks a model as stopped, or as failed if it hasn't recovered from its last error."""
         is_failing = each.state == RESTARTING or each.lacks_table
         self._set_state(each, FAILED if is_failing else STOPPED)
@@ -228,6 +228,6 @@ class Supervisor:
             each.state, each.since = state, self.now()
 
 
-def _sentence(problem: BaseException) -> str:
+def _error_sentence(problem: BaseException) -> str:
     found = str(getattr(problem, "msg", None) or problem) or type(problem).__name__
     return without_secrets(found).strip()

@@ -54,11 +54,11 @@ class Watchdog:
                     self.say(f"{name}: makes progress again.")
                 continue
             self.notes[name] = f"no progress for {_duration_text(lasted)}: {activity[0]}"
-            if self._is_due(name, lasted, self.stalled):
+            if self._is_warning_due(name, lasted, self.stalled):
                 self.say(f"{name}: {self.notes[name]}.")
         is_lacking = executors == 0 and any(activities.values())
         lasted = self._seconds_unchanged("", ("", 0) if is_lacking else None, now)
-        if is_lacking and lasted >= NO_EXECUTORS and self._is_due("", lasted, NO_EXECUTORS):
+        if is_lacking and lasted >= NO_EXECUTORS and self._is_warning_due("", lasted, NO_EXECUTORS):
             self.say(
                 f"The cluster has had no executors for {_duration_text(lasted)}; models with rows to read wait for them."
             )
@@ -69,7 +69,7 @@ class Watchdog:
             spell = self._spells[name] = _Spell(what, now, 0.0)
         return now - spell.since
 
-    def _is_due(self, name: str, lasted: float, first: float) -> bool:
+    def _is_warning_due(self, name: str, lasted: float, first: float) -> bool:
         spell = self._spells[name]
         if lasted < max(first, 2 * spell.said_at):
             return False

@@ -17,7 +17,7 @@ class Connector:
 
     coordinates: tuple[str, ...]
     excludes: tuple[str, ...] = ()
-    """Dependencies of theirs that are left out, ``group:artifact``."""
+    """Dependencies to leave out, ``group:artifact``."""
     meaning: str = ""
 
 
@@ -53,10 +53,10 @@ CONNECTORS = {
 """Name in a profile → its packages. `hadoop-aws` has the version of Spark's Hadoop."""
 
 
-def coordinates(packages: Iterable[str]) -> list[str]:
+def maven_coordinates(packages: Iterable[str]) -> list[str]:
     """Returns the Maven coordinates of packages. Some may have short names.
 
-    >>> coordinates(["g:a:1", "kafka"])
+    >>> maven_coordinates(["g:a:1", "kafka"])
     ['g:a:1', 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3']
     """
     return [

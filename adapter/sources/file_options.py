@@ -51,7 +51,7 @@ def pattern_prefix(path: str) -> str:
     return _PATTERN.split(path, maxsplit=1)[0]
 
 
-def named_like_a_pattern(path: str) -> str:
+def pattern_like_folder_message(path: str) -> str:
     """Returns the message on a folder whose own name Spark interprets as a pattern, so that it would read other
     folders."""
     return (
@@ -60,16 +60,18 @@ def named_like_a_pattern(path: str) -> str:
     )
 
 
-def matched_twice(matches: Iterable[tuple[str, bool]], is_recursive: bool) -> str | None:
+def path_matched_twice(matches: Iterable[tuple[str, bool]], is_recursive: bool) -> str | None:
     """Returns a file or folder that Spark would read twice: the pattern matches it twice, or its folder as well.
 
     Args:
         matches: what a pattern matches: path, and whether it is a folder.
         is_recursive: whether subfolders of a folder are read, too.
 
-    >>> matched_twice([("/in/a", True), ("/in/a/x.json", False)], False), matched_twice([("/in/x", False)] * 2, False)
-    ('/in/a/x.json', '/in/x')
-    >>> [matched_twice([("/in/a", True), ("/in/a/day=1", True)], is_recursive) for is_recursive in (False, True)]
+    >>> path_matched_twice([("/in/a", True), ("/in/a/x.json", False)], False)
+    '/in/a/x.json'
+    >>> path_matched_twice([("/in/x", False)] * 2, False)
+    '/in/x'
+    >>> [path_matched_twice([("/in/a", True), ("/in/a/day=1", True)], is_recursive) for is_recursive in (False, True)]
     [None, '/in/a/day=1']
     """
     listed = list(matches)
@@ -86,7 +88,7 @@ def matched_twice(matches: Iterable[tuple[str, bool]], is_recursive: bool) -> st
     return None
 
 
-def twice_text(path: str, pattern: str) -> str:
+def matched_twice_message(path: str, pattern: str) -> str:
     """Returns the message on a file that a pattern has Spark read twice."""
     return (
         f"its path {pattern} matches {path} twice, or together with the folder that it is in, so Spark would read its rows "
@@ -156,16 +158,16 @@ _TEXTS = frozenset(
 """Options whose values are texts of the files, such as NULL or NO, which mean something else in YAML."""
 
 
-def text_problem(option: str, value: object) -> str | None:
+def yaml_text_problem(option: str, value: object) -> str | None:
     """Returns why the value of an option can't be the text that somebody has written; None if it can.
 
-    >>> text_problem("nullValue", None)
+    >>> yaml_text_problem("nullValue", None)
     'is null, which YAML makes of NULL, ~ and what begins with #. Put the text in quotes, or leave the option out.'
-    >>> text_problem("NullValue", False)
+    >>> yaml_text_problem("NullValue", False)
     'is false, which YAML makes of NO, OFF and FALSE. Put the text in quotes, or leave the option out.'
-    >>> print(text_problem("lineSep", ""))
+    >>> print(yaml_text_problem("lineSep", ""))
     is empty: dbt drops a line break at the end of a text. Write "\\n\\n" for a line feed, or leave the option out.
-    >>> text_problem("nullValue", "NULL"), text_problem("quote", ""), text_problem("header", True)
+    >>> yaml_text_problem("nullValue", "NULL"), yaml_text_problem("quote", ""), yaml_text_problem("header", True)
     (None, None, None)
     """
     if option.lower() not in _TEXTS:
@@ -185,8 +187,8 @@ def text_problem(option: str, value: object) -> str | None:
 
 
 def encoding_problem(format: str, options: Mapping[str, str]) -> str | None:
-    r"""Returns why Spark can't divide files of an encoding into lines; None if it can. It looks for the byte of a line feed,
-    which is one of several in UTF-16 and UTF-32, and looks for their byte order mark in each line.
+    r"""Returns why Spark can't divide files of an encoding into lines; None if it can. Spark looks for the byte of a
+    line feed, which is one of several bytes in UTF-16 and UTF-32, and expects their byte order mark in each line.
 
     >>> print(encoding_problem("csv", {"encoding": "utf-16"}))
     is utf-16, in which Spark doesn't find the ends of lines: write 'multiLine: true' next to it.

@@ -46,14 +46,14 @@ _MOVE_FILES = (
 )
 
 
-def _explain_end(text: str) -> str | None:
+def _truncated_file_message(text: str) -> str | None:
     """Returns the message on a truncated file, with what to do; None if the error is another one.
 
     >>> said = "Encountered error while reading file file:/d/a.json.gz. Caused by: Unexpected end of input stream"
-    >>> print(_explain_end(said).partition(". ")[0])
+    >>> print(_truncated_file_message(said).partition(". ")[0])
     the file file:/d/a.json.gz is truncated, or still being written
     >>> said = "Encountered error while reading file file:/d/a.parquet. Caused by: a.parquet is not a Parquet file."
-    >>> print(_explain_end(said).partition(": ")[0])
+    >>> print(_truncated_file_message(said).partition(": ")[0])
     the file file:/d/a.parquet doesn't end as a Parquet file does
     """
     if "FAILED_READ_FILE" not in text and "Encountered error while reading file" not in text:
@@ -70,13 +70,13 @@ def _explain_end(text: str) -> str | None:
     return f"{file} is truncated, or still being written. {_MOVE_FILES}" if _CUT.search(text) else None
 
 
-def _explain_header(text: str) -> str | None:
+def _header_message(text: str) -> str | None:
     """Returns the message on a CSV header that differs from the source's columns, with what to do; None if the error
     is another one.
 
     >>> said = "CSV header does not conform to the schema.\\n Header: b, a\\n Schema: a, b\\nExpected: a but found: b"
     >>> said += "\\nCSV file: file:/d/p.csv"
-    >>> print(_explain_header(said).partition("; ")[0])
+    >>> print(_header_message(said).partition("; ")[0])
     the header of the file file:/d/p.csv names the columns b, a, where the source has a, b
     """
     if found := _OTHER_HEADER.search(text):
@@ -92,17 +92,17 @@ def _explain_header(text: str) -> str | None:
     )
 
 
-def explain_type(text: str) -> str | None:
+def explain_file_error(text: str) -> str | None:
     """Returns the message on a file with another type or header or a truncated file; None if the error is another
     one.
 
     >>> said = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [m, a]."
-    >>> print(explain_type(f"{said} Expected Spark type int, actual Parquet type DOUBLE.").partition(". ")[0])
+    >>> print(explain_file_error(f"{said} Expected Spark type int, actual Parquet type DOUBLE.").partition(". ")[0])
     the file file:/d/p.parquet has the column m.a as DOUBLE, and it is to be read as INT
     """
-    if (header := _explain_header(text)) is not None:
+    if (header := _header_message(text)) is not None:
         return header
-    if (end := _explain_end(text)) is not None:
+    if (end := _truncated_file_message(text)) is not None:
         return end
     if _NANOSECONDS.search(text):
         return f"a file has a timestamp in nanoseconds. {_OF_NANOSECONDS}"

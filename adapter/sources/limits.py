@@ -26,7 +26,7 @@ FILES = ("maxFilesPerTrigger", "maxBytesPerTrigger")
 # The last two are Kafka's, and delay a micro-batch until it is large enough.
 _OTHERS = ("streaming-max-files-per-micro-batch", "minOffsetsPerTrigger", "maxTriggerDelay")
 LIMITS = frozenset(map(str.lower, (*ROWS.values(), *FILES, *_OTHERS)))
-"""All of these options in lower case: Spark ignores case."""
+"""The options that limit a micro-batch, in lower case: Spark ignores their case."""
 
 
 def without_limits(options: Mapping[str, str]) -> dict[str, str]:

@@ -19,15 +19,15 @@ _LOST = re.compile(r"KAFKA_DATA_LOSS|may have been lost because they are not ava
 _LATEST = re.compile(r"^\s*latest\s*$|:\s*-1\b", re.IGNORECASE)
 
 
-def options_in_batch(options: Mapping[str, str]) -> dict[str, str]:
+def batch_options(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options to read a topic as a table.
 
     A stream may begin with the next messages. Spark rejects that for a table, which would be empty, so it begins with
     the oldest.
 
-    >>> options_in_batch({"subscribe": "bids", "startingOffsets": "latest"})
+    >>> batch_options({"subscribe": "bids", "startingOffsets": "latest"})
     {'subscribe': 'bids'}
-    >>> options_in_batch({"startingOffsets": '{"bids": {"0": 23}}'})
+    >>> batch_options({"startingOffsets": '{"bids": {"0": 23}}'})
     {'startingOffsets': '{"bids": {"0": 23}}'}
     """
     return {
@@ -59,12 +59,12 @@ _NO_HOST = re.compile(r"UnknownHostException: ([\w.-]+)")
 _NO_COLUMNS = re.compile(r"UNABLE_TO_INFER_SCHEMA")
 
 
-def no_file_system(text: str) -> str | None:
+def unreachable_path_message(text: str) -> str | None:
     """Explains why a path can't be reached at all; None if the error is another one.
 
-    >>> no_file_system("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
+    >>> unreachable_path_message("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found")
     "Spark's connector for S3 is missing. Name it in the profile: packages: [s3]"
-    >>> no_file_system("java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch")
+    >>> unreachable_path_message("java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch")
     "there is no host 'nosuch'. Check the address, and the network."
     """
     if found := _NO_CLASS.search(text):
@@ -86,11 +86,12 @@ _MACHINERY = re.compile(
 )
 
 
-def is_machinery(line: str) -> bool:
+def is_plan_or_stack_line(line: str) -> bool:
     """Returns whether a line of a message belongs to a query plan or a stack trace. A TAB alone doesn't
     mark a stack trace: lists use it, too.
 
-    >>> [is_machinery(f"\t{each}") for each in ("at java.base/java.lang.Thread.run(Thread.java:840)", "- cents: at most 2")]
+    >>> lines = ("at java.base/java.lang.Thread.run(Thread.java:840)", "- cents: at most 2")
+    >>> [is_plan_or_stack_line(f"\t{each}") for each in lines]
     [True, False]
     """
     return _MACHINERY.match(line) is not None
@@ -120,10 +121,10 @@ def exception_text(problem: BaseException) -> str:
         return f"{type(why).__name__}: {why}"
 
 
-def unreachable_reason(text: str) -> str | None:
+def unreachable_topic_message(text: str) -> str | None:
     """Explains why a topic can't be reached, from an error of Kafka's client; None if the error is another one.
 
-    >>> unreachable_reason("No resolvable bootstrap urls given in bootstrap.servers")
+    >>> unreachable_topic_message("No resolvable bootstrap urls given in bootstrap.servers")
     "no broker answers. Check 'kafka.bootstrap.servers' under the source's 'options', and the network."
     """
     if _NO_TOPIC.search(text):
@@ -133,12 +134,14 @@ def unreachable_reason(text: str) -> str | None:
     return None
 
 
-def is_lost(text: str) -> bool:
-    """Whether Spark reports that messages which a stream would read next are gone."""
+def says_messages_are_lost(text: str) -> bool:
+    """Returns whether an error says that messages which a stream would read next are gone."""
     return _LOST.search(text) is not None
 
 
-def options_problem(options: Mapping[str, str], value_format: str | None, schema: str | None) -> str | None:
+def kafka_options_problem(
+    options: Mapping[str, str], value_format: str | None, schema: str | None
+) -> str | None:
     """Returns what is wrong with the options of a Kafka source; None if they are valid."""
     given = {name.lower() for name in options}
     if "kafka.bootstrap.servers" not in given or not given.intersection(_TOPIC_OPTIONS):

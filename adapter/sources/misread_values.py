@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ..util.quoting import literal
-from .column_types import base
+from .column_types import base_type
 from .file_options import by_lower_name, is_true
 
 DATE, TIMESTAMP, TIMESTAMP_NTZ = "date", "timestamp", "timestamp_ntz"
@@ -51,13 +51,13 @@ def guessed_types(options: Mapping[str, str]) -> frozenset[str]:
     return frozenset(kind for kind, name in _FORMATS.items() if name not in given or kind in falls_back)
 
 
-def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> str:
+def misread_condition(kind: str, value: str, text: str, guessed: Collection[str]) -> str:
     """Returns SQL for whether a value has another meaning than its text."""
     if kind in (DOUBLE, FLOAT):
         return rf"abs({value}) = double('infinity') and {text} rlike '\\d'"
     if kind == TINYINT:
         return f"{value} < 0 and not startswith(trim({text}), '-')"
-    if base(kind) == DECIMAL:
+    if base_type(kind) == DECIMAL:
         if DECIMAL not in guessed:
             return "false"
         return f"{value} is not null and contains({text}, ',') and not {text} rlike {literal(_GROUPS)}"
@@ -69,7 +69,7 @@ def is_misread(kind: str, value: str, text: str, guessed: Collection[str]) -> st
     return found
 
 
-def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
+def cast_text_sql(kind: str, text: str, options: Mapping[str, str]) -> str:
     """Returns SQL for the value that Spark's reader of CSV parses from a text; NULL if it can't.
 
     Args:
@@ -77,7 +77,7 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
     """
     values = by_lower_name(options)
     empty = literal(values.get("nullvalue", ""))
-    if base(kind) == DECIMAL:
+    if base_type(kind) == DECIMAL:
         number = f"try_cast(replace({text}, ',', '') as {kind})"
         return rf"case when {text} <> {empty} and not {text} rlike '\\s' then {number} end"
     if kind in (DOUBLE, FLOAT):
@@ -89,7 +89,7 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
         cases = "".join(
             f"when {text} = {literal(name)} then {kind}('{value}') " for value, name in named.items()
         )
-        # A cast also accepts such names in other spellings.
+        # A cast also accepts `Infinity` and `NaN` in other spellings.
         number = rf"{text} rlike '\\d|^\\s*[-+]?(?:Infinity|NaN)\\s*$'"
         return (
             f"case when {text} = {empty} then null {cases}when {number} then try_cast({text} as {kind}) end"
@@ -101,35 +101,36 @@ def cast_text(kind: str, text: str, options: Mapping[str, str]) -> str:
     return f"case when {text} = {empty} then null else {found} end"
 
 
-def is_element(kind: str, options: Mapping[str, str]) -> bool:
-    """Returns whether `cast_element` supports a type.
+def can_cast_element(kind: str, options: Mapping[str, str]) -> bool:
+    """Returns whether `cast_xml_element_sql` supports a type.
 
-    >>> [is_element(kind, {}) for kind in ("bigint", "decimal(9,2)", "date", "string", "array<int>")]
+    >>> [can_cast_element(kind, {}) for kind in ("bigint", "decimal(9,2)", "date", "string", "array<int>")]
     [True, True, True, False, False]
     """
-    if base(kind) == DECIMAL:
+    if base_type(kind) == DECIMAL:
         return DECIMAL in guessed_types(options)
     return kind in _INTEGERS | KINDS | {"boolean"}
 
 
-def cast_element(kind: str, text: str, options: Mapping[str, str], map_of_options: str) -> str:
+def cast_xml_element_sql(kind: str, text: str, options: Mapping[str, str], map_of_options: str) -> str:
     """Returns SQL for the value that Spark's reader of XML parses from a text; NULL if it can't.
 
     Args:
-        kind: its type, for which `is_element` is true.
+        kind: its type, for which `can_cast_element` is true.
     """
     if kind in {DOUBLE, FLOAT} | guessed_types(options):
-        return cast_text(kind, text, options)
+        return cast_text_sql(kind, text, options)
     if kind in KINDS - {TINYINT, DECIMAL}:
         return f"from_json(to_json(named_struct('x', {text})), 'x {kind}', {map_of_options}).x"
     if kind == "boolean":
         return f"case when lower({text}) in ('true', '1') then true when lower({text}) in ('false', '0') then false end"
-    number = f"replace({text}, ',', '')" if base(kind) == DECIMAL else text
+    number = f"replace({text}, ',', '')" if base_type(kind) == DECIMAL else text
     return f"try_cast({number} as {kind})"
 
 
-def may_be_misread(kind: str, value: str, is_many: bool) -> str:
-    """Returns SQL for whether a parsed value looks misread. Others are only found in the record's text (`dates_in_json`).
+def may_be_misread_condition(kind: str, value: str, is_many: bool) -> str:
+    """Returns SQL for whether a parsed value looks misread. Other misread values are only found in the record's text
+    (`dates_in_json_regex`).
 
     Args:
         is_many: whether it is an array of values.
@@ -144,53 +145,53 @@ def may_be_misread(kind: str, value: str, is_many: bool) -> str:
     return f"{f'array_max({value})' if is_many else value} > {_LAST[kind]}"
 
 
-def dates_in_json(names: Collection[str]) -> str:
+def dates_in_json_regex(names: Collection[str]) -> str:
     """Returns a regular expression for JSON in which a guessed DATE may be misread.
 
     Args:
         names: fields that are a DATE, or an array or a map of them.
     """
-    return _fields_in_json(names, rf"(?!{_PLAIN_DATE})")
+    return _json_fields_regex(names, rf"(?!{_PLAIN_DATE})")
 
 
-def times_in_json(names: Collection[str]) -> str:
+def times_in_json_regex(names: Collection[str]) -> str:
     """Returns a regular expression for JSON in which a guessed TIMESTAMP may be misread.
 
     Args:
         names: fields that are a TIMESTAMP, or an array or a map of them.
     """
-    return _fields_in_json(names, r"\s*+(?:T|\d{1,2}:)")
+    return _json_fields_regex(names, r"\s*+(?:T|\d{1,2}:)")
 
 
-def decimals_in_json(names: Collection[str]) -> str:
+def decimals_in_json_regex(names: Collection[str]) -> str:
     """Returns a regular expression for JSON in which a DECIMAL may be misread.
 
     Args:
         names: fields that are a DECIMAL, or an array or a map of them.
     """
-    return _fields_in_json(names, r"[^\"',]*+,")
+    return _json_fields_regex(names, r"[^\"',]*+,")
 
 
-def _fields_in_json(names: Collection[str], rest: str) -> str:
-    found = rf"""(?:{_names(names)})["']?+\s*+:\s*+(?:[\[{{]|["']{rest})"""
+def _json_fields_regex(names: Collection[str], rest: str) -> str:
+    found = rf"""(?:{_names_regex(names)})["']?+\s*+:\s*+(?:[\[{{]|["']{rest})"""
     # A regular expression that can begin with few characters only is fast.
     return rf"""["'{{,\\]\s*+(?:{found}|{_ESCAPED})"""
 
 
-def may_be_time_of_day(value: str) -> str:
+def may_be_time_of_day_condition(value: str) -> str:
     """Returns SQL for whether a TIMESTAMP is near the time of the run, from which a time of day gets its date."""
     days = "interval 2 days"
     return f"{value} > current_timestamp() - {days} and {value} < current_timestamp() + {days}"
 
 
-def _names(names: Iterable[str]) -> str:
-    return "|".join(spelling for name in names for spelling in spellings(name))
+def _names_regex(names: Iterable[str]) -> str:
+    return "|".join(spelling for name in names for spelling in json_name_regexes(name))
 
 
-def spellings(name: str) -> list[str]:
+def json_name_regexes(name: str) -> list[str]:
     """Returns regular expressions for a name as JSON may write it.
 
-    >>> spellings("a.b"), spellings("ö")
+    >>> json_name_regexes("a.b"), json_name_regexes("ö")
     (['a\\\\.b'], ['ö', '\\\\\\\\u00f6'])
     """
     return list(dict.fromkeys([re.escape(name), re.escape(json.dumps(name)[1:-1])]))

@@ -13,7 +13,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..util.redaction import has_secrets, kind_of, remember
+from ..util.redaction import has_secrets, register_secrets, yaml_kind
 from ..util.settings import as_options, is_plain_mapping
 
 logger = AdapterLogger("Spark")
@@ -27,7 +27,7 @@ def check_connections(value: Any) -> dict[str, dict[str, str]]:
     """Returns the connections of a profile, with values in the form of Spark's options."""
     if not isinstance(value, Mapping):
         raise DbtRuntimeError(
-            f"'connections' in the profile must be a mapping of names to options, not {kind_of(value)}."
+            f"'connections' in the profile must be a mapping of names to options, not {yaml_kind(value)}."
         )
     found = {}
     for name, options in value.items():
@@ -43,12 +43,12 @@ def check_connections(value: Any) -> dict[str, dict[str, str]]:
 def use_connections(connections: Mapping[str, Mapping[str, str]]) -> None:
     """Sets the connections of a target, which sources name from now on."""
     global _connections
-    remember(connections)
+    register_secrets(connections)
     with _lock:
         _connections = connections
 
 
-def options_of(source: str, name: Any) -> Mapping[str, str]:
+def connection_options(source: str, name: Any) -> Mapping[str, str]:
     """Returns the options of the connection that a source names; empty if it names none.
 
     Raises:
@@ -63,16 +63,16 @@ def options_of(source: str, name: Any) -> Mapping[str, str]:
             f"The target has {', '.join(sorted(known))}." if known else "The target of the profile has none."
         )
         raise DbtRuntimeError(
-            f"Source {source}: 'connection' is {repr(name) if isinstance(name, str) else kind_of(name)}, which is no name "
+            f"Source {source}: 'connection' is {repr(name) if isinstance(name, str) else yaml_kind(name)}, which is no name "
             f"under 'connections' in the profile. {there}"
         )
     return known[name]
 
 
-def with_connection(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def override_connection(connection: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Returns the options of a connection, overridden by a source's own. Spark ignores the case of their names.
 
-    >>> with_connection({"Password": "a", "user": "me"}, {"password": "b"})
+    >>> override_connection({"Password": "a", "user": "me"}, {"password": "b"})
     {'user': 'me', 'password': 'b'}
     """
     given = {name.lower() for name in own}

@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from ..util.paths import with_home
 from ..util.quoting import quote
-from ..util.redaction import is_secret, kind_of, remember, without_recognised, without_secrets
+from ..util.redaction import is_secret, redact_by_form, register_secrets, without_secrets, yaml_kind
 from ..util.settings import (
     COLUMNS,
     SettingInfo,
@@ -21,8 +21,8 @@ from ..util.settings import (
     as_options,
     is_columns,
     mapping,
-    names,
-    one_of,
+    one_of_type,
+    setting_names,
     text,
 )
 from ..util.text import did_you_mean
@@ -62,7 +62,7 @@ _COLUMNS = {
 }
 
 SETTINGS = (
-    SettingInfo("format", one_of(ICEBERG, KAFKA, *FILE_FORMATS), "format of the rows", ICEBERG),
+    SettingInfo("format", one_of_type(ICEBERG, KAFKA, *FILE_FORMATS), "format of the rows", ICEBERG),
     SettingInfo(
         "options",
         mapping("{path: data/orders}"),
@@ -84,13 +84,13 @@ SETTINGS = (
     ),
     SettingInfo(
         "value_format",
-        one_of("json"),
+        one_of_type("json"),
         "Kafka: format of the messages' values, with a `schema`. Without it you get `key`, `value`, `topic`, `partition`, "
         "`offset`, `timestamp`",
     ),
     SettingInfo(
         "on_error",
-        one_of(*unreadable.ON_ERROR),
+        one_of_type(*unreadable.ON_ERROR),
         "what happens to [records that can't be read](#records-that-cant-be-read)",
         unreadable.WARN,
     ),
@@ -102,7 +102,7 @@ SETTINGS = (
 )
 """Keys of ``meta.stream`` of a source. `tests.reference_pages` generates the reference and the editors' JSON schemas."""
 
-KEYS = names(SETTINGS)
+KEYS = setting_names(SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class DeclaredSource:
     def read_settings(self) -> dict[str, object]:
         """Everything that affects the rows or columns read, as JSON without secrets."""
         options = {
-            name: "" if is_secret(name) else without_recognised(value)
+            name: "" if is_secret(name) else redact_by_form(value)
             for name, value in without_limits(self.options).items()
         }
         return {
@@ -171,9 +171,9 @@ class DeclaredSource:
             DbtRuntimeError: a key or a value is invalid. The message names it and the source.
         """
         _check_keys(name, config)
-        format = _format(name, config.get("format"))
-        options = _options(name, format, config)
-        schema, value_format = _schema(name, config.get("schema")), config.get("value_format")
+        format = _source_format(name, config.get("format"))
+        options = _source_options(name, format, config)
+        schema, value_format = _schema_ddl(name, config.get("schema")), config.get("value_format")
         _check_columns(name, format, options, schema, value_format)
         if event_time is not None and not (isinstance(event_time, str) and event_time.strip()):
             raise DbtRuntimeError(
@@ -189,14 +189,14 @@ class DeclaredSource:
             event_time=event_time,
             value_format=value_format,
             unique_key=_key_columns(name, config.get("unique_key")),
-            on_error=_on_error(name, kind, config.get("on_error"), options),
+            on_error=_error_handling(name, kind, config.get("on_error"), options),
         )
 
 
 def _check_keys(name: str, config: Any) -> None:
     if not isinstance(config, Mapping):
         raise DbtRuntimeError(
-            f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {kind_of(config)}."
+            f"Source {name}: 'stream' must be a mapping with 'format' and 'options', not {yaml_kind(config)}."
         )
     for key in config:
         if key not in KEYS:
@@ -206,27 +206,27 @@ def _check_keys(name: str, config: Any) -> None:
             )
 
 
-def _format(name: str, value: Any) -> str:
+def _source_format(name: str, value: Any) -> str:
     """Returns a source's format in lower case."""
     if value is None:
         return ICEBERG
     if not isinstance(value, str):
         raise DbtRuntimeError(f"Source {name}: 'format' must be a name such as parquet, not {value!r}.")
     if value.lower() not in (ICEBERG, KAFKA, *FILE_FORMATS):
-        raise DbtRuntimeError(f"Source {name}: {_unknown_format(value)}")
+        raise DbtRuntimeError(f"Source {name}: {_unknown_format_message(value)}")
     return value.lower()
 
 
-def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str]:
+def _source_options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Returns a source's options for Spark, with those of its connection."""
     given = {} if config.get("options") is None else config["options"]
     if not isinstance(given, Mapping):
         raise DbtRuntimeError(
-            f"Source {name}: 'options' must be a mapping of names to values, not {kind_of(given)}."
+            f"Source {name}: 'options' must be a mapping of names to values, not {yaml_kind(given)}."
         )
     profile_connections.warn_of_secrets(name, given)
-    found = profile_connections.with_connection(
-        profile_connections.options_of(name, config.get("connection")),
+    found = profile_connections.override_connection(
+        profile_connections.connection_options(name, config.get("connection")),
         as_options(given),
     )
     if (path := config.get("path")) is not None:
@@ -244,7 +244,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
                 f"Source {name}: the format {shown} needs a 'path' under 'options': the folder of its files."
             )
         for option, value in given.items():
-            if problem := file_options.text_problem(str(option), value):
+            if problem := file_options.yaml_text_problem(str(option), value):
                 raise DbtRuntimeError(f"Source {name}: '{option}' under 'options' {problem}")
         if problem := file_options.encoding_problem(format, found):
             raise DbtRuntimeError(f"Source {name}: 'encoding' under 'options' {problem}")
@@ -253,7 +253,7 @@ def _options(name: str, format: str, config: Mapping[str, Any]) -> dict[str, str
                 f"Source {name}: '{option}' under 'options' is no option of the format {shown}; did you mean '{like}'?"
             )
     for option, known in file_options.unread_options(format, found).items():
-        raise DbtRuntimeError(f"Source {name}: {_unread_option(format, option, known)}")
+        raise DbtRuntimeError(f"Source {name}: {_unread_option_message(format, option, known)}")
     # Spark's other XML parser returns the whole file for an unreadable record.
     return {"useLegacyXMLParser": "true", **found} if format == "xml" else found
 
@@ -263,7 +263,7 @@ def _check_columns(
 ) -> None:
     """Raises if columns are declared that a source of this format can't have."""
     if format == KAFKA:
-        if problem := messages.options_problem(options, value_format, schema):
+        if problem := messages.kafka_options_problem(options, value_format, schema):
             raise DbtRuntimeError(f"Source {name}: {problem}")
     elif value_format is not None:
         raise DbtRuntimeError(f"Source {name}: 'value_format' is for Kafka's messages; leave it out.")
@@ -274,7 +274,7 @@ def _check_columns(
         )
 
 
-def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, str]) -> str:
+def _error_handling(name: str, format: str | None, value: Any, options: Mapping[str, str]) -> str:
     """Returns the handling of unreadable records, which Spark's option `mode` may also set."""
     mode = file_options.by_lower_name(options).get("mode")
     if value is not None and value not in unreadable.ON_ERROR:
@@ -307,7 +307,7 @@ def _on_error(name: str, format: str | None, value: Any, options: Mapping[str, s
 _OTHER_TABLES = {"delta": "Delta", "hudi": "Hudi"}
 
 
-def _unknown_format(format: str) -> str:
+def _unknown_format_message(format: str) -> str:
     """Returns why a source can't be read as a stream in this format, and what to write instead."""
     formats = (ICEBERG, KAFKA, *FILE_FORMATS)
     known = f"Formats are {', '.join(formats)}."
@@ -329,7 +329,7 @@ _WITHOUT_EFFECT = {
 """Option of a table → why a stream doesn't read it."""
 
 
-def _unread_option(format: str, option: str, known: Sequence[str]) -> str:
+def _unread_option_message(format: str, option: str, known: Sequence[str]) -> str:
     """Returns why a stream of a format doesn't read an option, and what to write instead."""
     what = "an Iceberg table" if format == "iceberg" else "Kafka"
     why = _WITHOUT_EFFECT.get(option.lower()) if format == "iceberg" else None
@@ -339,7 +339,7 @@ def _unread_option(format: str, option: str, known: Sequence[str]) -> str:
     return f"{problem}, so it would have no effect. Leave it out; the options there are: {', '.join(dict.fromkeys(known))}."
 
 
-def _schema(name: str, schema: Any) -> str | None:
+def _schema_ddl(name: str, schema: Any) -> str | None:
     """Returns columns as DDL, from DDL, a mapping, or dbt's list of columns."""
     if schema is None:
         return None
@@ -395,7 +395,7 @@ class _Registry:
     def add(self, source: DeclaredSource) -> None:
         other = self.by_relation.get(source.relation)
         if other is not None and other.identity != source.identity:
-            if problem := _conflict(other, source):
+            if problem := _conflict_message(other, source):
                 self.conflicts[source.relation] = problem
         self.by_relation[source.relation] = source
         for schema in source_tables.schemas_in(source.relation):
@@ -403,7 +403,7 @@ class _Registry:
             self.names[source_tables.without_read_digest(schema)] = source.name
 
 
-def _conflict(one: DeclaredSource, other: DeclaredSource) -> str | None:
+def _conflict_message(one: DeclaredSource, other: DeclaredSource) -> str | None:
     """Returns why two sources that are one table can't both be streams; None if they agree."""
     keys = ("event_time", "unique_key", "options", "format", "schema")
     if not (differ := [key for key in keys if getattr(one, key) != getattr(other, key)]):
@@ -419,7 +419,7 @@ _lock = threading.Lock()
 _root: Path | None = None
 
 
-def start_at(project_root: str | Path) -> None:
+def set_project_root(project_root: str | Path) -> None:
     """Sets the project folder that relative paths of sources start at. Called before dbt reads the sources."""
     global _root
     _root = Path(project_root)
@@ -439,7 +439,7 @@ def forget_all() -> None:
 
 def register(source: DeclaredSource) -> None:
     """Registers a source for this run."""
-    remember(source.options)
+    register_secrets(source.options)
     with _lock:
         _registry.add(source)
 
@@ -455,7 +455,7 @@ def stream_source(relation: str) -> DeclaredSource | None:
     return _registry.by_relation.get(relation)
 
 
-def source_of(identity: str) -> DeclaredSource | None:
+def source_with_identity(identity: str) -> DeclaredSource | None:
     """Returns the declared source of an identity such as ``shop.raw.orders``; None if there is none."""
     with _lock:
         return next((each for each in _registry.by_schema.values() if each.identity == identity), None)
@@ -473,8 +473,8 @@ def sources_in(text: str) -> list[DeclaredSource]:
     return [known[schema] for schema in source_tables.schemas_in(text) if schema in known]
 
 
-def declared_earlier(text: str) -> str | None:
-    """Returns the name of a source in a text whose declaration has changed or is gone since; None if there is none."""
+def name_declared_earlier(text: str) -> str | None:
+    """Returns the first source in a text that was declared otherwise when its table was named; None if there is none."""
     known = _registry
     for schema in source_tables.schemas_in(text):
         if schema not in known.by_schema:

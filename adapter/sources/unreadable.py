@@ -21,7 +21,7 @@ from functools import cached_property
 from ..util.quoting import literal
 from ..util.quoting import quote as quoted
 from . import csv_quotes, json_texts
-from .column_types import base
+from .column_types import base_type
 from .exact_values import RAW as _RAW
 from .exact_values import ExactValues
 from .file_options import by_lower_name, is_true
@@ -30,11 +30,11 @@ from .misread_values import (
     FLOAT,
     KINDS,
     TINYINT,
-    cast_element,
-    cast_text,
+    can_cast_element,
+    cast_text_sql,
+    cast_xml_element_sql,
     guessed_types,
-    is_element,
-    is_misread,
+    misread_condition,
 )
 
 WARN, FAIL, DROP, KEEP_RAW = "warn", "fail", "drop", "keep_raw"
@@ -58,7 +58,7 @@ LINE = "__line"
 _RECORD, _IS_UNPARSED = "__text", "__is_whole"
 _QUOTE = literal("'")
 _REPLACEMENT = literal("\ufffd")
-"""The letter that Spark puts in the place of bytes that aren't of a text's encoding."""
+"""The character that Spark reads for bytes that are invalid in the text's encoding."""
 _OPTION = "columnnameofcorruptrecord"
 _DEFAULT_OF_SPARK = "_corrupt_record"
 _OWN_OPTIONS = frozenset({"mode", _OPTION, "path"})
@@ -110,7 +110,7 @@ class Records:
     """Whether the records are values of Kafka's messages."""
 
     @classmethod
-    def of(
+    def of_source(
         cls,
         source: str,
         format: str,
@@ -120,10 +120,10 @@ class Records:
     ) -> Records | None:
         """Returns the records of a source; None if Spark rejects unreadable ones or doesn't report them.
 
-        >>> records = Records.of("shop.orders", "json", [("id", "bigint")], KEEP_RAW, {})
+        >>> records = Records.of_source("shop.orders", "json", [("id", "bigint")], KEEP_RAW, {})
         >>> records.names, records.schema
         (['id', '_raw_record'], '`id` bigint, `_raw_record` string')
-        >>> Records.of("shop.orders", "parquet", [("id", "bigint")], KEEP_RAW, {}) is None
+        >>> Records.of_source("shop.orders", "parquet", [("id", "bigint")], KEEP_RAW, {}) is None
         True
         """
         if format == "kafka":
@@ -141,7 +141,7 @@ class Records:
         return found or (named or RAW_RECORD if self.on_error == KEEP_RAW else _RAW)
 
     @property
-    def _is_own(self) -> bool:
+    def _schema_has_raw(self) -> bool:
         """Whether the schema itself has the raw column."""
         return self.raw in {name for name, _ in self.fields}
 
@@ -149,10 +149,10 @@ class Records:
     def names(self) -> list[str]:
         """The columns of a row."""
         own = [name for name, _ in self.fields]
-        return own if self._is_own or self.on_error != KEEP_RAW else [*own, self.raw]
+        return own if self._schema_has_raw or self.on_error != KEEP_RAW else [*own, self.raw]
 
     @cached_property
-    def _types(self) -> dict[str, str]:
+    def _parsed_types(self) -> dict[str, str]:
         """The columns that are parsed from a record, with their types."""
         apart = (self.raw, *self.folders)
         return {name: kind for name, kind in self.fields if name not in apart}
@@ -160,43 +160,47 @@ class Records:
     @property
     def schema(self) -> str:
         """The columns to read with, as DDL. Spark adds the columns of folder names at the end."""
-        return _ddl(self._read | dict.fromkeys(self._probe_columns, csv_quotes.PROBE))
+        return _ddl(self._parser_columns | dict.fromkeys(self._probe_columns, csv_quotes.PROBE))
 
     @property
-    def _read(self) -> dict[str, str]:
+    def _parser_columns(self) -> dict[str, str]:
         """The columns that Spark's parser gives, with their types."""
-        return {**self._types, **dict.fromkeys(self._cast, "string"), self.raw: "string"}
+        return {**self._parsed_types, **dict.fromkeys(self._cast_columns, "string"), self.raw: "string"}
 
     @property
     def _probe_columns(self) -> list[str]:
         """The columns that are read only to get the text of each record: the first and the last one of CSV whose quotes may
         extend over lines. A record in which both are NULL has no text."""
-        if self.format != "csv" or not csv_quotes.may_run_on(self.options):
+        if self.format != "csv" or not csv_quotes.may_quote_run_on(self.options):
             return []
-        names = [*self._types]
+        names = [*self._parsed_types]
         return list(dict.fromkeys([names[0], names[-1]]))
 
     @cached_property
-    def _cast(self) -> dict[str, str]:
-        """The columns of CSV and XML that are read as STRING and cast here, where their texts can be compared.
+    def _cast_columns(self) -> dict[str, str]:
+        """The columns of CSV and XML that are read as STRING and cast by this module, which can compare their texts.
 
-        In XML these are all columns that aren't nested: after a value that it can't parse, Spark reads no other value of
+        In XML all columns that aren't nested are cast: after a value that it can't parse, Spark reads no other value of
         the record.
         """
         if self.format == "xml":
-            return {name: kind for name, kind in self._types.items() if is_element(kind, self.options)}
+            return {
+                name: kind
+                for name, kind in self._parsed_types.items()
+                if can_cast_element(kind, self.options)
+            }
         if self.format != "csv":
             return {}
         wanted = {*guessed_types(self.options), DOUBLE, FLOAT}
-        return {name: kind for name, kind in self._types.items() if base(kind) in wanted}
+        return {name: kind for name, kind in self._parsed_types.items() if base_type(kind) in wanted}
 
     @property
     def are_texts(self) -> bool:
         """Whether records are read as texts, which `select_lists` converts to the columns of `schema`."""
-        return self._text is not None
+        return self._text_sql is not None
 
     @cached_property
-    def _text(self) -> str | None:
+    def _text_sql(self) -> str | None:
         """SQL for a record's text, over the columns of the text reader; None if the record isn't read as text."""
         if self.format != "json":
             return None
@@ -205,10 +209,10 @@ class Records:
         values = by_lower_name(self.options)
         is_file = is_true(self.options, "multiLine")
         encoding = values.get("encoding", values.get("charset"))
-        return json_texts.decoded_text(LINE, encoding, values.get("linesep"), is_file)
+        return json_texts.decoded_text_sql(LINE, encoding, values.get("linesep"), is_file)
 
     @property
-    def _raw_text(self) -> str:
+    def _raw_text_column(self) -> str:
         """The column with the text of a record that has unreadable values; NULL for others."""
         return _RECORD if self.are_texts else quoted(self.raw)
 
@@ -220,7 +224,7 @@ class Records:
         return replace(self, fields=some) if {name for name, _ in some} - {*self.folders} else self
 
     @property
-    def reading(self) -> dict[str, str]:
+    def read_options(self) -> dict[str, str]:
         """The options to read with."""
         found = {name: value for name, value in self.options.items() if name.lower() not in ("mode", _OPTION)}
         if self.are_texts:
@@ -233,84 +237,87 @@ class Records:
         return {**found, **pruning, "columnNameOfCorruptRecord": self.raw}
 
     @property
-    def differs(self) -> bool:
+    def differs_from_spark(self) -> bool:
         """Whether rows differ from what Spark reads, because they depend on which records are unreadable."""
         values_differ = self.are_texts or self._probe_columns or self._columns_to_compare
-        return bool(values_differ) or self.on_error != WARN or self._is_own
+        return bool(values_differ) or self.on_error != WARN or self._schema_has_raw
 
     # -- what a query over the records selects -------------------------------------------------------
 
-    def unreadable_values(self, wanted: Sequence[str] | None = None) -> str:
+    def unreadable_values_sql(self, wanted: Sequence[str] | None = None) -> str:
         """SQL for a struct of unreadable values as text, by column; NULL for a good record.
 
         Args:
             wanted: the columns that are read; None for all. With ``on_error: warn`` only these are checked.
         """
-        types = self._types
+        types = self._parsed_types
         if self.on_error == WARN and wanted is not None and self.raw not in wanted:
             types = {name: types[name] for name in wanted if name in types} or types
         checked = {name: kind for name, kind in types.items() if not _TEXT.match(kind)}
         bad = ", ".join(
-            f"{literal(name)}, {self._unreadable_value(name, kind)}" for name, kind in checked.items()
+            f"{literal(name)}, {self._unreadable_value_sql(name, kind)}" for name, kind in checked.items()
         )
         some = " or ".join(f"__b.{quoted(name)} is not null" for name in checked) or "false"
         values = ", ".join(f"{literal(name)}, __b.{quoted(name)}" for name in checked)
         # Spark parses only the columns that a query names, so errors in others go unnoticed.
-        record = f"coalesce({self._raw_text}, to_json(struct({', '.join(map(quoted, types))})))"
+        record = f"coalesce({self._raw_text_column}, to_json(struct({', '.join(map(quoted, types))})))"
         # Lambda parameters name expressions that would otherwise be repeated in the SQL.
         if not checked and self.are_texts:
             only = f"named_struct({literal(WHOLE)}, {record})"
-            return f"case when {self._raw_text} is not null then {only} end"
-        first = f"transform(array(try_element_at({self._as_texts(types)}, 1)), __e -> named_struct({bad}))"
+            return f"case when {self._raw_text_column} is not null then {only} end"
+        first = f"transform(array(try_element_at({self._texts_sql(types)}, 1)), __e -> named_struct({bad}))"
         whole = (
             f"named_struct({', '.join(filter(None, [values, literal(WHOLE)]))}, if({some}, null, {record}))"
         )
         if not self.are_texts and self.format == "json":
-            whole = f"if({some} or not {self._are_many(types)}, {whole}, null)"
+            whole = f"if({some} or not {self._is_array_condition(types)}, {whole}, null)"
         found = f"transform({first}, __b -> {whole})[0]"
         if self.are_texts:
             nothing = "".join(f"{literal(name)}, cast(null as string), " for name in checked)
             only = f"named_struct({nothing}{literal(WHOLE)}, {record})"
             found = f"if({_IS_UNPARSED}, {only}, {found})"
-        return f"case when {self._raw_text} is not null then {found} end"
+        return f"case when {self._raw_text_column} is not null then {found} end"
 
-    def select(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
+    def row_select_list(self, wanted: Sequence[str] | None, unreadable: str) -> list[str]:
         """The columns of a row, each as SQL."""
         return [
-            self._raw_item(unreadable) if name == self.raw else quoted(name)
+            self._raw_column_item(unreadable) if name == self.raw else quoted(name)
             for name in (self.names if wanted is None else wanted)
         ]
 
-    def condition(self, unreadable: str) -> str | None:
+    def kept_rows_condition(self, unreadable: str) -> str | None:
         """SQL condition for the rows to keep; None if it is all."""
         if self.on_error == DROP:
             return f"{unreadable} is null"
         if self.on_error == FAIL:
-            fails = f"cast(raise_error({self._sentence(unreadable)}) as boolean)"
+            fails = f"cast(raise_error({self._error_message_sql(unreadable)}) as boolean)"
             return f"case when {unreadable} is null then true else {fails} end"
         return None
 
-    def rows(self, records: str) -> str:
+    def rows_sql(self, records: str) -> str:
         """A query for the rows.
 
         Args:
             records: a relation with the columns of `schema`.
         """
-        if self.on_error == WARN and not self._is_own:
+        if self.on_error == WARN and not self._schema_has_raw:
             return f"select {', '.join(map(quoted, self.names))} from {records}"
-        condition, columns = self.condition(UNREADABLE), ", ".join(self.select(None, UNREADABLE))
+        condition, columns = (
+            self.kept_rows_condition(UNREADABLE),
+            ", ".join(self.row_select_list(None, UNREADABLE)),
+        )
         where = f" where {condition}" if condition else ""
-        return f"select {columns} from (select *, {self.unreadable_values()} as {UNREADABLE} from {records}){where}"
+        return f"select {columns} from (select *, {self.unreadable_values_sql()} as {UNREADABLE} from {records}){where}"
 
-    def _raw_item(self, unreadable: str) -> str:
+    def _raw_column_item(self, unreadable: str) -> str:
         raw = quoted(self.raw)
-        if not self._is_own:
+        if not self._schema_has_raw:
             return f"case when {unreadable} is not null then {raw} end as {raw}"
         # Spark parses only the columns that a query names, so this names all.
-        every = ", ".join(map(quoted, self._types))
+        every = ", ".join(map(quoted, self._parsed_types))
         return f"case when {raw} is not null then coalesce({raw}, to_json(struct({every}))) end as {raw}"
 
-    def _sentence(self, unreadable: str) -> str:
+    def _error_message_sql(self, unreadable: str) -> str:
         """SQL for the error message on an unreadable record."""
 
         def value(name: str) -> str:
@@ -321,7 +328,7 @@ class Records:
             f"when {unreadable}.{quoted(name)} is not null then concat('the value ', {value(name)}, "
             + literal(f" of its column {name} can't be read as {kind.upper()} (")
             + ")"
-            for name, kind in self._types.items()
+            for name, kind in self._parsed_types.items()
             if not _TEXT.match(kind)
         ]
         others = "".join(f", or {each}" for each in self._other_reasons)
@@ -339,7 +346,7 @@ class Records:
             *(["a quote in it is never closed"] if self._probe_columns else []),
             *(
                 ["quotes in it are doubled, and the source's options lack escape: '\"'"]
-                if self._doubled
+                if self._doubled_quotes_regex
                 else []
             ),
             *([] if self.are_texts else ["its bytes aren't of the source's encoding"]),
@@ -347,45 +354,47 @@ class Records:
 
     # -- a record as texts ---------------------------------------------------------------------------
 
-    def _as_texts(self, types: Mapping[str, str]) -> str:
-        """SQL for an array of structs of texts: of the record, or of the elements of a JSON array that may be this row."""
-        raw = self._raw_text
+    def _texts_sql(self, types: Mapping[str, str]) -> str:
+        """SQL for an array of structs with a record's values as texts. A JSON array of several rows gives those of its
+        elements that may be this row."""
+        raw = self._raw_text_column
         # CSV fields are matched by position.
-        columns = dict.fromkeys(self._types if self.format == "csv" else types, "string")
-        texts = f"from_{self.format}({raw}, {literal(_ddl(columns))}, {self._map()})"
+        columns = dict.fromkeys(self._parsed_types if self.format == "csv" else types, "string")
+        texts = f"from_{self.format}({raw}, {literal(_ddl(columns))}, {self._options_sql()})"
         if self.format in ("csv", "xml"):
             return f"array({texts})"
         if self.are_texts:
             nested = any(
-                _NESTED.match(kind) and self._exact_values.is_misread(name, "", "") != "false"
+                _NESTED.match(kind) and self._exact_values.is_misread_condition(name, "", "") != "false"
                 for name, kind in types.items()
             )
-            parsed = self._parsed_record(raw) if nested else "null"
-            compared = nested or any(self._exact_values.text(name, "") for name in types)
-            exact = self._exact_values.texts(raw) if compared else "null"
+            parsed = self._parsed_record_sql(raw) if nested else "null"
+            compared = nested or any(self._exact_values.column_text_sql(name, "") for name in types)
+            exact = self._exact_values.checked_texts_sql(raw) if compared else "null"
             return f"array(named_struct('texts', {texts}, 'parsed', {parsed}, 'exact', {exact}))"
-        texts, row = self._array(columns), ", ".join(map(quoted, types))
-        pairs = f"zip_with({texts}, {self._array(types)}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
+        texts, row = self._parsed_array_sql(columns), ", ".join(map(quoted, types))
+        parsed = self._parsed_array_sql(types)
+        pairs = f"zip_with({texts}, {parsed}, (__t, __r) -> named_struct('t', __t, 'r', to_json(__r)))"
         same = f"filter({pairs}, __p -> __p.r <=> to_json(struct({row})))"
-        return f"if({self._are_many(types)}, transform({same}, __p -> __p.t), {texts})"
+        return f"if({self._is_array_condition(types)}, transform({same}, __p -> __p.t), {texts})"
 
-    def _are_many(self, types: Mapping[str, str]) -> str:
+    def _is_array_condition(self, types: Mapping[str, str]) -> str:
         """SQL for whether a JSON record is an array of several rows."""
-        return f"coalesce(size({self._array(dict.fromkeys(types, 'string'))}) > 1, false)"
+        return f"coalesce(size({self._parsed_array_sql(dict.fromkeys(types, 'string'))}) > 1, false)"
 
-    def _array(self, types: Mapping[str, str]) -> str:
+    def _parsed_array_sql(self, types: Mapping[str, str]) -> str:
         fields = ",".join(f"{quoted(name)}:{kind}" for name, kind in types.items())
-        return f"from_json({quoted(self.raw)}, {literal(f'array<struct<{fields}>>')}, {self._map()})"
+        return f"from_json({quoted(self.raw)}, {literal(f'array<struct<{fields}>>')}, {self._options_sql()})"
 
-    def _unreadable_value(self, name: str, kind: str) -> str:
+    def _unreadable_value_sql(self, name: str, kind: str) -> str:
         """SQL for a value's text if it is unreadable; else NULL."""
         text, other = f"__e.{quoted(name)}", "false"
         if self.are_texts:
             text, other = (
                 f"__e.texts.{quoted(name)}",
-                self._exact_values.is_misread(name, "__e.parsed", "__e.exact"),
+                self._exact_values.is_misread_condition(name, "__e.parsed", "__e.exact"),
             )
-            exact = None if _NESTED.match(kind) else self._exact_values.text(name, "__e.exact")
+            exact = None if _NESTED.match(kind) else self._exact_values.column_text_sql(name, "__e.exact")
             text = text if exact is None else f"coalesce({exact}, {text})"
         if not _NESTED.match(kind):
             text = f"nullif({text}, '')" if self.format == "xml" else text
@@ -393,13 +402,13 @@ class Records:
         # In a nested value, the unreadable part is NULL and other parts aren't.
         read = {_RAW: "string"}
         if self.format == "xml":
-            again = f"from_xml({quoted(self.raw)}, {literal(_ddl({name: kind, **read}))}, {self._map(_RAW)})"
+            again = f"from_xml({quoted(self.raw)}, {literal(_ddl({name: kind, **read}))}, {self._options_sql(_RAW)})"
             return f"if({again}.{_RAW} is not null, {text}, null)"
         json = rf"""concat('{{"x":', {text}, '}}')"""
-        again = f"from_json({json}, {literal(_ddl({'x': kind, **read}))}, {self._map(_RAW)})"
+        again = f"from_json({json}, {literal(_ddl({'x': kind, **read}))}, {self._options_sql(_RAW)})"
         return f"if({quoted(name)} is null or {again}.{_RAW} is not null or {other}, {text}, null)"
 
-    def _map(self, raw: str | None = None, defaults: Mapping[str, str] | None = None) -> str:
+    def _options_sql(self, raw: str | None = None, defaults: Mapping[str, str] | None = None) -> str:
         """Spark's options as an argument of its SQL functions.
 
         Args:
@@ -419,9 +428,9 @@ class Records:
     def select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists that parse the records, in the order in which they are applied to the rows that Spark
         reads. The last one has the columns of `schema` in their own types, the folders' columns, and what
-        `unreadable_values` needs."""
+        `unreadable_values_sql` needs."""
         if self.are_texts:
-            return self._parsing_json()
+            return self._json_select_lists()
         return [*self._probed_select_lists(), *self._casting_select_lists()]
 
     # -- CSV, parsed again if a quote may extend over lines; casts of values of CSV and XML ------------
@@ -431,7 +440,7 @@ class Records:
         if not self._probe_columns:
             return []
         raw, folders = quoted(self.raw), [*map(quoted, self.folders)]
-        parsed = f"from_csv({raw}, {literal(_ddl(self._read))}, {self._map(self.raw)})"
+        parsed = f"from_csv({raw}, {literal(_ddl(self._parser_columns))}, {self._options_sql(self.raw)})"
         probes = " and ".join(f"{quoted(name)} is null" for name in self._probe_columns)
         # The probes are named so that Spark reads them whatever the query reads.
         text = f"case when {probes} then {raw} end"
@@ -441,14 +450,17 @@ class Records:
                 if name in self._probe_columns
                 else f"if({raw} is null, {quoted(name)}, __parsed.{quoted(name)})"
             )
-            for name in self._types
+            for name in self._parsed_types
         ]
-        runs_on = csv_quotes.runs_on(raw, self.options)
+        runs_on = csv_quotes.runs_on_condition(raw, self.options)
         return [
-            [*map(quoted, self._types), f"{text} as {raw}", *folders],
+            [*map(quoted, self._parsed_types), f"{text} as {raw}", *folders],
             ["*", f"{parsed} as __parsed"],
             [
-                *(f"{value} as {quoted(name)}" for name, value in zip(self._types, values, strict=True)),
+                *(
+                    f"{value} as {quoted(name)}"
+                    for name, value in zip(self._parsed_types, values, strict=True)
+                ),
                 f"if({runs_on}, {raw}, __parsed.{raw}) as {raw}",
                 *folders,
             ],
@@ -461,22 +473,23 @@ class Records:
             return {}
         return {
             name: kind
-            for name, kind in self._types.items()
-            if name in self._cast or kind in KINDS - {TINYINT}
+            for name, kind in self._parsed_types.items()
+            if name in self._cast_columns or kind in KINDS - {TINYINT}
         }
 
     @property
-    def _doubled(self) -> str | None:
+    def _doubled_quotes_regex(self) -> str | None:
         """A regular expression for a text with doubled quotes that Spark has read with all of its quotes; None if there are
         none."""
-        return csv_quotes.doubled_quotes(self.options) if self.format == "csv" else None
+        return csv_quotes.doubled_quotes_regex(self.options) if self.format == "csv" else None
 
     @property
     def _damage_conditions(self) -> list[str]:
-        """SQL conditions for texts of CSV and XML that aren't those of the record. Their values stay as Spark reads them."""
-        texts = [quoted(name) for name, kind in self._types.items() if kind == "string"]
+        """SQL conditions for column texts of CSV and XML that differ from the record's text. The values stay as Spark reads
+        them."""
+        texts = [quoted(name) for name, kind in self._parsed_types.items() if kind == "string"]
         found = [f"contains({text}, {_REPLACEMENT})" for text in texts]
-        if (doubled := self._doubled) is not None:
+        if (doubled := self._doubled_quotes_regex) is not None:
             found += [f"{text} rlike {literal(doubled)}" for text in texts]
         return found
 
@@ -486,28 +499,33 @@ class Records:
         compared, damaged = self._columns_to_compare, self._damage_conditions
         if self.are_texts or not (compared or damaged):
             return []
-        raw, others = quoted(self.raw), [*map(quoted, (name for name in self._types if name not in compared))]
-        texts, folders = [*map(quoted, self._types)], [*map(quoted, self.folders)]
+        raw, others = (
+            quoted(self.raw),
+            [*map(quoted, (name for name in self._parsed_types if name not in compared))],
+        )
+        texts, folders = [*map(quoted, self._parsed_types)], [*map(quoted, self.folders)]
         values = {
-            name: self._value(name, kind) if name in self._cast else quoted(name)
+            name: self._cast_value_sql(name, kind) if name in self._cast_columns else quoted(name)
             for name, kind in compared.items()
         }
         known = guessed_types(self.options)
         misread = {
-            name: is_misread(kind, _typed_column(name), quoted(name) if name in self._cast else "''", known)
+            name: misread_condition(
+                kind, _typed_column(name), quoted(name) if name in self._cast_columns else "''", known
+            )
             for name, kind in compared.items()
-            if base(kind) in KINDS
+            if base_type(kind) in KINDS
         }
         # Spark has read the `nullValue` of XML as NULL.
         empty = literal(by_lower_name(self.options).get("nullvalue", "") if self.format == "csv" else "")
         unread = [
             f"{quoted(name)} <> {empty} and {_corrected_column(name)} is null"
-            if name in self._cast
+            if name in self._cast_columns
             else f"{quoted(name)} is not null and {_corrected_column(name)} is null"
             for name in compared
         ]
         # Spark gives the text of a record only where it can't read it itself.
-        written = f"to_{self.format}(struct({', '.join(texts)}), {self._map(defaults=_AS_READ)})"
+        written = f"to_{self.format}(struct({', '.join(texts)}), {self._options_sql(defaults=_AS_READ)})"
         return [
             ["*", *(f"{value} as {_typed_column(name)}" for name, value in values.items())],
             [
@@ -525,43 +543,47 @@ class Records:
             ],
         ]
 
-    def _value(self, name: str, kind: str) -> str:
+    def _cast_value_sql(self, name: str, kind: str) -> str:
         """SQL for a value that is cast."""
         if self.format == "xml":
-            return cast_element(kind, quoted(name), self.options, self._map())
-        return cast_text(kind, quoted(name), self.options)
+            return cast_xml_element_sql(kind, quoted(name), self.options, self._options_sql())
+        return cast_text_sql(kind, quoted(name), self.options)
 
     # -- JSON, from texts ----------------------------------------------------------------------------
 
-    def _parsing_json(self) -> list[list[str]]:
+    def _json_select_lists(self) -> list[list[str]]:
         """Returns the SELECT lists for files that are read as text, and for Kafka's messages.
 
         A message without a value is a tombstone, which isn't unreadable. A blank line isn't a record.
         """
-        assert self._text is not None
-        unread = f"array({self._row(f'cast(null as {self._struct})', '__value', '__value')})"
-        row = f"array({self._row('__c.record', '__c.text', '__c.text', '__c.own')})"
-        checked = f"transform(array({self._checked_record('__message', '__value')}), __c -> {row})[0]"
-        message, more = self._parsed_record("__value"), json_texts.is_not_one_value("__value", self._map())
+        assert self._text_sql is not None
+        unread = f"array({self._row_sql(f'cast(null as {self._record_type})', '__value', '__value')})"
+        row = f"array({self._row_sql('__c.record', '__c.text', '__c.text', '__c.own')})"
+        checked = f"transform(array({self._checked_record_sql('__message', '__value')}), __c -> {row})[0]"
+        message, more = (
+            self._parsed_record_sql("__value"),
+            json_texts.is_not_one_value_condition("__value", self._options_sql()),
+        )
         if self.are_messages:
             # The JSON parser returns NULL for an empty text.
             rows = f"if(__message is not null and not {more} or __value is null, {checked}, {unread})"
             passed = ["__place"]
         else:
             blank = rf"if(__value rlike '\\S', {unread}, slice({unread}, 1, 0))"
+            elements = self._element_rows_sql(unread)
             rows = (
-                f"case when {json_texts.is_array('__value')} then if({more}, {unread}, {self._elements(unread)}) "
+                f"case when {json_texts.is_array_condition('__value')} then if({more}, {unread}, {elements}) "
                 f"when __message is null then {blank} when {more} then {unread} else {checked} end"
             )
             message = f"if(startswith(__value, '['), null, {message})"
             passed = [*map(quoted, self.folders)]
         return [
             [
-                f"{self._text} as __value",
+                f"{self._text_sql} as __value",
                 *([f"{_PLACE_OF_MESSAGE} as __place"] if self.are_messages else passed),
             ],
             [f"{message} as __message", "__value", *passed],
-            ["*", f"{self._is_plain('__message', '__value')} as __plain"],
+            ["*", f"{self._is_plain_condition('__message', '__value')} as __plain"],
             # Most records are plain. Computed in one expression with the others, each of them would cost twice as much.
             [
                 f"explode(if(__plain, array(null), {rows})) as __row",
@@ -572,13 +594,13 @@ class Records:
             ],
             [
                 *(
-                    self._exact_values.with_nested_text(
+                    self._exact_values.column_with_nested_text_sql(
                         name,
                         f"if(__plain, __message.{quoted(name)}, __row.record.{quoted(name)})",
                         "if(__plain, __value, __row.own)",
                     )
                     + f" as {quoted(name)}"
-                    for name in self._types
+                    for name in self._parsed_types
                 ),
                 f"if(__plain, null, __row.raw) as {quoted(self.raw)}",
                 f"if(__plain, null, __row.text) as {_RECORD}",
@@ -587,54 +609,55 @@ class Records:
             ],
         ]
 
-    def _is_plain(self, record: str, text: str) -> str:
+    def _is_plain_condition(self, record: str, text: str) -> str:
         """SQL for whether a record is parsed as it is written."""
         exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
         return (
-            f"coalesce({record} is not null and {raw} is null and {json_texts.is_one_object(text)}, false) "
-            f"and not {exact.may_differ(record, text)}"
+            f"coalesce({record} is not null and {raw} is null and {json_texts.is_one_object_condition(text)}, false) "
+            f"and not {exact.may_differ_condition(record, text)}"
         )
 
-    def _parsed_record(self, text: str) -> str:
-        return f"from_json({text}, {literal(self.schema)}, {self._map(self.raw)})"
+    def _parsed_record_sql(self, text: str) -> str:
+        return f"from_json({text}, {literal(self.schema)}, {self._options_sql(self.raw)})"
 
     @property
-    def _struct(self) -> str:
+    def _record_type(self) -> str:
         """The type of a parsed record."""
-        types = {**self._types, self.raw: "string"}
+        types = {**self._parsed_types, self.raw: "string"}
         return f"struct<{','.join(f'{quoted(name)}:{kind}' for name, kind in types.items())}>"
 
     @cached_property
     def _exact_values(self) -> ExactValues:
-        return ExactValues(self._types, self._map(), self._map(_RAW), guessed_types(self.options))
+        return ExactValues(
+            self._parsed_types, self._options_sql(), self._options_sql(_RAW), guessed_types(self.options)
+        )
 
-    def _checked_record(self, record: str, text: str) -> str:
+    def _checked_record_sql(self, record: str, text: str) -> str:
         """SQL for a parsed record with corrected values. `text` is its text if a value is unreadable, `own` its text if
-        `with_nested_text` needs it; else NULL."""
+        `column_with_nested_text_sql` needs it; else NULL."""
         exact, raw = self._exact_values, f"{record}.{quoted(self.raw)}"
-        own = f"if({exact.may_have_nested_text(record)}, {text}, null)"
+        own = f"if({exact.may_have_nested_text_condition(record)}, {text}, null)"
         row = f"named_struct('record', {record}, 'text', {raw}, 'own', {own})"
-        may_differ = exact.may_differ(record, text)
+        may_differ = exact.may_differ_condition(record, text)
         if may_differ == "false":
             return row
+        columns = exact.corrected_columns_sql(record, "__v")
         corrected = (
-            f"named_struct('record', named_struct({exact.corrected_columns(record, '__v')}, {literal(self.raw)}, {raw}), "
-            f"'text', if({raw} is not null or {exact.are_misread(record, '__v')}, {text}, null), 'own', {own})"
+            f"named_struct('record', named_struct({columns}, {literal(self.raw)}, {raw}), "
+            f"'text', if({raw} is not null or {exact.any_misread_condition(record, '__v')}, {text}, null), 'own', {own})"
         )
-        return f"if({may_differ}, transform(array({exact.texts(text)}), __v -> {corrected})[0], {row})"
+        return f"if({may_differ}, transform(array({exact.checked_texts_sql(text)}), __v -> {corrected})[0], {row})"
 
-    def _row(self, record: str, text: str, raw: str, own: str = "cast(null as string)") -> str:
-        """SQL for the row of a record. `own`: its text if `with_nested_text` needs it."""
+    def _row_sql(self, record: str, text: str, raw: str, own: str = "cast(null as string)") -> str:
+        """SQL for the row of a record. `own`: its text if `column_with_nested_text_sql` needs it."""
         return f"named_struct('record', {record}, 'text', {text}, 'raw', {raw}, 'own', {own})"
 
-    def _elements(self, unread: str) -> str:
-        """SQL for the rows of an array of records. All of them have the text of the array if one is unreadable."""
-        texts = json_texts.elements("__value", self._map())
-        parsed = (
-            f"transform({texts}, __t -> named_struct('record', {self._parsed_record('__t')}, 'text', __t))"
-        )
-        checked = f"transform({parsed}, __p -> {self._checked_record('__p.record', '__p.text')})"
-        row = self._row("__c.record", "__c.text", "if(__some, __value, null)", "__c.own")
+    def _element_rows_sql(self, unread: str) -> str:
+        """SQL for the rows of an array of records. Each row has the array's text if any of the records is unreadable."""
+        texts = json_texts.elements_sql("__value", self._options_sql())
+        parsed = f"transform({texts}, __t -> named_struct('record', {self._parsed_record_sql('__t')}, 'text', __t))"
+        checked = f"transform({parsed}, __p -> {self._checked_record_sql('__p.record', '__p.text')})"
+        row = self._row_sql("__c.record", "__c.text", "if(__some, __value, null)", "__c.own")
         some = "exists(__cs, __c -> __c.text is not null)"
         rows = f"transform(array({some}), __some -> transform(__cs, __c -> {row}))[0]"
         return f"coalesce(transform(array({checked}), __cs -> {rows})[0], {unread})"

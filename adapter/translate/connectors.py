@@ -13,7 +13,7 @@ from ..util.redaction import has_secrets
 from .errors import Notes, Untranslatable
 from .files import SourceTable
 from .flink_parser import ddl_name
-from .intervals import duration
+from .intervals import duration_text
 from .script import Column, CreateTable
 
 _FORMATS = ("json", "csv", "parquet", "orc", "avro")
@@ -92,7 +92,7 @@ def unknown_metadata(table: CreateTable) -> list[Column]:
     return [each for each in table.columns if each.metadata is not None and each.metadata not in known]
 
 
-def parsed_value(table: CreateTable) -> exp.Expr:
+def parsed_value_expression(table: CreateTable) -> exp.Expr:
     """Returns the expression that parses the value of a Kafka message."""
     options = table.options
     format = options.get("format", "")
@@ -100,14 +100,14 @@ def parsed_value(table: CreateTable) -> exp.Expr:
     settings = {} if ignored.lower() == "true" else {"mode": "FAILFAST"}
     if format == "csv":
         settings |= {ours: options[name] for name, ours in _CSV.items() if name in options}
-    arguments = [exp.cast(exp.column("value"), "string"), exp.Literal.string(schema_of(table))]
+    arguments = [exp.cast(exp.column("value"), "string"), exp.Literal.string(schema_ddl(table))]
     if settings:
         pairs = [exp.Literal.string(each) for pair in settings.items() for each in pair]
         arguments.append(exp.Anonymous(this="map", expressions=pairs))
     return exp.Anonymous(this="from_csv" if format == "csv" else "from_json", expressions=arguments)
 
 
-def schema_of(table: CreateTable) -> str:
+def schema_ddl(table: CreateTable) -> str:
     """Returns the columns of a table's rows as DDL."""
     return ", ".join(f"{ddl_name(each.name)} {each.type}" for each in table.physical)
 
@@ -136,14 +136,14 @@ class TableConnector:
             is_looked_up: whether models read it as a static or an external table.
         """
         table = self._table
-        connector = self._pop("connector")
+        connector = self._take_option("connector")
         if connector == "jdbc":
             meta: dict[str, Any] = {"lookup": self._lookup_settings()}
         else:
             stream = self._stream_settings(connector)
             is_parsed = stream.get("value_format", stream["format"]) in _FORMATS
             if is_parsed and table.physical and not needs_parsing(table):
-                stream["schema"] = schema_of(table)
+                stream["schema"] = schema_ddl(table)
             if table.key and (connector == "upsert-kafka" or connector.endswith("-cdc") or is_looked_up):
                 stream["unique_key"] = list(table.key)
             if self._connection:
@@ -159,14 +159,14 @@ class TableConnector:
         is_in_rows = time in {each.name for each in table.physical} and not needs_parsing(table)
         return SourceTable(meta, time if is_in_rows else None, self._connection)
 
-    def _pop(self, name: str, default: str = "") -> str:
+    def _take_option(self, name: str, default: str = "") -> str:
         return self._left.pop(name, default)
 
-    def _move(self, name: str, ours: str, options: dict[str, Any], default: str = "") -> None:
-        """Moves an option to these under our name, or to the profile's if it holds or is about a secret."""
+    def _move_option(self, name: str, ours: str, options: dict[str, Any], default: str = "") -> None:
+        """Moves an option to `options` under Spark's name, or to those for the profile if it holds or is about a secret."""
         is_about_secrets = ours.startswith("kafka.") and _SECRET.search(ours) is not None
         is_in_profile = is_about_secrets or has_secrets({ours: self._table.options.get(name, "")})
-        (self._connection if is_in_profile else options)[ours] = self._pop(name, default)
+        (self._connection if is_in_profile else options)[ours] = self._take_option(name, default)
 
     def _note(self, text: str) -> None:
         self._notes.add(self._table.line, text)
@@ -175,7 +175,7 @@ class TableConnector:
         if connector in ("kafka", "upsert-kafka"):
             return self._kafka_settings()
         if connector == "filesystem":
-            return self._files()
+            return self._file_settings()
         if connector in _GENERATORS:
             why = f"the connector {connector} generates rows"
             self._left.clear()
@@ -187,10 +187,10 @@ class TableConnector:
         )
         return {"format": "json", "options": {"path": f"data/{name}"}}
 
-    def _format(self, known: Sequence[str] = _FORMATS) -> str:
+    def _checked_format(self, known: Sequence[str] = _FORMATS) -> str:
         """Returns the format of the table's rows, with a note unless it is known."""
-        found = self._pop("format")
-        self._pop("key.format")
+        found = self._take_option("format")
+        self._take_option("key.format")
         if found not in known:
             self._note(
                 f"{self._table.name}: the format {found or '(none)'} isn't read. Write its rows as json, or correct "
@@ -198,13 +198,13 @@ class TableConnector:
             )
         return found
 
-    def _errors(self, format: str) -> dict[str, str]:
+    def _error_settings(self, format: str) -> dict[str, str]:
         """Returns the setting `on_error`: Flink stops at a record that it can't read, unless its format ignores errors."""
-        is_ignored = self._pop(f"{format}.ignore-parse-errors").lower() == "true"
+        is_ignored = self._take_option(f"{format}.ignore-parse-errors").lower() == "true"
         if self._left.get(f"{format}.fail-on-missing-field", "").lower() != "true":
-            self._pop(f"{format}.fail-on-missing-field")
+            self._take_option(f"{format}.fail-on-missing-field")
         for name in ("timestamp-format.standard", "encode.decimal-as-plain-number"):
-            self._pop(f"{format}.{name}")
+            self._take_option(f"{format}.{name}")
         if format not in ("json", "csv"):
             return {}
         if is_ignored:
@@ -218,17 +218,17 @@ class TableConnector:
         table, options = self._table, dict[str, str]()
         for name in [each for each in self._left if each.startswith("properties.")]:
             if name != "properties.group.id":
-                self._move(name, name.replace("properties", "kafka", 1), options)
-        if pattern := self._pop("topic-pattern"):
+                self._move_option(name, name.replace("properties", "kafka", 1), options)
+        if pattern := self._take_option("topic-pattern"):
             options["subscribePattern"] = pattern
         else:
-            options["subscribe"] = self._pop("topic", table.name).replace(";", ",")
+            options["subscribe"] = self._take_option("topic", table.name).replace(";", ",")
         is_upsert = "upsert" in table.options["connector"]
-        mode = self._pop("scan.startup.mode", "group-offsets")
+        mode = self._take_option("scan.startup.mode", "group-offsets")
         if mode in _STARTING_OFFSETS:
             options["startingOffsets"] = _STARTING_OFFSETS[mode]
         elif mode == "timestamp":
-            options["startingTimestamp"] = self._pop("scan.startup.timestamp-millis")
+            options["startingTimestamp"] = self._take_option("scan.startup.timestamp-millis")
         elif not is_upsert:
             self._note(
                 f"{table.name} begins with the oldest messages, not by scan.startup.mode {mode}. Set startingOffsets in "
@@ -236,11 +236,11 @@ class TableConnector:
             )
         stream: dict[str, Any] = {"format": "kafka", "options": options}
         is_message = needs_parsing(table)
-        format = self._format(("json", "csv") if is_message else ("json",))
-        errors = self._errors(format)
+        format = self._checked_format(("json", "csv") if is_message else ("json",))
+        errors = self._error_settings(format)
         if is_message:
             for name in _CSV:
-                self._pop(name)
+                self._take_option(name)
         elif format == "json":
             stream |= {"value_format": "json", **errors}
         if is_upsert:
@@ -249,34 +249,34 @@ class TableConnector:
             )
         return stream
 
-    def _files(self) -> dict[str, Any]:
-        format = self._format()
+    def _file_settings(self) -> dict[str, Any]:
+        format = self._checked_format()
         options = dict[str, str]()
-        self._move("path", "path", options, f"data/{self._table.name}")
-        options |= {ours: self._pop(name) for name, ours in _CSV.items() if name in self._left}
-        self._pop("source.monitor-interval")
+        self._move_option("path", "path", options, f"data/{self._table.name}")
+        options |= {ours: self._take_option(name) for name, ours in _CSV.items() if name in self._left}
+        self._take_option("source.monitor-interval")
         known = format if format in _FORMATS else "json"
-        return {"format": known, "options": options, **self._errors(format)}
+        return {"format": known, "options": options, **self._error_settings(format)}
 
     def _lookup_settings(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        self._move("url", "url", found)
-        if name := self._pop("table-name"):
+        self._move_option("url", "url", found)
+        if name := self._take_option("table-name"):
             found["dbtable"] = name
-        if driver := self._pop("driver"):
+        if driver := self._take_option("driver"):
             found["driver"] = driver
         for flink, ours in (("username", "user"), ("password", "password")):
             if flink in self._left:
-                self._connection[ours] = self._pop(flink)
+                self._connection[ours] = self._take_option(flink)
         for flink in ("lookup.partial-cache.expire-after-write", "lookup.cache.ttl"):
             if flink in self._left:
-                found["cache_ttl"] = self._pop(flink)
+                found["cache_ttl"] = self._take_option(flink)
                 with suppress(Untranslatable):
-                    found["cache_ttl"] = duration(found["cache_ttl"])
-        if retries := self._pop("lookup.max-retries"):
+                    found["cache_ttl"] = duration_text(found["cache_ttl"])
+        if retries := self._take_option("lookup.max-retries"):
             found["retries"] = int(retries) if retries.isdigit() else retries
         for flink in ("lookup.cache", "lookup.cache.max-rows", "lookup.partial-cache.max-rows"):
-            self._pop(flink)
+            self._take_option(flink)
         if self._connection:
             found["connection"] = self._table.name
         return found

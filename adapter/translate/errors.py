@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ..query.sql.nodes import every
-from ..util.redaction import without_recognised
+from ..util.redaction import redact_by_form
 
 
 @dataclass(frozen=True, order=True)
@@ -18,7 +18,7 @@ class Note:
     text: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {without_recognised(self.text)}"
+        return f"line {self.line}: {redact_by_form(self.text)}"
 
 
 class Notes(list[Note]):

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from ..util.redaction import without_recognised
+from ..util.redaction import redact_by_form
 from .errors import Note
-from .queries import escaped, quote
+from .queries import escape_jinja, quote_for_jinja
 from .relations import NamedRelation
 
 SOURCE = "flink"
@@ -84,18 +84,20 @@ def disable_readers(models: Mapping[str, Model]) -> None:
         pass
 
 
-def texts(
+def file_texts(
     name: str, models: Mapping[str, Model], sources: Mapping[str, SourceTable], seeds: Iterable[Seed]
 ) -> dict[str, str]:
     """Returns the texts of a project's files, by path."""
     found = {
-        "dbt_project.yml": _yaml({"name": name, "version": "1.0.0", "profile": name}),
+        "dbt_project.yml": _yaml_text({"name": name, "version": "1.0.0", "profile": name}),
         "profiles.yml": _profile_text(name, sources),
         ".gitignore": ".spark/\ntarget/\nlogs/\n",
     }
     if sources:
-        tables = [_table(table, source) for table, source in sources.items()]
-        found["models/sources.yml"] = _yaml({"version": 2, "sources": [{"name": SOURCE, "tables": tables}]})
+        tables = [_table_entry(table, source) for table, source in sources.items()]
+        found["models/sources.yml"] = _yaml_text(
+            {"version": 2, "sources": [{"name": SOURCE, "tables": tables}]}
+        )
     for model in models.values():
         found[f"models/{model.name}.sql"] = _model_text(model)
     properties = []
@@ -106,11 +108,11 @@ def texts(
             config["event_time"] = seed.event_time
         properties.append({"name": seed.name, "config": config})
     if properties:
-        found["seeds/seeds.yml"] = _yaml({"version": 2, "seeds": properties})
+        found["seeds/seeds.yml"] = _yaml_text({"version": 2, "seeds": properties})
     return found
 
 
-def _yaml(value: Any) -> str:
+def _yaml_text(value: Any) -> str:
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
 
@@ -133,32 +135,32 @@ def _profile_text(name: str, sources: Mapping[str, SourceTable]) -> str:
         output["connections"] = connections
     if any(source.meta.get("stream", {}).get("format") == "kafka" for source in sources.values()):
         output["packages"] = ["kafka"]
-    return _yaml({name: {"target": "dev", "outputs": {"dev": output}}})
+    return _yaml_text({name: {"target": "dev", "outputs": {"dev": output}}})
 
 
-def _table(name: str, source: SourceTable) -> dict[str, Any]:
+def _table_entry(name: str, source: SourceTable) -> dict[str, Any]:
     config: dict[str, Any] = {"event_time": source.event_time} if source.event_time else {}
     return {"name": name, "config": {**config, "meta": source.meta}}
 
 
-def _comment(text: str) -> str:
-    return "".join(f"-- {line}".rstrip() + "\n" for line in escaped(without_recognised(text)).splitlines())
+def _sql_comment(text: str) -> str:
+    return "".join(f"-- {line}".rstrip() + "\n" for line in escape_jinja(redact_by_form(text)).splitlines())
 
 
 def _model_text(model: Model) -> str:
-    head = "".join(_comment(each) for each in model.comments)
+    head = "".join(_sql_comment(each) for each in model.comments)
     if model.problems:
         config = "{{ config(enabled=false) }}\n"
-        reasons = "".join(_comment(f"Not translated, {note}") for note in model.problems)
+        reasons = "".join(_sql_comment(f"Not translated, {note}") for note in model.problems)
         if not model.text:
-            return f"{config}\n{head}{reasons}\n" + "\n".join(_comment(each) for each in model.originals)
+            return f"{config}\n{head}{reasons}\n" + "\n".join(_sql_comment(each) for each in model.originals)
         return f"{config}\n{head}{reasons}\n{model.text}\n"
-    settings = ", ".join(f"{name}={_value(value)}" for name, value in model.config.items())
-    notes = "".join(_comment(f"To check, {note}") for note in model.notes)
+    settings = ", ".join(f"{name}={_jinja_value(value)}" for name, value in model.config.items())
+    notes = "".join(_sql_comment(f"To check, {note}") for note in model.notes)
     return f"{{{{ config({settings}) }}}}\n\n{head}{notes}{model.text}\n"
 
 
-def _value(value: Any) -> str:
+def _jinja_value(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    return quote(value) if isinstance(value, str) else str(value).lower()
+        return f"[{', '.join(map(_jinja_value, value))}]"
+    return quote_for_jinja(value) if isinstance(value, str) else str(value).lower()

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from ..query.sql.dialect import DIALECT
 from ..query.windows.windows import KINDS
 from .errors import Untranslatable
-from .functions import LENGTH, MULTISET, RENAMED, MultisetType, RowType, json_value
+from .functions import LENGTH, MULTISET, RENAMED, MultisetType, RowType, json_value_call
 
 WINDOW = "window"
 """Key of a table's `meta` with its `WindowCall`, if it is a windowing TVF."""
@@ -89,8 +89,8 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
     """Parses Flink's queries, and its types in CAST."""
 
     FUNCTION_PARSERS = DIALECT.parser_class.FUNCTION_PARSERS | {
-        "JSON_VALUE": lambda self: self._json_value(),
-        "JSON_QUERY": lambda self: self._json_value(),
+        "JSON_VALUE": lambda self: self._parse_json_call(),
+        "JSON_QUERY": lambda self: self._parse_json_call(),
     }
 
     # Functions that mean something else in Spark are kept as written, for `functions`.
@@ -103,7 +103,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         super().reset()
         self._fields: list[tuple[str, str]] = []
 
-    def read(self, tokens: Sequence[Token], text: str, part: Callable[[Parser], Any]) -> Any:
+    def parse_tokens(self, tokens: Sequence[Token], text: str, part: Callable[[Parser], Any]) -> Any:
         """Parses a statement's tokens with a method of the parser."""
         try:
             (found,) = self._parse(part, list(tokens), text)
@@ -118,52 +118,52 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             raise Untranslatable("The statement can't be read: it ends too early.") from problem
         return found
 
-    def words(self, *texts: str) -> bool:
-        """Skips these words if they come next. Returns whether they do."""
+    def skip_words(self, *texts: str) -> bool:
+        """Skips the words if they come next. Returns whether they came."""
         return bool(self._match_text_seq(*texts))
 
     # -- types ---------------------------------------------------------------------------------------
 
-    def flink_type(self) -> str:
+    def parse_flink_type(self) -> str:
         """Parses a type, and returns it as Spark writes it."""
         name = self._curr.text.upper() if self._curr else ""
         line = self._curr.line if self._curr else None
         self._advance()
         if name in ("ARRAY", "MULTISET"):
-            found = self._collection(name, self._nested(self.flink_type))
+            found = self._collection_type(name, self._parse_nested(self.parse_flink_type))
         elif name == "MAP":
-            found = f"map<{', '.join(self._nested(self.flink_type))}>"
+            found = f"map<{', '.join(self._parse_nested(self.parse_flink_type))}>"
         elif name == "ROW":
-            found = self._row()
+            found = self._parse_row_type()
         elif name in _SIMPLE:
-            self.words("PRECISION")
+            self.skip_words("PRECISION")
             digits = self._parse_wrapped_csv(self._parse_number) if self._is_next("(") else []
             found = _SIMPLE[name]
             if found == "decimal":
                 found = f"decimal({', '.join(each.name for each in digits) or '10, 0'})"
             for zone in _ZONES if found == "timestamp" else ():
-                self.words(*zone)
+                self.skip_words(*zone)
         else:
             raise Untranslatable(f"The type {name} has no counterpart in Spark.", line)
         while True:
-            if self.words("NOT", "NULL") or self.words("NULL"):
+            if self.skip_words("NOT", "NULL") or self.skip_words("NULL"):
                 continue
             if not (self._is_next("ARRAY") or self._is_next("MULTISET")):
                 return found
-            found = self._collection(self._curr.text.upper(), [found])
+            found = self._collection_type(self._curr.text.upper(), [found])
             self._advance()
 
-    def _collection(self, name: str, of: Sequence[str]) -> str:
+    def _collection_type(self, name: str, of: Sequence[str]) -> str:
         return f"array<{of[0]}>" if name == "ARRAY" else MultisetType(f"map<{of[0]}, int>")
 
-    def _row(self) -> RowType:
+    def _parse_row_type(self) -> RowType:
         before = len(self._fields)
-        found = RowType(f"struct<{', '.join(self._nested(self._field))}>")
+        found = RowType(f"struct<{', '.join(self._parse_nested(self._parse_row_field))}>")
         found.fields = tuple(self._fields[before:])
         return found
 
-    def _nested(self, part: object) -> list[str]:
-        """Parses what is between < and >, or between parentheses."""
+    def _parse_nested(self, part: object) -> list[str]:
+        """Parses the types between < and >, or between parentheses."""
         is_angle = bool(self._match(TokenType.LT))
         if not is_angle:
             self._match_l_paren()
@@ -174,15 +174,15 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             self._match_r_paren()
         return list(found)
 
-    def _field(self) -> str:
-        name = self.name()
-        kind = self.flink_type()
+    def _parse_row_field(self) -> str:
+        name = self.parse_name()
+        kind = self.parse_flink_type()
         if self._curr and self._curr.token_type == TokenType.STRING:
             self._advance()
         self._fields.append((name.name, kind))
         return f"{ddl_name(name.name)}: {kind}"
 
-    def name(self) -> exp.Identifier:
+    def parse_name(self) -> exp.Identifier:
         """Parses a name, which may be a keyword of Spark's."""
         found = self._parse_id_var(any_token=True)
         if not isinstance(found, exp.Identifier):
@@ -204,7 +204,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
         name = self._curr.text.upper() if self._curr else ""
         if name not in {*_SIMPLE, *_NESTED} - {"TIME"}:
             return None
-        kind = self.flink_type()
+        kind = self.parse_flink_type()
         found = exp.DataType.build(kind, dialect=DIALECT)
         found.meta[MULTISET] = isinstance(kind, MultisetType)
         if name in ("CHAR", "CHARACTER", "VARCHAR") and self._prev.text == ")":
@@ -230,27 +230,27 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             return exp.Anonymous(this="map", expressions=items) if is_map else exp.Array(expressions=items)
         return super()._parse_primary()
 
-    def _json_value(self) -> exp.Expr:
+    def _parse_json_call(self) -> exp.Expr:
         """Parses the arguments of JSON_VALUE or JSON_QUERY, and returns Spark's call."""
         line = self._prev.line
         items = self._parse_csv(self._parse_disjunction)
-        kind = self.flink_type() if self.words("RETURNING") else None
+        kind = self.parse_flink_type() if self.skip_words("RETURNING") else None
         if not self._is_next(")"):
             raise Untranslatable(
                 "JSON_VALUE has no ON EMPTY, ON ERROR and wrappers in Spark: use get_json_object.", line
             )
         if len(items) != 2:
             self.raise_error("Expecting a path")
-        found = json_value(items)
+        found = json_value_call(items)
         return found if kind is None else exp.cast(found, kind, dialect=DIALECT)
 
     # -- FROM ----------------------------------------------------------------------------------------
 
     def _parse_table(self, *arguments: object, **options: object) -> exp.Expr | None:
         index = self._index
-        lateral = self.words("LATERAL")
-        if self.words("TABLE", "("):
-            found = self._window_call()
+        lateral = self.skip_words("LATERAL")
+        if self.skip_words("TABLE", "("):
+            found = self._parse_window_call()
             if not self._curr:
                 self.raise_error("Expecting a table function")
             if found is None or lateral:
@@ -262,7 +262,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             self._match_r_paren()
         else:
             self._retreat(index)
-            found = self._window_call()
+            found = self._parse_window_call()
         if found is None:
             return super()._parse_table(*arguments, **options)
         table = exp.Table(this=exp.to_identifier("window"))
@@ -272,7 +272,7 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             table.set("alias", alias)
         return table
 
-    def _window_call(self) -> WindowCall | None:
+    def _parse_window_call(self) -> WindowCall | None:
         kind = self._curr.text.lower() if self._curr else ""
         if kind not in KINDS or not (self._next and self._next.token_type == TokenType.L_PAREN):
             return None
@@ -290,18 +290,18 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
                 self._advance(2)
             if name in found or name not in names:
                 raise Untranslatable(f"{kind.upper()}(…) has another argument than {', '.join(names)}.", line)
-            if self.words("TABLE"):
+            if self.skip_words("TABLE"):
                 found[name] = self._parse_table_parts()
                 if self._match(TokenType.PARTITION_BY):
                     is_wrapped = bool(self._match(TokenType.L_PAREN))
                     partition_by = (
                         self._parse_csv(self._parse_column) if is_wrapped else [self._parse_column()]
                     )
-                    while not is_wrapped and not self._is_argument() and self._match(TokenType.COMMA):
+                    while not is_wrapped and not self._is_argument_next() and self._match(TokenType.COMMA):
                         partition_by.append(self._parse_column())
                     if is_wrapped:
                         self._match_r_paren()
-            elif self.words("DESCRIPTOR", "("):
+            elif self.skip_words("DESCRIPTOR", "("):
                 found[name] = self._parse_column()
                 self._match_r_paren()
             else:
@@ -316,12 +316,13 @@ class Parser(DIALECT.parser_class):  # type: ignore[name-defined]
             )
         if not all(isinstance(each, exp.Column) for each in partition_by):
             raise Untranslatable(
-                "PARTITION BY of a window takes columns. Name what is computed in a view below.", line
+                "PARTITION BY of a window takes columns only. Compute the expression in a view, and name its column.",
+                line,
             )
         self._match_r_paren()
         return WindowCall(kind, relation, time, found, partition_by)
 
-    def _is_argument(self) -> bool:
+    def _is_argument_next(self) -> bool:
         """Returns whether a comma and the next argument of a window follow, not another column to partition by."""
         following = self._tokens[self._index + 1 : self._index + 3]
         return bool(following) and (

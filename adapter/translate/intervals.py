@@ -29,11 +29,11 @@ _UNITS = {
 _PARTS = ("days", "hours", "minutes", "seconds")
 
 
-def length(node: exp.Expr) -> str:
+def interval_text(node: exp.Expr) -> str:
     """Returns an interval literal as macros and configs write it.
 
-    >>> length(exp.maybe_parse("interval '10' minute")), length(exp.maybe_parse("interval '1:30' hour to minute"))
-    ('10 minutes', '1 hour 30 minutes')
+    >>> [interval_text(exp.maybe_parse(f"interval {each}")) for each in ("'10' minute", "'1:30' hour to minute")]
+    ['10 minutes', '1 hour 30 minutes']
     """
     sign, inner = 1, node.unnest()
     if isinstance(inner, exp.Neg):
@@ -50,13 +50,13 @@ def length(node: exp.Expr) -> str:
         text = " ".join(f"{number} {name}" for number, name in zip(numbers, names, strict=False))
     else:
         text = f"{inner.name} {_UNITS.get(unit.name.lower().rstrip('s'), '')}"
-    return _formatted_interval(text, sign, node)
+    return _format_interval(text, sign, node)
 
 
-def duration(text: str) -> str:
+def duration_text(text: str) -> str:
     """Returns a duration of an option as configs write it.
 
-    >>> duration("1 d"), duration("36h"), duration("500 ms")
+    >>> duration_text("1 d"), duration_text("36h"), duration_text("500 ms")
     ('1 day', '1 day 12 hours', '500 milliseconds')
 
     Raises:
@@ -66,10 +66,10 @@ def duration(text: str) -> str:
     unit = found and _UNITS.get(found[2].rstrip("s") if len(found[2]) > 2 else found[2] or "ms")
     if not found or not unit:
         raise Untranslatable(f"'{text}' is no duration such as '1 d'.")
-    return _formatted_interval(f"{found[1]} {unit}", 1, None)
+    return _format_interval(f"{found[1]} {unit}", 1, None)
 
 
-def _formatted_interval(text: str, sign: int, node: exp.Expr | None) -> str:
+def _format_interval(text: str, sign: int, node: exp.Expr | None) -> str:
     found = re.fullmatch(r"(\d+)\.(\d+) seconds", text)
     try:
         micros = (

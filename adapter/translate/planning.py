@@ -20,7 +20,7 @@ from .files import Model, Seed, SourceTable, disable_reader
 _TTL = "7 days"
 
 
-def check(
+def plan_models(
     models: Mapping[str, Model],
     sources: Mapping[str, SourceTable],
     seeds: Sequence[Seed],
@@ -40,13 +40,13 @@ def check(
         for name, source in sources.items()
     }
     known |= {f"model.{seed.name}": Known(seed.event_time) for seed in seeds}
-    for model in _inputs_first(models):
+    for model in _models_inputs_first(models):
         disable_reader(model, models)
         if model.problems or model.is_ephemeral:
             continue
         try:
-            planned = _Planned(models, known, model)
-            upsert = planned.bounded(note)
+            planned = _ModelPlanner(models, known, model)
+            upsert = planned.bound_state(note)
         except QueryError as problem:
             reason = str(problem).removeprefix(f"Model {model.name}: ")
             reason = re.sub(r"\b(?:source|model)\.(?=\w)", "", reason)
@@ -54,14 +54,14 @@ def check(
             note(model.line, text)
             model.problems.append(Note(model.line, text))
             continue
-        _check_key(model, upsert, note)
+        _note_other_key(model, upsert, note)
         found = Known(model.config.get("event_time"))
         known[f"model.{model.name}"] = (
             found if upsert is None else replace(found, key=upsert.key or (), changes=True)
         )
 
 
-def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
+def _models_inputs_first(models: Mapping[str, Model]) -> list[Model]:
     """Returns the models, each after those that it reads: a script may fill a table after a query of it. Returns them in the
     script's order if models read each other."""
     read = {
@@ -74,7 +74,7 @@ def _inputs_first(models: Mapping[str, Model]) -> list[Model]:
         return [*models.values()]
 
 
-def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
+def _note_other_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
     """Adds a note on a PRIMARY KEY by which Flink replaces rows, and the model's table doesn't."""
     key, columns = ", ".join(model.key), {each.lower() for each in model.key}
     if not key or (upsert is not None and {*(upsert.key or ())} == columns):
@@ -92,18 +92,18 @@ def _check_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> N
         note(
             model.line,
             f"rows of {model.name} are replaced by {', '.join(upsert.key or ('all columns',))}, its PRIMARY KEY is ({key}). "
-            "Config unique_key says another key.",
+            "To replace them by another key, set config unique_key.",
         )
 
 
-class _Planned:
+class _ModelPlanner:
     """A model that is planned with different configs until its state is bounded."""
 
     def __init__(self, models: Mapping[str, Model], known: Mapping[str, Known], model: Model) -> None:
         self._models, self._known, self._model = models, known, model
-        self._text = self._rendered(model)
+        self._text = self._render(model)
 
-    def _rendered(self, model: Model) -> str:
+    def _render(self, model: Model) -> str:
         """Returns a model's text as dbt would compile it."""
 
         def window(kind: str) -> Any:
@@ -116,10 +116,12 @@ class _Planned:
 
         def ref(name: str) -> str:
             read = self._models.get(name)
-            return f"({self._rendered(read)})" if read is not None and read.is_ephemeral else f"model.{name}"
+            return f"({self._render(read)})" if read is not None and read.is_ephemeral else f"model.{name}"
 
         def versions(relation: str, time: str, key: Any = None) -> str:
-            return expansion.expand_as_of(*as_of.make(relation, time, key, self._known.get(relation)))
+            return expansion.expand_as_of(
+                *as_of.as_of_arguments(relation, time, key, self._known.get(relation))
+            )
 
         macros = {kind: window(kind) for kind in windows.KINDS}
         return (
@@ -134,14 +136,18 @@ class _Planned:
             )
         )
 
-    def _plan(self, **config: Any) -> Any:
-        """Returns how rows of the model's table are replaced."""
+    def _plan_upsert(self, **config: Any) -> Any:
+        """Plans the model with more configs, and returns how rows of its table are replaced; None if they never are."""
         model = self._model
         node = {"name": model.name, "config": {**model.config, **config}}
-        return streaming.program(node, streaming.plan(node, self._text, self._known)).upsert
+        return streaming.model_program(node, streaming.plan_model(node, self._text, self._known)).upsert
 
-    def bounded(self, note: Callable[[int, str], None]) -> Any:
-        """Finds the configs that bound the state, and returns how rows of the table are replaced."""
+    def bound_state(self, note: Callable[[int, str], None]) -> Any:
+        """Sets the configs that bound the model's state, and returns how rows of its table are replaced.
+
+        Raises:
+            QueryError: the model can't be planned, or no config bounds its state.
+        """
         config = self._model.config
         ttl = config.pop("state_ttl", None)
         given = {"state_ttl": ttl} if ttl else {}
@@ -157,15 +163,15 @@ class _Planned:
             raise refused
         lasting = given or {"state_ttl": _TTL}
         for fixed in ({}, given) if given else ({},):
-            if domains := self._domains(**fixed):
-                return self._bound(note, **fixed, constant_domains=domains)
+            if domains := self._bounding_domains(**fixed):
+                return self._set_bounding_configs(note, **fixed, constant_domains=domains)
         if not given and self._plan_or_refusal(**lasting)[1] is None:
-            return self._bound(note, **lasting)
-        if domains := self._domains(**lasting):
-            return self._bound(note, **lasting, constant_domains=domains)
+            return self._set_bounding_configs(note, **lasting)
+        if domains := self._bounding_domains(**lasting):
+            return self._set_bounding_configs(note, **lasting, constant_domains=domains)
         raise self._plan_or_refusal(**lasting)[1] or refused
 
-    def _bound(self, note: Callable[[int, str], None], **config: Any) -> Any:
+    def _set_bounding_configs(self, note: Callable[[int, str], None], **config: Any) -> Any:
         """Gives the model configs that bound its state, with a note on what they assume. Returns its upsert."""
         name = self._model.name
         if domains := config.get("constant_domains"):
@@ -177,16 +183,16 @@ class _Planned:
         if config.get("state_ttl") == _TTL:
             note(
                 self._model.line,
-                f"{name} has a state that Flink never clears without table.exec.state.ttl. Here state_ttl='{_TTL}' does: "
-                "set how long a row has to be remembered.",
+                f"{name} has a state that Flink never clears without table.exec.state.ttl. Here state_ttl='{_TTL}' "
+                "clears it: set it to the time for which a row has to be remembered.",
             )
         self._model.config |= config
-        return self._plan(**config)
+        return self._plan_upsert(**config)
 
     def _plan_or_refusal(self, **config: Any) -> tuple[Any, QueryError | None]:
-        """Returns the result of a plan, or why there is none."""
+        """Returns the result of `_plan_upsert`, and the error if the model can't be planned."""
         try:
-            return self._plan(**config), None
+            return self._plan_upsert(**config), None
         except QueryError as problem:
             return None, problem
 
@@ -196,7 +202,7 @@ class _Planned:
             if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text):
                 yield from known.key
 
-    def _domains(self, **config: Any) -> list[str]:
+    def _bounding_domains(self, **config: Any) -> list[str]:
         """Returns the columns that bound the state if their values don't grow; none if they can't."""
         names = list(dict.fromkeys([*self._model.domains, *self._keys_read()]))
 

@@ -13,8 +13,8 @@ from ..query.sql.dialect import DIALECT
 from . import connectors, files, intervals, planning, sinks
 from .errors import Note, Notes, Untranslatable
 from .functions import ColumnTypes
-from .queries import Writer, Written, last_rows
-from .relations import NamedRelation, Versions, columns_of, ctes_of
+from .queries import QueryWriter, TranslatedQuery, last_row_view
+from .relations import NamedRelation, Versions, column_names, ctes_of
 from .script import (
     Column,
     CreateTable,
@@ -25,9 +25,9 @@ from .script import (
     Statement,
     View,
     is_processing_time,
+    parse_statements,
     processing_time_note,
     relation_name,
-    statements,
 )
 
 _TTL = "table.exec.state.ttl"
@@ -52,12 +52,12 @@ class Translation:
 
 def translate(text: str, name: str) -> Translation:
     """Translates a script of Flink SQL."""
-    return _Translator(list(statements(text)), name).translation()
+    return _Translator(list(parse_statements(text)), name).translate()
 
 
 @dataclass
 class _Translator:
-    """The state of a translation of a script."""
+    """Translates a script, statement by statement."""
 
     script: list[Statement]
     name: str
@@ -69,18 +69,18 @@ class _Translator:
     settings: dict[str, str] = field(default_factory=dict)
     inserts: dict[str, list[tuple[Insert, Statement]]] = field(default_factory=dict)
     unread: dict[str, list[Statement]] = field(default_factory=dict)
-    """The statements that can't be read, by the table or view that they would fill or make."""
+    """The statements that can't be parsed, by the table or view that they would fill or create."""
     sources: dict[str, None] = field(default_factory=dict)
     looked_up: set[str] = field(default_factory=set)
 
     @property
-    def has_use(self) -> bool:
+    def has_use_statement(self) -> bool:
         """Whether names of tables may lack the database, which a USE names."""
         others = (each.what for each in self.script)
         return any(isinstance(each, Other) and each.words.upper().startswith("USE") for each in others)
 
-    def translation(self) -> Translation:
-        self._read()
+    def translate(self) -> Translation:
+        self._collect_declarations()
         queries = 0
         for statement in self.script:
             what = statement.what
@@ -90,8 +90,8 @@ class _Translator:
                 self._add_view(what, statement)
             elif isinstance(what, exp.Query):
                 queries += 1
-                self._model(f"query_{queries}", [statement], lambda query=what: query)
-            elif isinstance(what, Insert | CreateTable) and self._fills_first(what.name, statement):
+                self._add_query_model(f"query_{queries}", [statement], lambda query=what: query)
+            elif isinstance(what, Insert | CreateTable) and self._is_first_insert(what.name, statement):
                 self._add_sink(what.name)
             elif isinstance(what, Function):
                 self.notes.add(
@@ -101,14 +101,14 @@ class _Translator:
                 queries += what.sink == ""
                 self._add_other(what, statement, queries)
         self._refuse_names_that_differ_in_case()
-        sources = self._sources()
-        seeds = list(self._seeds())
-        planning.check(self.models, sources, seeds, self.notes.add)
+        sources = self._source_entries()
+        seeds = list(self._seed_files())
+        planning.plan_models(self.models, sources, seeds, self.notes.add)
         files.disable_readers(self.models)
-        texts = files.texts(self.name, self.models, sources, seeds)
+        texts = files.file_texts(self.name, self.models, sources, seeds)
         return Translation(texts, sorted(set(self.notes)))
 
-    def _fills_first(self, name: str, statement: Statement) -> bool:
+    def _is_first_insert(self, name: str, statement: Statement) -> bool:
         """Returns whether a statement is the first one that fills a table."""
         return name in self.inserts and self.inserts[name][0][1] is statement
 
@@ -117,7 +117,7 @@ class _Translator:
         first: dict[str, str] = {}
         for name, model in self.models.items():
             if (other := first.setdefault(name.lower(), name)) != name:
-                self._refuse(
+                self._disable_model(
                     model, f"{name} and {other} are one name in Spark. Give one of them another name."
                 )
         for table in self.tables.values():
@@ -128,14 +128,14 @@ class _Translator:
                     f"columns of {table.name} differ in the case of their names only, and are one in Spark.",
                 )
 
-    def _refuse(self, model: files.Model, text: str, line: int | None = None) -> None:
+    def _disable_model(self, model: files.Model, text: str, line: int | None = None) -> None:
         """Disables a model, with a note."""
         self.notes.add(line or model.line, text)
         model.problems.append(self.notes[-1])
 
     # -- statements ----------------------------------------------------------------------------------
 
-    def _read(self) -> None:
+    def _collect_declarations(self) -> None:
         """Collects the tables, the functions and the names of columns."""
         self.types, self.own, self.processing_times = ColumnTypes(), {}, set()
         created: set[str] = set()
@@ -150,7 +150,7 @@ class _Translator:
                 created.add(what.name)
             if isinstance(what, CreateTable):
                 what.line, what.options = statement.line, connectors.current_options(what.options)
-                self._add_columns_of_like(what)
+                self._add_like_columns(what)
                 self.tables[what.name] = what
                 if what.query is not None:
                     self._add_insert(Insert(what.name, (), {}, what.query), statement)
@@ -173,14 +173,14 @@ class _Translator:
                 self.unread.setdefault(what.sink, []).append(statement)
             query = what if isinstance(what, exp.Query) else getattr(what, "query", None)
             if query is not None:
-                self.types.add(query)
+                self.types.add_aliases(query)
                 self.processing_times |= {
                     each.alias for each in query.find_all(exp.Alias) if is_processing_time(each.this)
                 }
-        self.writer = Writer(self.resolve, self.types, self.own, self.processing_times, self.notes)
+        self.writer = QueryWriter(self.resolve, self.types, self.own, self.processing_times, self.notes)
 
-    def _add_columns_of_like(self, table: CreateTable) -> None:
-        """Adds the columns, options, watermark and key that a table takes over by LIKE."""
+    def _add_like_columns(self, table: CreateTable) -> None:
+        """Adds the columns, options, watermark and key that a table takes over from its LIKE table."""
         if table.like is None:
             return
         if table.like not in self.tables:
@@ -209,7 +209,7 @@ class _Translator:
                 statement.line, f"INSERT OVERWRITE {insert.name} adds its rows, as INSERT INTO does."
             )
         try:
-            rows = sinks.values_of(insert, table)
+            rows = sinks.values_as_csv(insert, table)
         except Untranslatable as problem:
             self.notes.add(problem.line or statement.line, str(problem))
             return
@@ -272,20 +272,20 @@ class _Translator:
             known = [
                 each
                 for each in (*self.tables, *self.relations)
-                if each == last or (self.has_use and each.endswith(f"_{last}"))
+                if each == last or (self.has_use_statement and each.endswith(f"_{last}"))
             ]
             if name not in self.tables and len(set(known)) == 1:
                 name = known[0]
             if name not in self.relations:
-                self.relations[name] = self._relation(name, line)
+                self.relations[name] = self._make_relation(name, line)
         return self.relations[name]
 
-    def _table(self, name: str) -> CreateTable:
+    def _table_named(self, name: str) -> CreateTable:
         """Returns a table; one with nothing but a name if the script doesn't create it."""
         return self.tables.get(name, CreateTable(name))
 
-    def _relation(self, name: str, read_at: int) -> NamedRelation:
-        table = self._table(name)
+    def _make_relation(self, name: str, read_at: int) -> NamedRelation:
+        table = self._table_named(name)
         is_filled = name in self.inserts or name in self.seeds
         for column in () if is_filled else connectors.unknown_metadata(table):
             table.columns.remove(column)
@@ -313,7 +313,7 @@ class _Translator:
             found.call, found.connector = f"ref('{name}')", ""
         elif any(each.is_computed for each in table.columns) or connectors.needs_parsing(table):
             found.call = f"ref('{name}')"
-            self._stage(table, found)
+            self._add_staging_model(table, found)
         else:
             self.sources[name] = None
         return found
@@ -326,7 +326,7 @@ class _Translator:
             if isinstance(lag, exp.Column) and lag.name == column:
                 return "0 seconds"
             if isinstance(lag, exp.Sub) and isinstance(lag.this, exp.Column) and lag.this.name == column:
-                return intervals.length(lag.expression)
+                return intervals.interval_text(lag.expression)
         except Untranslatable as problem:
             self.notes.add(table.line, str(problem))
             return "0 seconds"
@@ -336,25 +336,27 @@ class _Translator:
         )
         return "0 seconds"
 
-    def _stage(self, table: CreateTable, relation: NamedRelation) -> None:
+    def _add_staging_model(self, table: CreateTable, relation: NamedRelation) -> None:
         """Adds the model that computes a table's columns from its source."""
         self.sources[table.name] = None
         source = NamedRelation(
             table.name, f"source('{files.SOURCE}', '{table.name}')", event_time=relation.event_time
         )
         is_message = connectors.needs_parsing(table)
-        name = _quoted(table.name)
+        name = _quoted_identifier(table.name)
         read: exp.Expr = exp.Table(this=name, alias=exp.TableAlias(this=name.copy()))
         columns = [each for each in table.columns if not each.is_processing_time]
         if is_message:
-            message = exp.select("*", exp.alias_(connectors.parsed_value(table), "message")).from_(read)
+            message = exp.select("*", exp.alias_(connectors.parsed_value_expression(table), "message")).from_(
+                read
+            )
             fields = [exp.column(each.name, table="message", quoted=True) for each in table.physical]
-            metadata = [_item(each) for each in columns if each.metadata is not None]
+            metadata = [_select_item(each) for each in columns if each.metadata is not None]
             query = exp.select(*fields, *metadata).from_(message.subquery(name))
-            if computed := [_item(each) for each in columns if each.is_computed]:
+            if computed := [_select_item(each) for each in columns if each.is_computed]:
                 query = exp.select("*", *computed).from_(query.subquery(name))
         else:
-            query = exp.select(*map(_item, columns)).from_(read)
+            query = exp.select(*map(_select_item, columns)).from_(read)
         in_rows = not is_message and relation.event_time in {each.name for each in table.physical}
         is_timed = relation.event_time and not in_rows
         what = (
@@ -364,45 +366,45 @@ class _Translator:
         )
         model = files.Model(table.name, table.line, [what])
         self.models[table.name] = model
-        writer = Writer(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
+        writer = QueryWriter(lambda *_: source, self.types, self.own, self.processing_times, self.notes)
 
-        def written() -> Written:
+        def written() -> TranslatedQuery:
             if is_message and table.options["connector"] == "upsert-kafka":
                 raise Untranslatable(
                     f"{table.name} is of upsert-kafka and has metadata columns, and a source has either a key or the "
                     "metadata of messages. Leave these columns out."
                 )
-            return writer.written(query)
+            return writer.translate(query)
 
-        self._write(model, written, {"event_time": relation.event_time} if is_timed else None)
+        self._write_model(model, written, {"event_time": relation.event_time} if is_timed else None)
         relation.is_inlined = not is_timed
         relation.reads = model.reads
 
     # -- models --------------------------------------------------------------------------------------
 
     def _add_view(self, view: View, statement: Statement) -> None:
-        names = view.columns or columns_of(view.query, self.resolve, ctes_of(view.query))
+        names = view.columns or column_names(view.query, self.resolve, ctes_of(view.query))
         relation = NamedRelation(view.name, f"ref('{view.name}')", is_inlined=True, columns=names)
-        if (last := last_rows(view.query, self.resolve)) is not None:
+        if (last := last_row_view(view.query, self.resolve)) is not None:
             relation.versions = Versions(*last)
         model = files.Model(view.name, statement.line, statement.comments)
         query = view.query
         if view.columns:
             read = exp.alias_(exp.Subquery(this=query), view.name, view.columns, quoted=True, copy=False)
             query = exp.select("*").from_(read)
-        self._write(model, lambda: self.writer.written(query), None, [statement])
-        self._check_hints(statement, is_view=True)
+        self._write_model(model, lambda: self.writer.translate(query), None, [statement])
+        self._hint_configs(statement, is_view=True)
         if names is not None and relation.columns is not None:
             relation.columns = [each for each in names if each not in self.processing_times]
             relation.processing_times = frozenset(names) & self.processing_times
         relation.reads = model.reads
-        relation.delay = _longest(each.delay for each in model.reads.values())
+        relation.delay = _longest_delay(each.delay for each in model.reads.values())
         self.models[view.name] = model
         self.relations[view.name] = relation
 
     def _add_sink(self, name: str) -> None:
         """Adds the model of a table that the script writes to. All INSERTs into it become one query."""
-        table = self._table(name)
+        table = self._table_named(name)
         given = self.inserts[name]
         if name in self.seeds:
             self.notes.add(
@@ -425,22 +427,24 @@ class _Translator:
         def query() -> exp.Query:
             found = None
             for insert, statement in given:
-                one = sinks.inserted(insert, table, self.resolve, self.types, self.notes, statement.line)
+                one = sinks.inserted_query(
+                    insert, table, self.resolve, self.types, self.notes, statement.line
+                )
                 if len(given) > 1 and any(one.args.get(each) for each in ("order", "limit", "with_")):
                     one = exp.select("*").from_(one.subquery("rows_of", copy=False))
                 found = one if found is None else exp.union(found, one, distinct=False)
             assert found is not None
-            if computed := [_item(each) for each in table.columns if each.is_computed]:
-                found = exp.select("*", *computed).from_(found.subquery(_quoted(name), copy=False))
+            if computed := [_select_item(each) for each in table.columns if each.is_computed]:
+                found = exp.select("*", *computed).from_(found.subquery(_quoted_identifier(name), copy=False))
             return found
 
         unread = self.unread.get(name, ())
-        self._model(name, [*(each for _, each in given), *unread], query)
+        self._add_query_model(name, [*(each for _, each in given), *unread], query)
         for statement in unread:
             assert isinstance(statement.what, Other)
-            self._refuse(self.models[name], str(statement.what.problem), statement.line)
+            self._disable_model(self.models[name], str(statement.what.problem), statement.line)
 
-    def _model(self, name: str, of: Sequence[Statement], query: Callable[..., exp.Query]) -> None:
+    def _add_query_model(self, name: str, of: Sequence[Statement], query: Callable[..., exp.Query]) -> None:
         """Adds the model of a query that fills a table.
 
         Args:
@@ -448,10 +452,10 @@ class _Translator:
         """
         model = files.Model(name, of[0].line, of[0].comments)
 
-        def written() -> Written:
-            found = sinks.with_names(query())
+        def written() -> TranslatedQuery:
+            found = sinks.name_computed_columns(query())
             self._add_mini_batch(found)
-            return self.writer.written(found)
+            return self.writer.translate(found)
 
         table = self.tables.get(name)
         time = table.watermark[0] if table is not None and table.watermark else None
@@ -459,20 +463,20 @@ class _Translator:
         if table is not None and table.partition_by:
             config["partition_by"] = table.partition_by
         for each in of:
-            config |= self._check_hints(each)
+            config |= self._hint_configs(each)
         if idle := self.settings.get(_IDLE):
-            config |= self._duration("idle_timeout", idle, model.line)
-        self._write(model, written, config, of)
+            config |= self._duration_config("idle_timeout", idle, model.line)
+        self._write_model(model, written, config, of)
         self.models[name] = model
         model.key = table.key if table is not None else ()
         if name not in self.relations:
             self.relations[name] = NamedRelation(name, f"ref('{name}')", event_time=time)
-            self.relations[name].delay = _longest(each.delay for each in model.reads.values())
+            self.relations[name].delay = _longest_delay(each.delay for each in model.reads.values())
 
-    def _write(
+    def _write_model(
         self,
         model: files.Model,
-        written: Callable[[], Written],
+        written: Callable[[], TranslatedQuery],
         config: dict[str, Any] | None,
         of: Sequence[Statement] = (),
     ) -> None:
@@ -486,19 +490,19 @@ class _Translator:
         try:
             found = written()
         except Untranslatable as problem:
-            self._refuse(model, str(problem), problem.line)
+            self._disable_model(model, str(problem), problem.line)
             return
         model.text, model.reads = found.text, found.reads
         model.domains, model.group_keys = found.domains, found.group_keys
         self.looked_up |= found.looked_up
         model.notes = self.notes[before:]
         if f"ref('{model.name}')" in model.reads:
-            self._refuse(model, f"{model.name} reads itself, and a model can't.")
+            self._disable_model(model, f"{model.name} reads itself, and a model can't.")
         if config is None:
             model.config = {"materialized": "ephemeral"}
             return
         delays = {each.delay for each in found.reads.values() if each.name not in found.looked_up}
-        delay = _longest(delays)
+        delay = _longest_delay(delays)
         model.config = {"materialized": "streaming_table"}
         if lengths.parse(delay):
             model.config["watermark"] = delay
@@ -509,17 +513,17 @@ class _Translator:
             )
         model.config |= config
         if (ttl := config.get("state_ttl") or self.settings.get(_TTL)) and "state_ttl" not in config:
-            model.config |= self._duration("state_ttl", ttl, model.line)
+            model.config |= self._duration_config("state_ttl", ttl, model.line)
 
-    def _duration(self, config: str, text: str, line: int) -> dict[str, str]:
+    def _duration_config(self, config: str, text: str, line: int) -> dict[str, str]:
         try:
-            found = intervals.duration(text)
+            found = intervals.duration_text(text)
         except Untranslatable as problem:
             self.notes.add(line, str(problem))
             return {}
         return {config: found} if lengths.parse(found) else {}
 
-    def _check_hints(self, statement: Statement, is_view: bool = False) -> dict[str, str]:
+    def _hint_configs(self, statement: Statement, is_view: bool = False) -> dict[str, str]:
         """Returns the configs that correspond to a statement's hints, and adds a note on each other hint."""
         found: dict[str, str] = {}
         for name, arguments in statement.hints:
@@ -529,7 +533,7 @@ class _Translator:
                 lengths_of_time = [
                     each
                     for text in lasts
-                    for each in self._duration("state_ttl", text, statement.line).values()
+                    for each in self._duration_config("state_ttl", text, statement.line).values()
                 ]
                 if lengths_of_time:
                     found["state_ttl"] = max(lengths_of_time, key=lengths.parse)
@@ -550,7 +554,7 @@ class _Translator:
             return
         arguments: list[exp.Expr] = []
         if latency:
-            arguments += [exp.Literal.string(each) for each in self._duration("", latency, 0).values()]
+            arguments += [exp.Literal.string(each) for each in self._duration_config("", latency, 0).values()]
         if size.isdigit():
             arguments.append(exp.Literal.number(size))
         if arguments:
@@ -561,13 +565,13 @@ class _Translator:
 
     # -- sources and seeds ---------------------------------------------------------------------------
 
-    def _sources(self) -> dict[str, files.SourceTable]:
+    def _source_entries(self) -> dict[str, files.SourceTable]:
         found = {}
         for name in self.sources:
             is_looked_up = name in self.looked_up or self._is_versioned(name)
             # A table that the script doesn't create has a note already, where it is read.
             notes = self.notes if name in self.tables else Notes()
-            found[name] = connectors.TableConnector(self._table(name), notes).source_entry(is_looked_up)
+            found[name] = connectors.TableConnector(self._table_named(name), notes).source_entry(is_looked_up)
         return found
 
     def _is_versioned(self, name: str) -> bool:
@@ -576,26 +580,26 @@ class _Translator:
             for each in self.models.values()
         )
 
-    def _seeds(self) -> Iterator[files.Seed]:
+    def _seed_files(self) -> Iterator[files.Seed]:
         for name, rows in self.seeds.items():
-            table = self._table(name)
+            table = self._table_named(name)
             types = {each.name: each.type for each in table.physical if each.type}
             yield files.Seed(name, rows, types, table.watermark[0] if table.watermark else None)
 
 
-def _longest(delays: Iterable[str]) -> str:
+def _longest_delay(delays: Iterable[str]) -> str:
     return max(delays, key=lengths.parse, default="0 seconds")
 
 
-def _quoted(name: str) -> exp.Identifier:
+def _quoted_identifier(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
 
 
-def _item(column: Column) -> exp.Expr:
+def _select_item(column: Column) -> exp.Expr:
     """Returns a column of a table as an item of a select list over its rows."""
     if column.metadata is not None:
         read = exp.cast(exp.column(column.metadata), column.type or "string", dialect=DIALECT)
-        return exp.alias_(read, _quoted(column.name))
+        return exp.alias_(read, _quoted_identifier(column.name))
     if column.computed is not None:
-        return exp.alias_(column.computed.copy(), _quoted(column.name))
-    return exp.column(_quoted(column.name))
+        return exp.alias_(column.computed.copy(), _quoted_identifier(column.name))
+    return exp.column(_quoted_identifier(column.name))

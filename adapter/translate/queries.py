@@ -17,7 +17,7 @@ from . import intervals
 from .errors import Notes, Untranslatable, line_of
 from .flink_parser import WINDOW, WindowCall, ddl_name
 from .functions import MULTISET, PROCESSING_TIME, ColumnTypes, Functions
-from .relations import NamedRelation, Resolve, columns_of, ctes_of, dotted, window_of
+from .relations import NamedRelation, Resolve, column_names, ctes_of, dotted_name, window_call_of
 from .script import is_processing_time, processing_time_note
 
 _PLACEHOLDER = "__relation_{}__"
@@ -26,41 +26,41 @@ _WINDOW_COLUMNS = {"START": "window_start", "END": "window_end", "ROWTIME": "win
 
 
 @dataclass
-class Written:
+class TranslatedQuery:
     """A translated query."""
 
     text: str
     """The text of a model, with calls of macros."""
     reads: dict[str, NamedRelation]
-    """The relations that it reads, by their calls."""
+    """The relations that it reads, by their calls of ref() or source()."""
     looked_up: set[str] = field(default_factory=set)
-    """The names of those that are read as static or external tables."""
+    """The names of the relations that are read as static or external tables."""
     domains: list[str] = field(default_factory=list)
     """Columns that may be keys of the state."""
     group_keys: list[frozenset[str]] = field(default_factory=list)
     """For each key of its GROUP BY, the columns of the result with its value."""
 
 
-def quote(text: str) -> str:
+def quote_for_jinja(text: str) -> str:
     """Returns a text for a call of a macro.
 
-    >>> quote("it's")
+    >>> quote_for_jinja("it's")
     "'it\\\\'s'"
     """
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def escaped(text: str) -> str:
+def escape_jinja(text: str) -> str:
     """Returns a text that Jinja prints as it is.
 
-    >>> escaped("'{{'")
+    >>> escape_jinja("'{{'")
     "'{{ '{' }}{'"
     """
     return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 
 @dataclass
-class Writer:
+class QueryWriter:
     """Writes the queries of a script."""
 
     resolve: Resolve
@@ -71,20 +71,20 @@ class Writer:
     """Names of columns with the processing time."""
     notes: Notes
 
-    def written(self, query: exp.Query) -> Written:
+    def translate(self, query: exp.Query) -> TranslatedQuery:
         """Translates a query. Changes the tree."""
         query = _without_group_windows(query)
-        result = Written("", {})
+        result = TranslatedQuery("", {})
         macros: list[str] = []
         ctes = ctes_of(query)
         for table in list(every(query, exp.Table)):
-            window = window_of(table)
+            window = window_call_of(table)
             read = window.relation if window else table
             if read.name not in ctes or read.db:
-                macro = self._macro(table, result)
+                macro = self._relation_macro(table, result)
             elif window:
-                self._check_time(window, None)
-                macro = _window_macro(window, quote(read.name))
+                self._refuse_processing_time(window, None)
+                macro = _window_macro(window, quote_for_jinja(read.name))
             else:
                 continue
             # Macros are subqueries, which have no name of their own.
@@ -98,30 +98,30 @@ class Writer:
         self._write_unnest(query)
         Functions(self.types, self.own, self.notes).translate(query)
         result.domains, result.group_keys = (
-            _keys(query),
-            _group_keys(query, grows=any("cumulate(" in each for each in macros)),
+            _possible_state_keys(query),
+            _group_key_columns(query, grows=any("cumulate(" in each for each in macros)),
         )
-        result.text = escaped(query.sql(dialect=DIALECT, pretty=True))
+        result.text = escape_jinja(query.sql(dialect=DIALECT, pretty=True))
         for number, macro in enumerate(macros):
             result.text = result.text.replace(f"`{_PLACEHOLDER.format(number)}`", macro)
         return result
 
-    def _macro(self, table: exp.Table, result: Written) -> str:
-        """Returns the macro that reads a table or a view."""
-        window, version = window_of(table), table.args.get("version")
+    def _relation_macro(self, table: exp.Table, result: TranslatedQuery) -> str:
+        """Returns the macro call that reads a table or a view."""
+        window, version = window_call_of(table), table.args.get("version")
         read = window.relation if window else table
         if not isinstance(read.this, exp.Identifier):
             raise Untranslatable(
                 f"'{read.sql(dialect=DIALECT)}' isn't the name of a table. If it is a variable, put its value in.",
                 read,
             )
-        found = self.resolve(dotted(read), line_of(read) or 1)
+        found = self.resolve(dotted_name(read), line_of(read) or 1)
         result.reads[found.call] = found
         if window:
-            self._check_time(window, found)
+            self._refuse_processing_time(window, found)
             return _window_macro(window, found.call)
         if version:
-            return self._joined(table, version.expression, found, result)
+            return self._versioned_relation(table, version.expression, found, result)
         if found.is_inlined:
             return f"{{{{ {found.call} }}}}"
         if found.connector != "jdbc":
@@ -134,7 +134,7 @@ class Writer:
         result.looked_up.add(found.name)
         return f"{{{{ {found.call} }}}}"
 
-    def _check_time(self, window: WindowCall, relation: NamedRelation | None) -> None:
+    def _refuse_processing_time(self, window: WindowCall, relation: NamedRelation | None) -> None:
         name = window.time.name
         if relation is not None and relation.columns is not None:
             is_processing = name in relation.processing_times
@@ -143,8 +143,10 @@ class Writer:
         if is_processing:
             raise Untranslatable(PROCESSING_TIME.format(f"The window over {name}"), window.time)
 
-    def _joined(self, table: exp.Table, time: exp.Expr, relation: NamedRelation, result: Written) -> str:
-        """Returns the relation of a join FOR SYSTEM_TIME AS OF a time."""
+    def _versioned_relation(
+        self, table: exp.Table, time: exp.Expr, relation: NamedRelation, result: TranslatedQuery
+    ) -> str:
+        """Returns the macro call for a relation that is joined FOR SYSTEM_TIME AS OF a time."""
         if is_processing_time(time) or (isinstance(time, exp.Column) and time.name in self.processing_times):
             if relation.is_inlined or relation.is_model:
                 raise Untranslatable(
@@ -174,8 +176,8 @@ class Writer:
         result.reads[of.call] = of
         # sources.yml declares the key of a source; nothing declares that of a model.
         is_declared = key == of.key and not of.is_model
-        named = "" if is_declared else f", key=[{', '.join(map(quote, key))}]"
-        return f"{{{{ as_of({of.call}, {quote(time.sql(dialect=DIALECT))}{named}) }}}}"
+        named = "" if is_declared else f", key=[{', '.join(map(quote_for_jinja, key))}]"
+        return f"{{{{ as_of({of.call}, {quote_for_jinja(time.sql(dialect=DIALECT))}{named}) }}}}"
 
     def _drop_processing_times(self, query: exp.Query) -> None:
         """Removes PROCTIME() from select lists: only joins read it, and they are macros now."""
@@ -194,13 +196,14 @@ class Writer:
         for column in every(query, exp.Column):
             if column.name.startswith("$"):
                 raise Untranslatable(
-                    f"{column.name} is a column of Confluent's; declare a column with that value.", column
+                    f"{column.name} is a column that only Confluent's Flink has; declare a column with its value.",
+                    column,
                 )
             if column.name in self.processing_times:
                 raise Untranslatable(PROCESSING_TIME.format(f"'{column.name}'"), column)
 
     def _write_unnest(self, query: exp.Query) -> None:
-        """Writes CROSS JOIN UNNEST(…) as LATERAL VIEW, which follows all joins."""
+        """Writes CROSS JOIN UNNEST(…) as LATERAL VIEW, which comes after all joins."""
         for join in list(every(query, exp.Join)):
             found, select = join.this, join.find_ancestor(exp.Select)
             if not isinstance(found, exp.Unnest) or select is None:
@@ -227,7 +230,7 @@ class Writer:
                 select.where(on, copy=False)
             value = found.expressions[0]
             columns = found.args["alias"].columns if found.args.get("alias") else []
-            kind = self.types.of(value) or ""
+            kind = self.types.type_of(value) or ""
             if kind == MULTISET:
                 raise Untranslatable("UNNEST of a MULTISET: write LATERAL VIEW explode(map_keys(…)).", found)
             if kind.startswith("map") and len(columns) == 1:
@@ -245,17 +248,21 @@ class Writer:
 
 
 def _window_macro(window: WindowCall, relation: str) -> str:
-    arguments = [relation, quote(ddl_name(window.time.name))]
+    arguments = [relation, quote_for_jinja(ddl_name(window.time.name))]
     try:
-        arguments += [quote(intervals.length(window.lengths[name])) for name in _MACRO[window.kind]]
+        arguments += [
+            quote_for_jinja(intervals.interval_text(window.lengths[name])) for name in _MACRO[window.kind]
+        ]
     except KeyError as problem:
         raise Untranslatable(
             f"{window.kind.upper()}(…) has no argument {problem.args[0]}.", line_of(window.time)
         ) from problem
     if offset := window.lengths.get("OFFSET"):
-        arguments.append(f"offset={quote(intervals.length(offset))}")
+        arguments.append(f"offset={quote_for_jinja(intervals.interval_text(offset))}")
     if window.partition_by:
-        arguments.append(f"partition_by=[{', '.join(quote(each.name) for each in window.partition_by)}]")
+        arguments.append(
+            f"partition_by=[{', '.join(quote_for_jinja(each.name) for each in window.partition_by)}]"
+        )
     return f"{{{{ {window.kind}({', '.join(arguments)}) }}}}"
 
 
@@ -266,11 +273,11 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
     """Returns a query with windows in FROM instead of those of old Flink in GROUP BY."""
     for select in list(every(query, exp.Select)):
         group = select.args.get("group") or exp.Group()
-        called = [each for each in group.expressions if _kind_of(each)]
+        called = [each for each in group.expressions if _group_window_kind(each)]
         if not called:
             continue
         call = called[0]
-        kind = _kind_of(call)
+        kind = _group_window_kind(call)
         arguments = list(call.expressions)
         time, names = arguments[0], [*_MACRO[kind], "OFFSET"]
         if not isinstance(time, exp.Column):
@@ -285,10 +292,11 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
         keys = [each for each in group.expressions if each is not call]
         if kind == "session" and not all(isinstance(each, exp.Column) for each in keys):
             raise Untranslatable(
-                "A SESSION's rows are grouped by something computed. Name that in a view below.", call
+                "A SESSION's rows are grouped by an expression. Compute it in a view, and group by its column.",
+                call,
             )
         if kind == "session":
-            _filter_below(select)
+            _move_filter_below(select)
         window = WindowCall(
             kind,
             _only_table(select, query),
@@ -297,20 +305,20 @@ def _without_group_windows(query: exp.Query) -> exp.Query:
             keys if kind == "session" else (),
         )
         from_items(select)[0].meta[WINDOW] = window
-        read = _rename_calls(select)
+        read = _replace_window_calls(select)
         at = group.expressions.index(call)
         columns = [exp.column(_WINDOW_COLUMNS[name]) for name in dict.fromkeys(["START", "END", *read])]
         group.set("expressions", [*group.expressions[:at], *columns, *group.expressions[at + 1 :]])
     return query
 
 
-def _kind_of(node: exp.Expr) -> str:
+def _group_window_kind(node: exp.Expr) -> str:
     """Returns the kind of group window that a call is; an empty text if it is none."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     return name if name in KINDS and name in _MACRO else ""
 
 
-def _filter_below(select: exp.Select) -> None:
+def _move_filter_below(select: exp.Select) -> None:
     """Moves WHERE into a subquery in FROM: in Flink, a SESSION in GROUP BY has only the rows that pass it."""
     items, where = from_items(select), select.args.get("where")
     if where is None or len(items) != 1:
@@ -324,7 +332,7 @@ def _filter_below(select: exp.Select) -> None:
 def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
     """Returns the only table of FROM. A subquery is moved to WITH."""
     items = from_items(select)
-    if len(items) != 1 or select.args.get("laterals") or window_of(items[0]):
+    if len(items) != 1 or select.args.get("laterals") or window_call_of(items[0]):
         raise Untranslatable(
             "A window in GROUP BY is over one table or view. Put what is in FROM into a view, and read that.",
             select,
@@ -343,7 +351,7 @@ def _only_table(select: exp.Select, query: exp.Query) -> exp.Table:
     return exp.Table(this=name.copy())
 
 
-def _rename_calls(select: exp.Select) -> list[str]:
+def _replace_window_calls(select: exp.Select) -> list[str]:
     """Replaces TUMBLE_START(…) and similar calls by columns of the window. Returns the ends of their names, as in START."""
     found = []
     for call in list(every(select, exp.Anonymous)):
@@ -358,7 +366,7 @@ def _rename_calls(select: exp.Select) -> list[str]:
     return found
 
 
-def _keys(query: exp.Query) -> list[str]:
+def _possible_state_keys(query: exp.Query) -> list[str]:
     """Returns columns that may be keys of the state: of groups, rankings, conditions of joins, and the result."""
     found: dict[str, None] = {}
     for holder in every(query, exp.Group, exp.Window, exp.Join, exp.Where):
@@ -377,7 +385,7 @@ def _keys(query: exp.Query) -> list[str]:
     return [name for name in found if name and name != "*"]
 
 
-def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
+def _group_key_columns(query: exp.Query, grows: bool) -> list[frozenset[str]]:
     """Returns for each key of GROUP BY the columns of the result with its value, in lower case. The columns of a window are
     one key.
 
@@ -386,8 +394,8 @@ def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
 
     >>> from ..query.sql.dialect import parse
     >>> query = parse("select a as b, window_start as s, count(*) as n from t group by a, window_start, window_end")
-    >>> [sorted(columns) for columns in _group_keys(query, grows=False)], [*map(sorted, _group_keys(query, grows=True))]
-    ([['b'], ['s']], [['b'], []])
+    >>> [[*map(sorted, _group_key_columns(query, grows))] for grows in (False, True)]
+    [[['b'], ['s']], [['b'], []]]
     """
     group = query.args.get("group") if isinstance(query, exp.Select) else None
     if group is None or any(value for name, value in group.args.items() if name != "expressions"):
@@ -406,20 +414,25 @@ def _group_keys(query: exp.Query, grows: bool) -> list[frozenset[str]]:
     return [frozenset(columns.get(name, ())) for name in names if name != WINDOW_COLUMNS[0]]
 
 
-def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:
-    """Returns the table and the key of a view of the last row of each key, with the columns as they are in the table; None
-    if a view is something else."""
+def last_row_view(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[str]] | None:
+    """Returns the table and the key of a view that selects the last row of each key and renames no column; None for any
+    other view."""
     inner = _only_relation(query, "where")
     ranked = inner.this if isinstance(inner, exp.Subquery) else None
     table = _only_relation(ranked)
-    if ranked is None or not isinstance(table, exp.Table) or window_of(table) or table.alias_column_names:
+    if (
+        ranked is None
+        or not isinstance(table, exp.Table)
+        or window_call_of(table)
+        or table.alias_column_names
+    ):
         return None
     numbers = [each for each in ranked.expressions if isinstance(each.unalias().this, exp.RowNumber)]
     others = [each for each in (*query.expressions, *ranked.expressions) if each not in numbers]
     where = query.args.get("where")
-    if len(numbers) != 1 or where is None or not all(map(_is_as_below, others)):
+    if len(numbers) != 1 or where is None or not all(map(_keeps_column_name, others)):
         return None
-    over, bound, relation = numbers[0].unalias(), where.this, resolve(dotted(table))
+    over, bound, relation = numbers[0].unalias(), where.this, resolve(dotted_name(table))
     order, keys = over.args.get("order"), over.args.get("partition_by") or ()
     if order is None or len(order.expressions) != 1:
         return None
@@ -428,20 +441,20 @@ def last_rows(query: exp.Query, resolve: Resolve) -> tuple[NamedRelation, list[s
     is_first = is_first and bound.this.name == numbers[0].alias
     is_last = first.args.get("desc") and first.this.name == relation.event_time
     are_columns = all(isinstance(each, exp.Column) for each in (first.this, *keys))
-    if not (is_first and is_last and are_columns and columns_of(query, resolve, {})):
+    if not (is_first and is_last and are_columns and column_names(query, resolve, {})):
         return None
     return relation, [each.name for each in keys]
 
 
 def _only_relation(query: exp.Expr | None, *clauses: str) -> exp.Expr | None:
-    """Returns the relation of a SELECT that has one, and no clauses but these; None if a query is something else."""
+    """Returns the only relation of a SELECT that has no other clauses than `clauses`; None for any other query."""
     if not isinstance(query, exp.Select) or len(items := from_items(query)) != 1:
         return None
     given = {name for name, value in query.args.items() if value}
     return items[0] if given <= {"expressions", "from_", *clauses} else None
 
 
-def _is_as_below(item: exp.Expr) -> bool:
+def _keeps_column_name(item: exp.Expr) -> bool:
     """Returns whether an item of a select list is a star, or a column under its own name."""
     column = item.unalias()
     return item.is_star or (isinstance(column, exp.Column) and column.name == item.alias_or_name)

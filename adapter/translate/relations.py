@@ -51,7 +51,7 @@ class Versions:
 Resolve = Callable[..., NamedRelation]
 
 
-def window_of(table: exp.Expr) -> WindowCall | None:
+def window_call_of(table: exp.Expr) -> WindowCall | None:
     """Returns the windowing TVF in the place of a table; None if it is a table."""
     found: WindowCall | None = table.meta.get(WINDOW)
     return found
@@ -61,14 +61,14 @@ def ctes_of(tree: exp.Query) -> dict[str, exp.Query]:
     return {each.alias: each.this for each in tree.find_all(exp.CTE)}
 
 
-def columns_of(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
+def column_names(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
     """Returns the names of a query's columns; None if they aren't known."""
     if isinstance(query, exp.Subquery):
-        return query.alias_column_names or columns_of(query.this, resolve, ctes)
+        return query.alias_column_names or column_names(query.this, resolve, ctes)
     if isinstance(query, exp.SetOperation):
-        return columns_of(query.this, resolve, ctes)
+        return column_names(query.this, resolve, ctes)
     if isinstance(query, exp.Table):
-        return query.alias_column_names or _columns_of_table(query, resolve, ctes)
+        return query.alias_column_names or _table_column_names(query, resolve, ctes)
     if not isinstance(query, exp.Select):
         return None
     found: list[str] = []
@@ -80,26 +80,28 @@ def columns_of(query: exp.Expr, resolve: Resolve, ctes: Mapping[str, exp.Query])
         for each in from_items(query):
             if of and each.alias_or_name != of:
                 continue
-            names = columns_of(each, resolve, ctes)
+            names = column_names(each, resolve, ctes)
             if names is None:
                 return None
             found += names
     return found
 
 
-def _columns_of_table(table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query]) -> list[str] | None:
-    window = window_of(table)
+def _table_column_names(
+    table: exp.Table, resolve: Resolve, ctes: Mapping[str, exp.Query]
+) -> list[str] | None:
+    window = window_call_of(table)
     read = window.relation if window else table
     if read.name in ctes and not read.db:
         query = ctes[read.name]
         left = {name: each for name, each in ctes.items() if name != read.name}
-        names = columns_of(query, resolve, left)
+        names = column_names(query, resolve, left)
     else:
-        relation = resolve(dotted(read))
+        relation = resolve(dotted_name(read))
         names = None if relation.columns is None else list(relation.columns)
     return names if names is None or not window else [*names, *WINDOW_COLUMNS]
 
 
-def dotted(table: exp.Table) -> str:
+def dotted_name(table: exp.Table) -> str:
     """Returns the name of a table as it is written."""
     return ".".join(part.name for part in table.parts)

@@ -61,7 +61,7 @@ class CreateTable:
     key: tuple[str, ...] = ()
     like: str | None = None
     excluding: frozenset[str] = frozenset()
-    """What it doesn't take over from the table in LIKE, as in EXCLUDING OPTIONS."""
+    """The parts of its LIKE table that it doesn't take over, as in EXCLUDING OPTIONS."""
     partition_by: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     """The words of clauses that have no counterpart."""
@@ -142,21 +142,21 @@ _SETS = ("begin statement set", "execute statement set")
 _BEGINNINGS = ("begin statement set", "execute statement set begin")
 
 
-def statements(text: str) -> Iterator[Statement]:
+def parse_statements(text: str) -> Iterator[Statement]:
     """Yields the statements of a script."""
-    for tokens in _split(tokens_of(text)):
-        yield _statement(tokens, text)
+    for tokens in _split_tokens(tokens_of(text)):
+        yield _parse_statement(tokens, text)
 
 
-def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def _split_tokens(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yields the tokens of each statement; those of a statement set one by one."""
     found: list[Token] = []
     for token in (*tokens, None):
         if token is not None and token.token_type != TokenType.SEMICOLON:
             found.append(token)
-            if _words(found[:5]) not in _BEGINNINGS:
+            if _lower_case_words(found[:5]) not in _BEGINNINGS:
                 continue
-        words = _words(found[:3])
+        words = _lower_case_words(found[:3])
         if words.startswith("execute ") and words not in _SETS:
             found[1].comments = [*found[0].comments, *found[1].comments]
             found = found[1:]
@@ -165,11 +165,11 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         found = []
 
 
-def _words(tokens: Sequence[Token]) -> str:
+def _lower_case_words(tokens: Sequence[Token]) -> str:
     return " ".join(each.text.lower() for each in tokens)
 
 
-def _statement(tokens: Sequence[Token], script: str) -> Statement:
+def _parse_statement(tokens: Sequence[Token], script: str) -> Statement:
     first = tokens[0]
     hints = []
     comments = [each.strip() for each in first.comments if not each.startswith("+")]
@@ -191,26 +191,28 @@ def _statement(tokens: Sequence[Token], script: str) -> Statement:
                     "time), or as an interval join of the stream with itself; longer ones need a program.",
                     token.line,
                 )
-        what = _Statements(dialect=DIALECT).read(tokens, script, _Statements.statement)
+        what = _StatementParser(dialect=DIALECT).parse_tokens(
+            tokens, script, _StatementParser.parse_statement
+        )
     except Untranslatable as problem:
         words = " ".join(each.text for each in tokens[:2])
         line = problem.line or first.line
-        return Statement(line, text, comments, hints, Other(words, str(problem), _made_by(tokens)))
+        return Statement(line, text, comments, hints, Other(words, str(problem), _created_relation(tokens)))
     return Statement(first.line, text, comments, hints, what)
 
 
-def _made_by(tokens: Sequence[Token]) -> str | None:
+def _created_relation(tokens: Sequence[Token]) -> str | None:
     """Returns the name of the view or the table that a statement makes or fills; an empty text for a query."""
     words = [token.text.upper() for token in tokens[:8]]
     if words[0] in ("SELECT", "WITH", "(", "VALUES"):
         return ""
     for number, word in enumerate(words[:-1]):
         if word in ("INTO", "OVERWRITE", "VIEW", "EXISTS") and words[number + 1] != "IF":
-            return _path_of(tokens[number + (2 if words[number + 1] == "TABLE" else 1) :])
+            return _relation_name_at(tokens[number + (2 if words[number + 1] == "TABLE" else 1) :])
     return None
 
 
-def _path_of(tokens: Sequence[Token]) -> str | None:
+def _relation_name_at(tokens: Sequence[Token]) -> str | None:
     """Returns the name of a relation by the path that tokens begin with. None without tokens."""
     parts = [each.text for each in tokens[:1]]
     for dot, name in zip(tokens[1::2], tokens[2::2], strict=False):
@@ -220,27 +222,31 @@ def _path_of(tokens: Sequence[Token]) -> str | None:
     return relation_name(parts) if parts else None
 
 
-class _Statements(Parser):
+class _StatementParser(Parser):
     """Parses the statements of a script."""
 
-    def statement(self) -> Any:
+    def parse_statement(self) -> Any:
         """Parses a statement."""
-        if self.words("SET"):
+        if self.skip_words("SET"):
             name, _, value = self._parse_rest().partition("=")
             return Setting(name, value)
-        if self.words("RESET"):
+        if self.skip_words("RESET"):
             return Setting(self._parse_rest(), None)
-        if self.words("INSERT"):
+        if self.skip_words("INSERT"):
             return self._parse_insert()
         if self._curr.text.upper() in ("SELECT", "WITH", "VALUES", "("):
-            return self._query()
-        if not self.words("CREATE"):
+            return self._parse_query()
+        if not self.skip_words("CREATE"):
             return self._parse_other()
         while self._curr and self._curr.text.upper() in _BEFORE_KIND:
             self._advance()
-        for word, parse in (("TABLE", self._table), ("VIEW", self._parse_view), ("FUNCTION", self._function)):
-            if self.words(word):
-                self.words("IF", "NOT", "EXISTS")
+        for word, parse in (
+            ("TABLE", self._parse_create_table),
+            ("VIEW", self._parse_view),
+            ("FUNCTION", self._parse_create_function),
+        ):
+            if self.skip_words(word):
+                self.skip_words("IF", "NOT", "EXISTS")
                 return parse()
         return self._parse_other("CREATE ")
 
@@ -249,7 +255,7 @@ class _Statements(Parser):
         self._parse_rest()
         return Other(words.strip())
 
-    def _query(self, *others: type[exp.Expr]) -> exp.Query:
+    def _parse_query(self, *others: type[exp.Expr]) -> exp.Query:
         found = self._parse_ddl_select()
         if not isinstance(found, (exp.Query, *others)):
             self.raise_error("Expecting a query")
@@ -263,38 +269,38 @@ class _Statements(Parser):
             self._advance()
         return "".join(parts)
 
-    def path(self) -> str:
+    def parse_path(self) -> str:
         """Returns the name of a table, without the names of Flink's default catalog and database."""
-        names = [self.name().name]
+        names = [self.parse_name().name]
         while self._match(TokenType.DOT):
-            names.append(self.name().name)
+            names.append(self.parse_name().name)
         return relation_name(names)
 
-    def _names(self) -> list[str]:
+    def _parse_names(self) -> list[str]:
         """Parses names in parentheses, if there are any."""
         if not self._is_next("(") or (self._next and self._next.text.upper() in ("SELECT", "WITH", "VALUES")):
             return []
-        return [each.name for each in self._parse_wrapped_csv(self.name)]
+        return [each.name for each in self._parse_wrapped_csv(self.parse_name)]
 
     def _parse_insert(self) -> Insert:
-        overwrites = not self.words("INTO") and self.words("OVERWRITE")
-        self.words("TABLE")
-        name, partition = self.path(), {}
-        if self.words("PARTITION"):
+        overwrites = not self.skip_words("INTO") and self.skip_words("OVERWRITE")
+        self.skip_words("TABLE")
+        name, partition = self.parse_path(), {}
+        if self.skip_words("PARTITION"):
             for each in self._parse_wrapped_csv(self._parse_assignment):
                 if isinstance(each, exp.EQ):
                     partition[each.this.name] = each.expression
-        return Insert(name, self._names(), partition, self._query(exp.Values), overwrites)
+        return Insert(name, self._parse_names(), partition, self._parse_query(exp.Values), overwrites)
 
     def _parse_view(self) -> View:
-        name = self.path()
-        columns = self._names()
+        name = self.parse_path()
+        columns = self._parse_names()
         self._skip_comment()
         self._match(TokenType.ALIAS)
-        return View(name, columns, self._query())
+        return View(name, columns, self._parse_query())
 
-    def _function(self) -> Function:
-        name = self.path()
+    def _parse_create_function(self) -> Function:
+        name = self.parse_path()
         self._parse_rest()
         return Function(name)
 
@@ -302,25 +308,25 @@ class _Statements(Parser):
         if self._match(TokenType.COMMENT):
             self._advance()
 
-    def _table(self) -> CreateTable:
-        found = CreateTable(self.path())
+    def _parse_create_table(self) -> CreateTable:
+        found = CreateTable(self.parse_path())
         if self._is_next("("):
-            self._parse_wrapped_csv(lambda: self._part(found))
+            self._parse_wrapped_csv(lambda: self._parse_table_element(found))
         while self._curr and not self._match(TokenType.ALIAS):
             if self._match(TokenType.WITH):
-                found.options.update(self._options())
+                found.options.update(self._parse_options())
             elif self._match(TokenType.LIKE):
-                found.like = self.path()
+                found.like = self.parse_path()
                 found.excluding = self._parse_excluding()
             elif self._match(TokenType.PARTITION_BY):
-                found.partition_by = self._names()
+                found.partition_by = self._parse_names()
             elif self._match(TokenType.COMMENT):
                 self._advance()
             else:
                 found.left_out.append(self._curr.text)
                 self._advance()
         if self._prev.token_type == TokenType.ALIAS:
-            found.query = self._query()
+            found.query = self._parse_query()
         return found
 
     def _parse_excluding(self) -> frozenset[str]:
@@ -337,7 +343,7 @@ class _Statements(Parser):
                 found -= set(_PARTS) if words[-1] == "ALL" else {words[-1]}
         return frozenset(found)
 
-    def _options(self) -> Iterator[tuple[str, str]]:
+    def _parse_options(self) -> Iterator[tuple[str, str]]:
         self._match_l_paren()
         while self._curr and not self._match(TokenType.R_PAREN):
             name = self._curr.text
@@ -347,34 +353,34 @@ class _Statements(Parser):
             self._advance()
             self._match(TokenType.COMMA)
 
-    def _part(self, table: CreateTable) -> bool:
+    def _parse_table_element(self, table: CreateTable) -> bool:
         """Parses a column, the watermark or the key of a table."""
-        if self.words("WATERMARK", "FOR"):
-            column = self.name().name
+        if self.skip_words("WATERMARK", "FOR"):
+            column = self.parse_name().name
             self._match(TokenType.ALIAS)
             table.watermark = column, self._parse_disjunction()
             return True
-        if self.words("CONSTRAINT"):
-            self.name()
+        if self.skip_words("CONSTRAINT"):
+            self.parse_name()
         if self._match(TokenType.PRIMARY_KEY):
-            table.key = tuple(each.name for each in self._parse_wrapped_csv(self.name))
-            self.words("NOT", "ENFORCED")
+            table.key = tuple(each.name for each in self._parse_wrapped_csv(self.parse_name))
+            self.skip_words("NOT", "ENFORCED")
             return True
-        name = self.name().name
+        name = self.parse_name().name
         if self._match(TokenType.ALIAS):
             table.columns.append(Column(name, None, computed=self._parse_disjunction()))
             self._skip_comment()
             return True
-        kind, metadata, is_virtual = self.flink_type(), None, False
+        kind, metadata, is_virtual = self.parse_flink_type(), None, False
         while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
-            if self.words("METADATA"):
+            if self.skip_words("METADATA"):
                 metadata = name
                 if self._match(TokenType.FROM):
                     metadata = self._curr.text
                     self._advance()
             elif self._match(TokenType.PRIMARY_KEY):
                 table.key = (name,)
-            elif self.words("VIRTUAL"):
+            elif self.skip_words("VIRTUAL"):
                 is_virtual = True
             else:
                 self._advance()

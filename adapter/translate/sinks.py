@@ -13,14 +13,14 @@ from ..query.sql.nodes import every
 from .errors import Notes, Untranslatable
 from .flink_parser import Tokenizer
 from .functions import ColumnTypes
-from .relations import Resolve, columns_of, ctes_of
+from .relations import Resolve, column_names, ctes_of
 from .script import Column, CreateTable, Insert
 
 _KEYWORDS = {word.split()[0] for word in Tokenizer.KEYWORDS}
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
-def inserted(
+def inserted_query(
     insert: Insert, table: CreateTable, resolve: Resolve, types: ColumnTypes, notes: Notes, line: int
 ) -> exp.Query:
     """Returns the query of an INSERT with the names and types of the table's columns."""
@@ -40,7 +40,7 @@ def inserted(
     if unknown := [name for name in names if name not in by_name]:
         raise Untranslatable(f"The table {table.name} has no column {unknown[0]}.", line)
     for select in _branches(query):
-        found = columns_of(select, resolve, ctes_of(query))
+        found = column_names(select, resolve, ctes_of(query))
         if any(item.is_star for item in select.expressions):
             if found is None:
                 notes.add(
@@ -51,7 +51,7 @@ def inserted(
                 return query
             if [*found, *partition] == names and not partition:
                 continue
-            select = _with_columns_named(select, found)
+            select = _replace_star_by_columns(select, found)
         items = [*select.expressions, *(insert.partition[name].copy() for name in partition)]
         if len(items) != len(names):
             raise Untranslatable(
@@ -59,7 +59,10 @@ def inserted(
                 line,
             )
         by_place = dict(zip(names, items, strict=True))
-        written = [_item(by_place.get(name, exp.Null()), column, types) for name, column in by_name.items()]
+        written = [
+            _table_column_item(by_place.get(name, exp.Null()), column, types)
+            for name, column in by_name.items()
+        ]
         select.set("expressions", written)
     return query
 
@@ -72,7 +75,7 @@ def _branches(query: exp.Query) -> list[exp.Select]:
     return [inner] if isinstance(inner, exp.Select) else []
 
 
-def with_names(query: exp.Query) -> exp.Query:
+def name_computed_columns(query: exp.Query) -> exp.Query:
     """Returns a query whose computed columns have names: Flink calls them EXPR$0 and so on. Changes the tree."""
     for select in _branches(query)[:1]:
         for number, item in enumerate(select.expressions):
@@ -81,7 +84,7 @@ def with_names(query: exp.Query) -> exp.Query:
     return query
 
 
-def _with_columns_named(select: exp.Select, names: Sequence[str]) -> exp.Select:
+def _replace_star_by_columns(select: exp.Select, names: Sequence[str]) -> exp.Select:
     """Wraps a SELECT with a star in one that names the columns. Changes the tree."""
     if len(set(names)) != len(names):
         raise Untranslatable("SELECT * gives two columns of one name. Write the columns.", select)
@@ -96,27 +99,27 @@ def _with_columns_named(select: exp.Select, names: Sequence[str]) -> exp.Select:
     return select
 
 
-def _item(item: exp.Expr, column: Column, types: ColumnTypes) -> exp.Expr:
+def _table_column_item(item: exp.Expr, column: Column, types: ColumnTypes) -> exp.Expr:
     """Returns an item of a select list as a column of the table."""
     value = item.unalias()
     kind = (column.type or "").lower()
     is_number = kind in _NUMBERS or kind.startswith("decimal")
     of = "int" if kind in _NUMBERS[:4] else kind
     is_plain = isinstance(value, exp.Column | exp.Window | exp.Count | exp.Cast)
-    if isinstance(value, exp.Null) or (is_number and not is_plain and types.of(value) != of):
+    if isinstance(value, exp.Null) or (is_number and not is_plain and types.type_of(value) != of):
         value = exp.cast(value, kind, dialect=DIALECT)
     if isinstance(value, exp.Column) and value.name == column.name:
         return value
-    return exp.alias_(value, exp.to_identifier(column.name, quoted=_is_quoted(column.name, item)))
+    return exp.alias_(value, exp.to_identifier(column.name, quoted=_needs_quotes(column.name, item)))
 
 
-def _is_quoted(name: str, item: exp.Expr) -> bool:
+def _needs_quotes(name: str, item: exp.Expr) -> bool:
     """Returns whether a name is written in backticks: a keyword, or one whose value has such names."""
     is_plain = name.isidentifier() and name.upper() not in _KEYWORDS
     return not is_plain or any(each.args.get("quoted") for each in every(item, exp.Identifier))
 
 
-def values_of(insert: Insert, table: CreateTable | None) -> str | None:
+def values_as_csv(insert: Insert, table: CreateTable | None) -> str | None:
     """Returns the rows of INSERT INTO … VALUES as CSV; None if it is something else."""
     query = insert.query
     is_star = query.is_star and not query.args.get("where") and not query.args.get("joins")
@@ -124,7 +127,7 @@ def values_of(insert: Insert, table: CreateTable | None) -> str | None:
     if not is_values or (values := query.find(exp.Values)) is None:
         return None
     names = insert.columns or ([each.name for each in table.physical] if table else [])
-    rows = [[_text(each) for each in row.expressions] for row in values.expressions]
+    rows = [[_csv_value(each) for each in row.expressions] for row in values.expressions]
     if any(len(row) != len(names) for row in rows):
         raise Untranslatable(f"The rows of VALUES don't have the columns of {insert.name}.", values)
     return to_csv([names, *rows])
@@ -141,13 +144,13 @@ def to_csv(rows: Sequence[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def _text(value: exp.Expr) -> str:
+def _csv_value(value: exp.Expr) -> str:
     if isinstance(value, exp.Neg):
-        return f"-{_text(value.this)}"
+        return f"-{_csv_value(value.this)}"
     if isinstance(value, exp.Null):
         return ""
     if isinstance(value, exp.Cast):
-        return _text(value.this)
+        return _csv_value(value.this)
     if isinstance(value, exp.Boolean):
         return str(value.this).lower()
     if isinstance(value, exp.Literal) and value.this:

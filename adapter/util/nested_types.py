@@ -7,21 +7,21 @@ import re
 from .quoting import literal, quote
 
 
-def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
+def type_parts(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
     """Returns a nested type's kind in lower case, and its parts with their types: fields by name as written, others
     by position. None if the type isn't nested.
 
-    >>> parts_of("struct<a:int,`b,c`:map<int,decimal(3,1)>>")
+    >>> type_parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>")
     ('struct', [('a', 'int'), ('`b,c`', 'map<int,decimal(3,1)>')])
-    >>> parts_of("map<int,array<int>>"), parts_of("int")
+    >>> type_parts("map<int,array<int>>"), type_parts("int")
     (('map', [('0', 'int'), ('1', 'array<int>')]), None)
-    >>> parts_of("struct<it's o`clock:time(6),sum(a, b):int>")
+    >>> type_parts("struct<it's o`clock:time(6),sum(a, b):int>")
     ('struct', [("it's o`clock", 'time(6)'), ('sum(a, b)', 'int')])
     """
     found = re.fullmatch(r"(array|map|struct)<(.*)>", kind, re.DOTALL | re.IGNORECASE)
     if found is None:
         return None
-    parts = _split(found[2])
+    parts = _split_parts(found[2])
     outer = found[1].lower()
     if outer != "struct":
         return outer, [(str(place), part.strip()) for place, part in enumerate(parts)]
@@ -29,7 +29,7 @@ def parts_of(kind: str) -> tuple[str, list[tuple[str, str]]] | None:
     return outer, [(field[1], field[2]) for field in fields if field is not None]
 
 
-def _split(parts: str) -> list[str]:
+def _split_parts(parts: str) -> list[str]:
     """Returns the parts between the commas of a nested type. `typeof` prints names without quotes."""
     depth, is_quoted, found = 0, False, [""]
     for letter in parts:
@@ -47,28 +47,28 @@ def _split(parts: str) -> list[str]:
 _TYPE = re.compile(r"[\w ]+(\([\w, ]*\))?|(array|map|struct)<.*>", re.DOTALL | re.IGNORECASE)
 
 
-def columns_of(row: str) -> list[tuple[str, str]] | None:
+def row_type_columns(row: str) -> list[tuple[str, str]] | None:
     """Returns the columns of a row with their types, from its type as `typeof` prints it: a struct whose names aren't in
     quotes, whatever is in them. None if it is ambiguous.
 
-    >>> columns_of("struct<my key:int,the.sum(a, b):decimal(3,1), z:struct<x y:int>>")
+    >>> row_type_columns("struct<my key:int,the.sum(a, b):decimal(3,1), z:struct<x y:int>>")
     [('my key', 'int'), ('the.sum(a, b)', 'decimal(3,1)'), (' z', 'struct<x y:int>')]
-    >>> [columns_of(f"struct<a:int,{name}:int,c:int>") for name in ("b:c", "b,c", "b<c", "b>c", "b(c", "b)c")]
+    >>> [row_type_columns(f"struct<a:int,{name}:int,c:int>") for name in ("b:c", "b,c", "b<c", "b>c", "b(c", "b)c")]
     [None, None, None, None, None, None]
     """
     found = re.fullmatch(r"struct<(.*)>", row, re.DOTALL | re.IGNORECASE)
-    fields = [part.partition(":") for part in _split(found[1])] if found is not None else []
+    fields = [part.partition(":") for part in _split_parts(found[1])] if found is not None else []
     is_clear = all(name and _TYPE.fullmatch(kind) for name, _, kind in fields)
     return [(name, kind) for name, _, kind in fields] if fields and is_clear else None
 
 
-def fields_of(kind: str) -> list[tuple[str, str]] | None:
+def struct_fields(kind: str) -> list[tuple[str, str]] | None:
     """Returns the fields of a struct with their types. None if it isn't a struct.
 
-    >>> fields_of("struct<a:int,`b,c`:map<int,int>>"), fields_of("int")
+    >>> struct_fields("struct<a:int,`b,c`:map<int,int>>"), struct_fields("int")
     ([('a', 'int'), ('b,c', 'map<int,int>')], None)
     """
-    found = parts_of(kind)
+    found = type_parts(kind)
     if found is None or found[0] != "struct":
         return None
     return [
@@ -76,48 +76,48 @@ def fields_of(kind: str) -> list[tuple[str, str]] | None:
     ]
 
 
-def match_fields(value: str, has: str, wants: str) -> str:
+def reorder_fields_sql(value: str, has: str, wants: str) -> str:
     """Returns SQL for a value with the fields of its structs in the order of another type, because Spark casts and inserts
     structs by position. Returns `value` unchanged if its fields have that order already, or other names.
 
     Args:
         has, wants: the type of the value, and the type whose order it gets.
 
-    >>> match_fields("s", "struct<b:int,a:date>", "struct<a:date,b:bigint>")
+    >>> reorder_fields_sql("s", "struct<b:int,a:date>", "struct<a:date,b:bigint>")
     "if(s is null, null, named_struct('a', s.`a`, 'b', s.`b`))"
-    >>> match_fields("l", "array<struct<b:int,a:int>>", "array<struct<a:int,b:int>>")
+    >>> reorder_fields_sql("l", "array<struct<b:int,a:int>>", "array<struct<a:int,b:int>>")
     "transform(l, __0 -> if(__0 is null, null, named_struct('a', __0.`a`, 'b', __0.`b`)))"
-    >>> match_fields("m", "map<int,struct<b:int,a:int>>", "map<int,struct<a:int,b:int>>")
+    >>> reorder_fields_sql("m", "map<int,struct<b:int,a:int>>", "map<int,struct<a:int,b:int>>")
     "transform_values(m, (__k0, __v0) -> if(__v0 is null, null, named_struct('a', __v0.`a`, 'b', __v0.`b`)))"
-    >>> match_fields("s", "struct<A:int,b:int>", "struct<a:bigint,b:int>")
+    >>> reorder_fields_sql("s", "struct<A:int,b:int>", "struct<a:bigint,b:int>")
     's'
-    >>> match_fields("s", "struct<a:int>", "struct<b:int>")
+    >>> reorder_fields_sql("s", "struct<a:int>", "struct<b:int>")
     's'
     """
-    return _match_fields(value, has, wants, 0)
+    return _reorder_fields_sql(value, has, wants, 0)
 
 
-def _match_fields(value: str, has: str, wants: str, depth: int) -> str:
-    current, wanted = parts_of(has), parts_of(wants)
+def _reorder_fields_sql(value: str, has: str, wants: str, depth: int) -> str:
+    current, wanted = type_parts(has), type_parts(wants)
     if current is None or wanted is None or current[0] != wanted[0]:
         return value
     if current[0] == "struct":
-        return _fields_by_name(value, has, wants, depth)
+        return _reorder_struct_sql(value, has, wants, depth)
     pairs = list(zip((kind for _, kind in current[1]), (kind for _, kind in wanted[1]), strict=True))
     if current[0] == "array":
         element = f"__{depth}"
-        reordered = _match_fields(element, *pairs[0], depth + 1)
+        reordered = _reorder_fields_sql(element, *pairs[0], depth + 1)
         return value if reordered == element else f"transform({value}, {element} -> {reordered})"
     for name, parts in zip(("keys", "values"), pairs, strict=True):
         part = f"__{name[0]}{depth}"
-        reordered = _match_fields(part, *parts, depth + 1)
+        reordered = _reorder_fields_sql(part, *parts, depth + 1)
         if reordered != part:
             value = f"transform_{name}({value}, (__k{depth}, __v{depth}) -> {reordered})"
     return value
 
 
-def _fields_by_name(value: str, has: str, wants: str, depth: int) -> str:
-    fields, wanted = fields_of(has) or [], fields_of(wants) or []
+def _reorder_struct_sql(value: str, has: str, wants: str, depth: int) -> str:
+    fields, wanted = struct_fields(has) or [], struct_fields(wants) or []
     known = {name.lower(): (name, kind) for name, kind in fields}
     names = [name.lower() for name, _ in wanted]
     if len(known) != len(fields) or sorted(names) != sorted(known):
@@ -126,7 +126,7 @@ def _fields_by_name(value: str, has: str, wants: str, depth: int) -> str:
     for wanted_name, wanted_kind in wanted:
         name, kind = known[wanted_name.lower()]
         field = f"{value}.{quote(name)}"
-        reordered = _match_fields(field, kind, wanted_kind, depth)
+        reordered = _reorder_fields_sql(field, kind, wanted_kind, depth)
         is_same = is_same and reordered == field
         items.append(f"{literal(name)}, {reordered}")
     return value if is_same else f"if({value} is null, null, named_struct({', '.join(items)}))"

@@ -7,7 +7,7 @@ import sys
 SYSTEM = sys.platform
 
 
-def refusal() -> str | None:
+def unsupported_system_message() -> str | None:
     """Returns why the package doesn't run on this operating system, and what to do; None if it does.
 
     Locks on files, signals and Hadoop's files are those of POSIX.

@@ -61,12 +61,12 @@ def quote_path(path: Iterable[str]) -> str:
     return ".".join(map(quote, path))
 
 
-def path_of(text: str) -> tuple[str, ...]:
+def split_path(text: str) -> tuple[str, ...]:
     """Splits a user's path of a column and its fields, each quoted or not.
 
-    >>> path_of("meta.at"), path_of("`a.b`"), path_of("meta.`at utc`"), path_of(" ts ")
+    >>> split_path("meta.at"), split_path("`a.b`"), split_path("meta.`at utc`"), split_path(" ts ")
     (('meta', 'at'), ('a.b',), ('meta', 'at utc'), ('ts',))
-    >>> path_of("days(meta.at)"), path_of(".at")
+    >>> split_path("days(meta.at)"), split_path(".at")
     (('days(meta.at)',), ('.at',))
     """
     text = text.strip()
@@ -82,13 +82,13 @@ def time_name(text: str) -> str:
     >>> time_name("ts"), time_name("`a.b`"), time_name("meta.at")
     ('ts', 'a.b', '`meta`.`at`')
     """
-    path = path_of(text)
+    path = split_path(text)
     return quote_path(path) if len(path) > 1 else path[0]
 
 
 def is_path(name: str) -> bool:
     """Returns whether a result of `time_name` is a field of a column."""
-    return name.startswith("`") and len(path_of(name)) > 1
+    return name.startswith("`") and len(split_path(name)) > 1
 
 
 def quote_time(name: str) -> str:
@@ -100,13 +100,13 @@ def quote_time(name: str) -> str:
     return name if is_path(name) else quote(name)
 
 
-def shown_time(name: str) -> str:
+def time_name_text(name: str) -> str:
     """Returns a result of `time_name` as text for a message.
 
-    >>> shown_time("ts"), shown_time("`meta`.`at`")
+    >>> time_name_text("ts"), time_name_text("`meta`.`at`")
     ('ts', 'meta.at')
     """
-    return ".".join(path_of(name)) if is_path(name) else name
+    return ".".join(split_path(name)) if is_path(name) else name
 
 
 def quote_configured(text: str) -> str:

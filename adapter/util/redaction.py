@@ -80,21 +80,21 @@ _lock = threading.Lock()
 
 def without_secrets(text: object) -> str:
     """Returns a text with all secrets redacted."""
-    return _values().sub(_redacted, without_recognised(str(text)))
+    return _registered_secrets_pattern().sub(_redact_match, redact_by_form(str(text)))
 
 
-def without_recognised(text: str) -> str:
-    """Returns a text with secrets redacted by form only. The result doesn't depend on what `remember` was called with.
+def redact_by_form(text: str) -> str:
+    """Returns a text with secrets redacted by form only. The result doesn't depend on the registered secrets.
 
-    >>> without_recognised("jdbc:postgresql://me:p@ss@db/shop"), without_recognised("s3a://shop/orders")
+    >>> redact_by_form("jdbc:postgresql://me:p@ss@db/shop"), redact_by_form("s3a://shop/orders")
     ('jdbc:postgresql://***@db/shop', 's3a://shop/orders')
     """
     for form in _FORMS:
-        text = form.sub(_redacted, text)
+        text = form.sub(_redact_match, text)
     return text
 
 
-def _redacted(match: re.Match[str]) -> str:
+def _redact_match(match: re.Match[str]) -> str:
     start, end = match.span("secret")
     first = match.start()
     return (
@@ -127,9 +127,11 @@ def has_secrets(options: Mapping[str, Any]) -> bool:
     return any(True for _ in _secrets_of(options))
 
 
-def remember(options: Mapping[str, Any]) -> None:
+def register_secrets(options: Mapping[str, Any]) -> None:
     """Registers the secrets of options, so that their values are redacted everywhere, in dbt's logs too."""
-    forms = {form for value in _secrets_of(options) for form in _spellings(value) if _is_specific(form)}
+    forms = {
+        form for value in _secrets_of(options) for form in _secret_spellings(value) if _is_specific(form)
+    }
     with _lock:
         _known.update(forms)
         context = try_get_invocation_context()
@@ -159,7 +161,7 @@ def _secrets_of(options: Mapping[str, Any]) -> Iterator[str]:
             yield from (secret.replace("\0", " ") for secret in found)
 
 
-def _spellings(value: str) -> Iterator[str]:
+def _secret_spellings(value: str) -> Iterator[str]:
     """Yields a secret as written, URL-encoded and URL-decoded; of ``user:password`` also the password alone."""
     for whole in (value, value.strip("\"'{}")):
         for each in (whole, *(part for part in re.split(r"[:/]", whole, maxsplit=1)[1:])):
@@ -168,7 +170,7 @@ def _spellings(value: str) -> Iterator[str]:
                 yield from (plain, quote(plain, safe=""), quote_plus(plain))
 
 
-def _values() -> re.Pattern[str]:
+def _registered_secrets_pattern() -> re.Pattern[str]:
     """Returns a pattern of all registered secrets, the longest first, as one may contain another."""
     with _lock:
         known = sorted(_known, key=len, reverse=True)
@@ -177,10 +179,10 @@ def _values() -> re.Pattern[str]:
     )
 
 
-def kind_of(value: object) -> str:
+def yaml_kind(value: object) -> str:
     """Describes the kind of a YAML value without showing its content.
 
-    >>> kind_of(["a"]), kind_of("secret"), kind_of(4)
+    >>> yaml_kind(["a"]), yaml_kind("secret"), yaml_kind(4)
     ('a list', 'text', '4')
     """
     kinds: dict[type, str] = {
@@ -202,6 +204,6 @@ class Cause(Exception):
         """The original exception, whose text may contain secrets."""
 
 
-def cause_of(problem: BaseException) -> Cause:
+def redacted_cause(problem: BaseException) -> Cause:
     """Returns a redacted substitute for an exception, to raise another one from: dbt logs both."""
     return Cause(without_secrets("".join(traceback.format_exception(problem))), problem)

@@ -73,10 +73,10 @@ def is_count(value: Any, least: int = 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31
 
 
-def one_of(*values: str) -> ValueType:
+def one_of_type(*values: str) -> ValueType:
     """Returns the type of a setting that has one of a few values.
 
-    >>> one_of("skip", "fail").problem("wait")
+    >>> one_of_type("skip", "fail").problem("wait")
     "is 'wait'; write 'skip' or 'fail'"
     """
     quoted = [f"'{each}'" for each in values]
@@ -137,7 +137,7 @@ COLUMN_LIST = ValueType(
 )
 
 
-def interval_or(*words: str) -> ValueType:
+def interval_or_type(*words: str) -> ValueType:
     """Returns the type of a setting that is an interval or one of a few words."""
     alternatives = "".join(f" \\| `'{each}'`" for each in words)
     return ValueType(
@@ -154,6 +154,6 @@ def as_options(values: Mapping[Any, Any]) -> dict[str, str]:
     return {str(key): option_text(value) for key, value in values.items() if value is not None}
 
 
-def names(settings: Sequence[SettingInfo]) -> tuple[str, ...]:
+def setting_names(settings: Sequence[SettingInfo]) -> tuple[str, ...]:
     """Returns the names of settings, in order."""
     return tuple(each.name for each in settings)

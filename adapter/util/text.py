@@ -15,10 +15,10 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
-def agreeing(number: int, one: str, many: str) -> str:
+def verb_form(number: int, one: str, many: str) -> str:
     """Returns the form of a verb that goes with a number.
 
-    >>> agreeing(1, "is", "are"), agreeing(0, "is", "are")
+    >>> verb_form(1, "is", "are"), verb_form(0, "is", "are")
     ('is', 'are')
     """
     return one if number == 1 else many

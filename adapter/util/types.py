@@ -23,7 +23,7 @@ def type_text(type_: DataType) -> str:
 
     if isinstance(type_, StructType):
         fields = ",".join(
-            f"{quoted_as_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields
+            f"{quote_if_needed(field.name)}:{type_text(field.dataType)}" for field in type_.fields
         )
         return f"struct<{fields}>"
     if isinstance(type_, ArrayType):
@@ -38,7 +38,7 @@ def column_types(schema: StructType) -> dict[str, str]:
     return {field.name: type_text(field.dataType) for field in schema.fields}
 
 
-def quoted_as_needed(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """Returns a name, quoted if SQL needs it."""
     return name if is_plain(name) else quote(name)
 
@@ -52,26 +52,27 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
 _TEXT = re.compile(r"(char|varchar)\(\d+\)|string collate .*")
 
 
-def simple_fits(kind: str, known: str) -> bool:
+def simple_type_fits(kind: str, known: str) -> bool:
     """Returns whether a column of the simple type `known` holds all values of another one, `kind`, without loss.
 
-    >>> simple_fits("int", "bigint"), simple_fits("decimal(10,2)", "decimal(11,3)"), simple_fits("int", "string")
-    (True, True, False)
+    >>> pairs = (("int", "bigint"), ("decimal(10,2)", "decimal(11,3)"), ("int", "string"))
+    >>> [simple_type_fits(*each) for each in pairs]
+    [True, True, False]
     """
     if kind in _WIDER:
         return known in _WIDER[kind]
-    digits, others = digits_of(kind), digits_of(known)
+    digits, others = decimal_digits(kind), decimal_digits(known)
     if digits is not None and others is not None:
-        return enough_digits(digits, others)
+        return decimal_fits(digits, others)
     return _TEXT.match(kind) is not None and known == "string"
 
 
-def digits_of(kind: str) -> tuple[int, int] | None:
+def decimal_digits(kind: str) -> tuple[int, int] | None:
     """Returns precision and scale of a DECIMAL; None for other types."""
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return (int(found[1]), int(found[2])) if found else None
 
 
-def enough_digits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
+def decimal_fits(digits: tuple[int, int], others: tuple[int, int]) -> bool:
     """Returns whether a column of some precision and scale (`others`) holds values of another precision and scale."""
     return digits[0] - digits[1] <= others[0] - others[1] and digits[1] <= others[1]

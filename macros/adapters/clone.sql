@@ -7,8 +7,8 @@
 
 {% materialization clone, adapter='spark_streaming' %}
     {%- if defer_relation and (flags.FULL_REFRESH or not load_cached_relation(this)) -%}
-        {%- do adapter.note_clone(model, defer_relation) -%}
+        {%- do adapter.log_clone_notice(model, defer_relation) -%}
     {%- endif -%}
-    {#- dbt-spark's own requires Delta. -#}
+    {#- dbt-spark's own materialization requires Delta. -#}
     {{ return(materialization_clone_default()) }}
 {% endmaterialization %}

@@ -23,7 +23,7 @@
 
 
 {% macro spark_streaming__get_columns_in_relation(relation) %}
-    {#- dbt-spark's returns the rows of DESCRIBE; dbt's snapshots need columns. -#}
+    {#- dbt-spark's macro returns the rows of DESCRIBE; dbt's snapshots need columns. -#}
     {{ return(adapter.get_columns_in_relation(relation)) }}
 {% endmacro %}
 
@@ -41,7 +41,7 @@
 
 
 {% macro spark_streaming__escape_single_quotes(expression) -%}
-    {#- dbt-spark's leaves a backslash as it is, which escapes the quote at the end of a text. -#}
+    {#- dbt-spark's macro doesn't escape a backslash, which then escapes the quote at the end of a text. -#}
     {{ return(adapter.text_literal(expression)[1:-1]) }}
 {%- endmacro %}
 

@@ -11,7 +11,7 @@
     -#}
     {%- for name, column in model['columns'].items() -%}
         {%- set quoted = adapter.quote_name(name, column.get('quote') or false) -%}
-        {%- set cases = adapter.contract_cases(model) if loop.first else '' -%}
+        {%- set cases = adapter.contract_case_branches(model) if loop.first else '' -%}
         {{ 'case ' ~ cases ~ ' else ' ~ quoted ~ ' end as ' if cases }}{{ quoted }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 {% endmacro %}

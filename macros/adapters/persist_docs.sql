@@ -53,7 +53,7 @@
 
 
 {% macro get_persist_docs_column_list(model_columns, query_columns) %}
-    {#- dbt-spark's doesn't escape descriptions, and only finds columns in the same case. -#}
+    {#- dbt-spark's macro doesn't escape descriptions, and only finds columns in the same case. -#}
     {%- set described = {} -%}
     {%- for name, column in model_columns.items() -%}
         {%- do described.update({name | lower: column['description']}) -%}

@@ -52,7 +52,7 @@
 
 
 {% macro list_relations_show_tables_without_caching(schema_relation) %}
-    {#- dbt-spark's doesn't quote the schema. -#}
+    {#- dbt-spark's macro doesn't quote the schema. -#}
     {%- call statement('list_relations_without_caching_show_tables', fetch_result=True) -%}
         show tables in {{ schema_relation.without_identifier() }} like '*'
     {%- endcall -%}

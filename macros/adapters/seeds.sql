@@ -8,7 +8,7 @@
 {% macro spark_streaming__create_csv_table(model, agate_table) %}
     {%- do adapter.check_column_names(this, agate_table.column_names, model, config) -%}
     {%- set sql = spark__create_csv_table(model, agate_table) -%}
-    {%- do adapter.note_seed(this, _seed_definition(model, agate_table)) -%}
+    {%- do adapter.record_seed_definition(this, _seed_definition(model, agate_table)) -%}
     {{ return(sql) }}
 {% endmacro %}
 
@@ -44,7 +44,7 @@
 
 
 {% macro _seed_table_is_kept(model, agate_table) %}
-    {%- if not adapter.is_seed(this, _seed_definition(model, agate_table), agate_table.column_names) -%}
+    {%- if not adapter.is_seed_defined_as(this, _seed_definition(model, agate_table), agate_table.column_names) -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set rows = adapter.stage_seed(this, agate_table) -%}

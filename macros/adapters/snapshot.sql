@@ -43,7 +43,7 @@
 
     snapshotted_data as (
 
-        select {{ adapter.items_in_order_of(target_relation, query) }}, {{ unique_key_fields(strategy.unique_key) }}
+        select {{ adapter.select_list_in_order_of(target_relation, query) }}, {{ unique_key_fields(strategy.unique_key) }}
         from {{ target_relation }}
         where
             {% if config.get('dbt_valid_to_current') %}
@@ -220,7 +220,7 @@
 
 {% macro _checked_rows() %}
     {#- Not a WHERE, with which Spark would also check rows that the snapshot has already. -#}
-    {%- set cases = adapter.contract_cases(model) -%}
+    {%- set cases = adapter.contract_case_branches(model) -%}
     {{- 'case ' ~ cases ~ ' else dbt_change_type end as dbt_change_type, * except (dbt_change_type)' if cases else '*' -}}
 {% endmacro %}
 

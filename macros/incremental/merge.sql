@@ -5,11 +5,7 @@
         Like dbt-spark's, with named columns: `update set *` and `insert *` fail if the query has fewer columns than the
         table, which `on_schema_change: append_new_columns` and `ignore` allow.
     -#}
-    {%- set source_names = adapter.get_columns_in_relation(source) | map(attribute='name') | map('lower') | list -%}
-    {%- set shared = [] -%}
-    {%- for column in adapter.get_columns_in_relation(target) if column.name | lower in source_names -%}
-        {%- do shared.append(column) -%}
-    {%- endfor -%}
+    {%- set shared = _shared_columns({'target_relation': target, 'temp_relation': source}) -%}
     {%- set updated = get_merge_update_columns(
         config.get('merge_update_columns'), config.get('merge_exclude_columns'), shared
     ) -%}

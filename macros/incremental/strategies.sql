@@ -7,7 +7,7 @@
   {%- set columns = _shared_columns(arguments) -%}
   {%- set listed = columns | map(attribute='quoted') | join(', ') -%}
   insert into {{ arguments['target_relation'] }} ({{ listed }})
-  select {{ listed }} from {{ adapter.rows_by_name(model, arguments['temp_relation'], columns) }}
+  select {{ listed }} from {{ adapter.rows_in_table_order_sql(model, arguments['temp_relation'], columns) }}
 {% endmacro %}
 
 
@@ -38,9 +38,9 @@
   {%- set is_iceberg = load_relation(this).is_iceberg -%}
   {%- set columns = _shared_columns(arguments) -%}
   {%- do adapter.check_partitions(model, columns, target if is_iceberg else none) -%}
-  {%- set rows = adapter.rows_by_name(model, arguments['temp_relation'], columns) -%}
+  {%- set rows = adapter.rows_in_table_order_sql(model, arguments['temp_relation'], columns) -%}
   {%- if is_iceberg and not config.get('partition_by') -%}
-    {#- Not INSERT OVERWRITE: the session may be in dynamic mode from another model, and then no new rows replace nothing. -#}
+    {#- Not INSERT OVERWRITE: another model may have left the session in dynamic mode, in which a query without rows would replace nothing. -#}
     {{ return(adapter.replace_all_sql(target, rows, columns)) }}
   {%- endif -%}
   {%- if config.get('partition_by') -%}
@@ -78,14 +78,14 @@
   {%- endif -%}
   {%- set columns = _shared_columns(arguments) -%}
   {{ return(adapter.replace_where_sql(
-      arguments['target_relation'], adapter.rows_by_name(model, arguments['temp_relation'], columns), columns,
+      arguments['target_relation'], adapter.rows_in_table_order_sql(model, arguments['temp_relation'], columns), columns,
       arguments['replaced'], arguments['incremental_predicates'], arguments['divided']
   )) }}
 {% endmacro %}
 
 
 {% macro _shared_columns(arguments) %}
-  {#- A query may have fewer columns than its table (on_schema_change: ignore, append_new_columns). -#}
+  {#- The table's columns that the query has, too: it may have fewer (on_schema_change: ignore, append_new_columns). -#}
   {%- set names = adapter.get_columns_in_relation(arguments['temp_relation']) | map(attribute='name') | map('lower') | list -%}
   {%- set shared = [] -%}
   {%- for column in adapter.get_columns_in_relation(arguments['target_relation']) if column.name | lower in names -%}

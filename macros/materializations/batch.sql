@@ -1,5 +1,5 @@
 {#-
-  The same text in batch. Tables, and the queries of incremental models, are planned through slices, so that a 1-minute
+  Runs a model's text in batch. Tables, and the queries of incremental models, are planned through slices, so that a 1-minute
   cumulate over a day costs about one pass over the rows, not 1440. Rewrites in a model's config are applied first.
 
   Views, `dbt show` and tests run the text almost as written, so that any engine can read a view. Ties of rankings are
@@ -11,7 +11,7 @@
   {%- if language == 'sql' -%}
     {%- set compiled_code = _planned_in_batch(compiled_code) -%}
     {%- if not temporary -%}
-      {%- do adapter.check_table_names(config, compiled_code, model if model is defined else none) -%}
+      {%- do adapter.check_query_column_names(config, compiled_code, model if model is defined else none) -%}
     {%- endif -%}
   {%- endif -%}
   {%- set existing = none if temporary else load_cached_relation(relation) -%}
@@ -23,7 +23,7 @@
   {%- set statement = spark__create_table_as(temporary, relation, compiled_code, language) -%}
   {%- if language == 'python' -%}
     {#- The columns of a Python model are known only while it runs. -#}
-    {%- set statement = statement | replace('\ndf.write.mode(', '\ncheck_table_names(df.columns)\ndf.write.mode(') -%}
+    {%- set statement = statement | replace('\ndf.write.mode(', '\ncheck_column_names(df.columns)\ndf.write.mode(') -%}
   {%- endif -%}
   {%- if language == 'sql' and existing is none -%}
     {%- set statement = statement | replace('create or replace table', 'create table', 1) -%}
@@ -44,7 +44,7 @@
 
 
 {% macro spark_streaming__get_limit_sql(sql, limit) -%}
-  {{ return(default__get_limit_sql(adapter.shown_text(sql, graph, model if model is defined else none), limit)) }}
+  {{ return(default__get_limit_sql(adapter.dbt_show_text(sql, graph, model if model is defined else none), limit)) }}
 {%- endmacro %}
 
 

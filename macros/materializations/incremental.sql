@@ -1,6 +1,6 @@
 {#-
-  incremental: like dbt-spark's, which only has four strategies. Here a strategy is a macro that dbt looks up, so those
-  of this package, of a project and of other packages work alike.
+  incremental: like dbt-spark's materialization, which only has four strategies. Here a strategy is a macro that dbt looks
+  up, so strategies of this package, of a project and of other packages work alike.
 
     check the configs (nothing is changed if they are invalid)
     → find the range to recompute, if the strategy works by ranges (adapter.plan_incremental)
@@ -28,7 +28,7 @@
     {%- if existing is not none and not (file_format == 'delta' and existing.is_delta) -%}
       {%- if language == 'sql' -%}
         {#- create_table_as would check the names after the old table is dropped. -#}
-        {%- do adapter.check_table_names(config, _planned_in_batch(run.sql), model) -%}
+        {%- do adapter.check_query_column_names(config, _planned_in_batch(run.sql), model) -%}
       {%- endif -%}
       {#- Not CREATE OR REPLACE, whose snapshot a stream over this table couldn't read. -#}
       {%- do adapter.drop_replaced(existing) -%}
@@ -54,7 +54,7 @@
     {%- set columns = process_schema_changes(on_schema_change, rows, existing)
         or adapter.get_columns_in_relation(existing) -%}
     {%- if file_format == 'iceberg' -%}
-      {%- do adapter.note_incremental(target) -%}
+      {%- do adapter.mark_incremental_run(target) -%}
     {%- endif -%}
     {%- call statement('main') -%}
       {{ strategy_macro({
@@ -64,7 +64,7 @@
         'dest_columns': columns,
         'incremental_predicates': config.get('predicates') or config.get('incremental_predicates'),
         'replaced': run.condition,
-        'divided': run.divided,
+        'divided': run.divided_files_query,
       }) }}
     {%- endcall -%}
     {%- call statement('drop_tmp_relation') -%}

@@ -33,12 +33,12 @@
   {%- endif -%}
   {%- set full_refresh = should_full_refresh() -%}
 
-  {%- set is_new = existing is none or full_refresh or not existing.is_table or adapter.stream_begins(model) -%}
+  {%- set is_new = existing is none or full_refresh or not existing.is_table or adapter.has_state_of_earlier_table(model) -%}
 
-  {%- set flush = adapter.flag_variable('flush', var('flush', none)) -%}
-  {%- set keep_state = adapter.flag_variable('keep_state', var('keep_state', none)) -%}
+  {%- set flush = adapter.boolean_variable('flush', var('flush', none)) -%}
+  {%- set keep_state = adapter.boolean_variable('keep_state', var('keep_state', none)) -%}
   {%- set has_own_task = is_new or flush or var('bootstrap', none) or keep_state -%}
-  {%- set kept = adapter.kept_running(model, has_own_task) -%}
+  {%- set kept = adapter.skip_response(model, has_own_task) -%}
   {%- if kept is not none -%}
     {%- do store_result('main', kept) -%}
     {{ return({'relations': [target]}) }}
@@ -50,7 +50,7 @@
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
   {%- if not is_new and config.get('contract').enforced -%}
-    {#- A table that is created is checked below. -#}
+    {#- `_create_streaming_table` checks a new table. -#}
     {%- do get_assert_columns_equivalent(sql) -%}
   {%- endif -%}
   {%- set gives = adapter.check_columns(model, sql, graph, is_new) -%}

@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.cli.project import DbtProject, Selection
 def test_json_has_no_values_that_json_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state may have a DOUBLE that is NaN, and a MAP whose keys are dates."""
     row = {"avg": float("nan"), "most": float("-inf"), "days": {date(2026, 3, 1): [1.5]}}
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.show", lambda *_: {"sample": (row,)})
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.inspect_state", lambda *_: {"sample": (row,)})
     done = CliRunner().invoke(main, ["state", "show", "m", "--json"])
 
     def refuse(name: str) -> None:
@@ -154,8 +154,8 @@ def test_a_command_of_one_model_takes_a_selection_too(
     def selected(_: object, selection: Selection) -> list[str]:
         return ["x", "y"] if selection.select == ("tag:many",) else ["x"]
 
-    monkeypatch.setattr(DbtProject, "selected", selected)
-    monkeypatch.setattr(savepoints, "restore", lambda _, model, name: f"{model} {name}")
+    monkeypatch.setattr(DbtProject, "selected_names", selected)
+    monkeypatch.setattr(savepoints, "restore_savepoint", lambda _, model, name: f"{model} {name}")
     assert done in CliRunner().invoke(main, ["state", *arguments]).output
 
 

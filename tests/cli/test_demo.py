@@ -66,7 +66,7 @@ def test_git_leaves_out_what_runs_write(demo: Path) -> None:
 def test_all_models_are_streams_that_are_planned(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
     project = DbtProject(demo, demo, None, None, None)
-    names = project.selected(Selection(select=("*",)))
+    names = project.selected_names(Selection(select=("*",)))
     assert sorted(names) == ["orders_per_shop", "revenue_today", "top_products"]
     for name in names:
         done = CliRunner().invoke(

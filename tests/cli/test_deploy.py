@@ -52,7 +52,9 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
         monkeypatch.setattr(deploy, "_lag_problem", lambda project, name, standing, edited=edited: edited)
         with pytest.raises(ProjectError) as raised:
             deploy.promote(DbtProject(Path(), Path(), None, None, None), "m", force=False)
-        told = deploy.progress_sentences(deploy.status(DbtProject(Path(), Path(), None, None, None), "m"))
+        told = deploy.progress_sentences(
+            deploy.deployment_status(DbtProject(Path(), Path(), None, None, None), "m")
+        )
         if edited is None:
             assert "deploy await" in str(raised.value) and "deploy await" in told
         else:
@@ -73,7 +75,7 @@ def test_the_model_that_is_named_is_built(
     monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
     monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))
     project = DbtProject(Path(), Path(), None, None, None)
-    assert "deploy promote shop.m" in deploy.init(project, "shop.m", False)
+    assert "deploy promote shop.m" in deploy.init_deployment(project, "shop.m", False)
     assert ran == [(["shop.m"], {"shop.m": staged.new})]
 
 

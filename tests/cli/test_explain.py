@@ -128,7 +128,7 @@ def test_the_json_is_the_same_tree() -> None:
         text, config, _ = OPERATORS[name]
         model = node(text, **config)
         explained = explain.explain_node(model, KNOWN)
-        found, told = explained.tree, json.loads(json.dumps(explain.as_json(explained)))
+        found, told = explained.tree, json.loads(json.dumps(explain.plan_as_json(explained)))
         listed = [each for each in nodes(told["tree"]) if "see" not in each]
         assert [(each.operator, each.description, each.identity) for each in operators_in_order(found)] == [
             (each["operator"], each["description"], each["identity"]) for each in listed
@@ -136,7 +136,7 @@ def test_the_json_is_the_same_tree() -> None:
 
 
 def test_what_the_json_has() -> None:
-    found = explain.as_json(explain.explain_node(node(counted(TUMBLE), watermark="1 minute"), KNOWN))
+    found = explain.plan_as_json(explain.explain_node(node(counted(TUMBLE), watermark="1 minute"), KNOWN))
     assert found["table"] == "shop.bids"
     assert found["streams"] == [
         {

@@ -11,7 +11,7 @@ import pytest
 
 # A shell has what it runs in the background ignore Ctrl-C, these tests too.
 _FIRST = """
-from dbt.adapters.spark_streaming.cli.interrupts import interrupts, without_trace
+from dbt.adapters.spark_streaming.cli.interrupts import recording_signals, exiting_without_trace
 import atexit, signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
@@ -38,7 +38,7 @@ def _interrupted(text: str, number: signal.Signals, then: str) -> tuple[int, str
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_ends_what_the_first_lets_end(number: signal.Signals) -> None:
     text = """
-with interrupts() as found:
+with recording_signals() as found:
     print("ready")
     while not found:
         time.sleep(0.01)
@@ -55,7 +55,7 @@ def stop():
     time.sleep(60)
 
 atexit.register(stop)
-with without_trace():
+with exiting_without_trace():
     print("ready")
     time.sleep(60)
 """
@@ -64,7 +64,7 @@ with without_trace():
 
 def test_the_second_comes_while_the_first_is_answered() -> None:
     text = """
-with without_trace():
+with exiting_without_trace():
     try:
         print("ready")
         time.sleep(60)

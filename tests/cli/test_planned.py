@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from dbt.adapters.spark_streaming.cli.planned import check_types
+from dbt.adapters.spark_streaming.cli.planned import check_column_types
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -30,11 +30,11 @@ def model(tmp_path: Path) -> StreamModel:
 
 
 def test_a_column_that_became_wider_than_the_tables(model: StreamModel) -> None:
-    check_types(session(True), model, {"k": "string", "n": "int"})
+    check_column_types(session(True), model, {"k": "string", "n": "int"})
     with pytest.raises(StreamError) as refused:
-        check_types(session(True), model, {"k": "string", "n": "string"})
+        check_column_types(session(True), model, {"k": "string", "n": "string"})
     assert "Model m: " in str(refused.value.msg) and "n" in str(refused.value.msg)
 
 
 def test_a_table_that_does_not_exist_takes_any(model: StreamModel) -> None:
-    check_types(session(False), model, {"k": "string", "n": "string"})
+    check_column_types(session(False), model, {"k": "string", "n": "string"})

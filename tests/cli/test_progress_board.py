@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from dbt.adapters.spark_streaming.cli.progress_board import ProgressBoard
-from dbt.adapters.spark_streaming.cli.status import table_of
+from dbt.adapters.spark_streaming.cli.status import status_table
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, report
 
@@ -38,11 +38,11 @@ def entry(
 def test_a_line_per_micro_batch_where_nobody_looks() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written, width=20)) as board:
-        board.show([entry()])
-        board.show([entry(0, 1)])
-        board.show([entry(0, 1)])
-        board.show([entry(1, 1200)])
-        board.show([entry(1, 1200, state="stopped")])
+        board.show_progress([entry()])
+        board.show_progress([entry(0, 1)])
+        board.show_progress([entry(0, 1)])
+        board.show_progress([entry(1, 1200)])
+        board.show_progress([entry(1, 1200, state="stopped")])
         board.say("views: stopped")
     first, second, end = written.getvalue().splitlines()
     assert first.endswith(" views: 1 row in, 0 out, 0.5 s, watermark none yet")
@@ -53,7 +53,7 @@ def test_a_line_per_micro_batch_where_nobody_looks() -> None:
 def test_lines_are_json_of_the_form_of_dbts_where_they_are_asked_for() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written, force_terminal=True, width=20), as_json=True) as board:
-        board.show([entry(1, 1200)])
+        board.show_progress([entry(1, 1200)])
         board.say("views: [red]stopped")
     first, end = map(json.loads, written.getvalue().splitlines())
     assert "1,200 rows in" in first["info"]["msg"]
@@ -83,7 +83,7 @@ def test_only_problems_are_printed_by_a_quiet_run() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written, force_terminal=True), is_quiet=True) as board:
         board.inform("1 model up")
-        board.show([entry(1, 1200)])
+        board.show_progress([entry(1, 1200)])
         board.say("views: failed.")
     assert written.getvalue() == "views: failed.\n"
 
@@ -91,7 +91,7 @@ def test_only_problems_are_printed_by_a_quiet_run() -> None:
 def test_what_was_done_before_is_no_news() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written)) as board:
-        board.show([entry(7, 10, is_new=False)])
+        board.show_progress([entry(7, 10, is_new=False)])
     assert written.getvalue() == ""
 
 
@@ -99,7 +99,7 @@ def test_a_table_follows_them_on_a_terminal() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written, force_terminal=True, width=150)) as board:
         board.say("views: failed. Model views: a source is gone.")
-        board.show([entry(0, 10, state="failed")])
+        board.show_progress([entry(0, 10, state="failed")])
     shown = written.getvalue()
     assert "rows/s" in shown
     assert "views: failed. Model views: a source is gone." in shown
@@ -109,8 +109,8 @@ def test_a_table_follows_them_on_a_terminal() -> None:
 def test_the_line_above_the_table_is_of_the_service() -> None:
     written = io.StringIO()
     with ProgressBoard(Console(file=written, force_terminal=True, width=150)) as board:
-        board.show([entry(0, 10)], "up 0:00:42 · Ctrl-C stops")
-        board.show([entry(1, 12, state="stopped")], "stopped after 0:01:10")
+        board.show_progress([entry(0, 10)], "up 0:00:42 · Ctrl-C stops")
+        board.show_progress([entry(1, 12, state="stopped")], "stopped after 0:01:10")
     last = written.getvalue().rpartition("stopped after 0:01:10")[2]
     assert "up 0:00:42 · Ctrl-C stops" in written.getvalue()
     assert "12" in last and "stopped" in last
@@ -123,13 +123,13 @@ def test_a_terminal_that_is_gone_ends_nothing() -> None:
 
     board = ProgressBoard(Console(file=Gone(), width=80))
     board.say("views: stopped")
-    board.show([entry(0, 10)])
+    board.show_progress([entry(0, 10)])
 
 
 def test_in_a_narrow_terminal_the_last_columns_go_first() -> None:
     found = {**entry(0, 10), "model": "departures_since_midnight", "rows_per_second": 7.0}
     wide, narrow = (
-        [str(column.header) for column in table_of([found], width).columns] for width in (200, 80)
+        [str(column.header) for column in status_table([found], width).columns] for width in (200, 80)
     )
     assert wide == [
         "model",

@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.cli.project import (
     ProjectError,
     Selection,
     has_failed,
-    project_errors,
+    raising_project_errors,
 )
 
 MODEL = {"original_file_path": "models/m.sql", "package_name": "shop", "fqn": ["shop", "m"]}
@@ -28,18 +28,21 @@ MODEL = {"original_file_path": "models/m.sql", "package_name": "shop", "fqn": ["
     ],
 )
 def test_an_error_of_the_system_is_a_message(problem: OSError, said: str) -> None:
-    with pytest.raises(ProjectError, match=f"^{said}$"), project_errors():
+    with pytest.raises(ProjectError, match=f"^{said}$"), raising_project_errors():
         raise problem
 
 
 def test_a_pipe_that_is_closed_is_for_click() -> None:
-    with pytest.raises(BrokenPipeError), project_errors():
+    with pytest.raises(BrokenPipeError), raising_project_errors():
         raise BrokenPipeError(32, "Broken pipe")
 
 
 def test_an_error_of_sparks_is_a_sentence() -> None:
     """A catalog that is away ended `dbt-stream reset` with a trace."""
-    with pytest.raises(ProjectError, match=r"^Failed to connect: jdbc:sqlite:/lake\.db$"), project_errors():
+    with (
+        pytest.raises(ProjectError, match=r"^Failed to connect: jdbc:sqlite:/lake\.db$"),
+        raising_project_errors(),
+    ):
         raise PySparkException("Failed to connect: jdbc:sqlite:/lake.db")
 
 
@@ -88,8 +91,8 @@ def test_jinja_asks_the_database_where_a_command_starts_spark(
             exception=ValueError("enough") if "compile" in words else None, success=True, result=None
         )
 
-    monkeypatch.setattr(project_module, "_runner", lambda *_: SimpleNamespace(invoke=invoke))
+    monkeypatch.setattr(project_module, "_dbt_runner", lambda *_: SimpleNamespace(invoke=invoke))
     monkeypatch.setattr(project_module, "_model_named", lambda name, _: MODEL | {"name": name})
     with pytest.raises(ProjectError, match="enough"):
-        DbtProject(tmp_path, None, None, None, None).compiled_with_relations("m", asking=asking)
+        DbtProject(tmp_path, None, None, None, None).compile_with_relations("m", may_query=asking)
     assert ("--no-introspect" in called[-1]) is not asking

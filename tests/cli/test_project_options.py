@@ -20,7 +20,7 @@ def test_a_file_that_cannot_be_read_is_a_message(monkeypatch: pytest.MonkeyPatch
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/data/.spark/progress/m.json")
 
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", refuse)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect_status", refuse)
     done = CliRunner().invoke(main, ["status"])
     assert (done.exit_code, done.output) == (2, "Error: /data/.spark/progress/m.json: Permission denied.\n")
 
@@ -34,7 +34,7 @@ def of_status(monkeypatch: pytest.MonkeyPatch) -> list[DbtProject]:
         found.append(project)
         return []
 
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect_status", note)
     return found
 
 
@@ -61,8 +61,8 @@ def test_the_project_is_named_before_and_after_the_command(
         found.append(project)
         return []
 
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", note)
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.show", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect_status", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.inspect_state", note)
     monkeypatch.setattr("dbt.adapters.spark_streaming.cli.state.print_state", lambda _: None)
     monkeypatch.delenv("DBT_PROJECT_DIR", raising=False)
     done = CliRunner().invoke(main, arguments)
@@ -89,12 +89,12 @@ def test_what_a_run_of_dbt_gets(
         return SimpleNamespace(exception=None, success=True, result=[])
 
     def collect(project: DbtProject, *_: object) -> list[object]:
-        project._invoke("run", (), None, quiet=False)
-        project._invoke("parse", (), None, quiet=False)
+        project._invoke_dbt("run", (), None, quiet=False)
+        project._invoke_dbt("parse", (), None, quiet=False)
         return []
 
-    monkeypatch.setattr(project_module, "_runner", lambda *_: SimpleNamespace(invoke=invoke))
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect", collect)
+    monkeypatch.setattr(project_module, "_dbt_runner", lambda *_: SimpleNamespace(invoke=invoke))
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.status.collect_status", collect)
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     run, parse = called
@@ -197,7 +197,7 @@ def test_the_target_after_a_command_is_not_the_one_to_copy_from(monkeypatch: pyt
         found.append((project.target, target))
         return ""
 
-    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.clone.clone", note)
+    monkeypatch.setattr("dbt.adapters.spark_streaming.cli.clone.clone_model", note)
     for words in (["--target", "dev"], ["-t", "dev"]):
         CliRunner().invoke(
             main, ["state", "clone", "m", "--from-target", "prod", *words], catch_exceptions=False

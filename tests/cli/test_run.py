@@ -27,7 +27,7 @@ def test_models_that_read_seeds_and_other_models(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     project = DbtProject(tmp_path, tmp_path, None, None, None)
-    manifest = project.parsed()
+    manifest = project.parsed_manifest()
     nodes = project.streaming_models(Selection(), manifest)
     service = Service(
         project, manifest, nodes, project.environment(), "1 second", RestartPolicy(), fail_fast=False

@@ -1,4 +1,4 @@
-"""What `dbt-stream state` and `status` print, and how `state bootstrap` runs a model."""
+"""What `dbt-stream state` and `status` print, and how `state.bootstrap_model` runs a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_texts_in_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture
     assert IN_BRACKETS in capsys.readouterr().out
 
     part = {"part": "p", "operator": IN_BRACKETS, "holds": IN_BRACKETS, **size, "last": NUMBERS | SIZES}
-    status.print_state([{"model": "m", "progress": {"state": {"parts": [part]}}}])
+    status.print_state_activity([{"model": "m", "progress": {"state": {"parts": [part]}}}])
     assert capsys.readouterr().out.count(IN_BRACKETS) == 2
 
     saved = {
@@ -60,5 +60,5 @@ def test_a_bootstrap_keeps_variables_that_json_lacks(monkeypatch: pytest.MonkeyP
     ran: list[dict[str, Any]] = []
     monkeypatch.setattr(DbtProject, "streaming_model", lambda *_: {"name": "m"})
     monkeypatch.setattr(DbtProject, "run", lambda project, *_: ran.append(project.parsed_variables()))
-    state.bootstrap(replace(PROJECT, variables="{since: 2024-01-02}"), "m", "shop.old")
+    state.bootstrap_model(replace(PROJECT, variables="{since: 2024-01-02}"), "m", "shop.old")
     assert ran == [{"since": datetime.date(2024, 1, 2), "bootstrap": {"m": "shop.old"}}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.cli.project import Selection
-from dbt.adapters.spark_streaming.cli.status import print_table
+from dbt.adapters.spark_streaming.cli.status import print_status
 from dbt.adapters.spark_streaming.service.health import NEVER_RAN
 from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
 
@@ -13,11 +13,11 @@ from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindow
 def test_a_selection_that_matches_nothing_is_told_from_a_project_without_streams(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_table([], Selection(select=("nope", "tag:x"), exclude=("y",)))
+    print_status([], Selection(select=("nope", "tag:x"), exclude=("y",)))
     assert capsys.readouterr().out == (
         "No streaming model is selected by --select nope tag:x --exclude y; `dbt-stream status` lists those there are.\n"
     )
-    print_table([], Selection())
+    print_status([], Selection())
     assert capsys.readouterr().out == "The project has no streaming models.\n"
 
 
@@ -33,7 +33,7 @@ def test_open_windows_are_said_below_the_table(capsys: pytest.CaptureFixture[str
         "state": None,
         "windows": windows.as_json(),
     }
-    print_table([{"model": "few", **NEVER_RAN, "progress": progress}], Selection())
+    print_status([{"model": "few", **NEVER_RAN, "progress": progress}], Selection())
     assert (
         "few: 2 windows open. The next one closes at 1970-01-01 00:10:00 (UTC), when"
         in capsys.readouterr().out

@@ -15,8 +15,8 @@ from dbt.adapters.spark_streaming.sources import source_tables, stream_source
 
 
 def test_models_are_named_or_selected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DbtProject, "selected", lambda *_: ["a", "b"])
-    monkeypatch.setattr(verify, "verify", lambda _, name: {"model": name, "equal": name == "a"})
+    monkeypatch.setattr(DbtProject, "selected_names", lambda *_: ["a", "b"])
+    monkeypatch.setattr(verify, "verify_model", lambda _, name: {"model": name, "equal": name == "a"})
     monkeypatch.setattr(verify, "print_verified", lambda found: print(found["model"]))
     for arguments, output, code in (
         (["a"], "a", 0),

@@ -104,8 +104,8 @@ def _of_upsert_sources(name: str) -> Planned:
 def _differential(case: Case) -> Planned:
     upstream = None if case.upstream is None else planning.planned(case.upstream)
     node = planning.node_of(case.model, "m")
-    plan = streaming.plan(node, case.model.text(), planning.known_of(case, upstream))
-    return Planned(plan, streaming.program(node, plan))
+    plan = streaming.plan_model(node, case.model.text(), planning.known_of(case, upstream))
+    return Planned(plan, streaming.model_program(node, plan))
 
 
 def _evolution(operator: str) -> Planned:

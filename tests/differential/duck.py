@@ -37,7 +37,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import from_clause
 from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
 from dbt.adapters.spark_streaming.stream.common.time_zones import instant_of_local_time as utc
 from dbt.adapters.spark_streaming.stream.common.time_zones import latest_local_time
-from dbt.adapters.spark_streaming.util.quoting import path_of, quote_time
+from dbt.adapters.spark_streaming.util.quoting import quote_time, split_path
 from tests.differential import planning
 from tests.differential.outcome import (
     CRASHED,
@@ -757,7 +757,7 @@ class Streamed:
             if stream.event_time is None:
                 seen = computed.get(stream.view)
             else:
-                path = path_of(quote_time(stream.event_time))
+                path = split_path(quote_time(stream.event_time))
                 column = ".".join(f'"{name}"' for name in path)
                 text = f'select max(epoch_us({column})) from "{stream.view}" where {_is_usable(column)}'
                 (seen,) = self._do(text).fetchone()

@@ -61,7 +61,7 @@ def _planned_over_streams(model: Model, name: str, ask: QueryRunner | None) -> P
 
 def _planned(model: Model, name: str, known: Mapping[str, Known], ask: QueryRunner | None) -> Program:
     node = node_of(model, name)
-    return streaming.program(node, streaming.plan(node, model.text(), known, ask))
+    return streaming.model_program(node, streaming.plan_model(node, model.text(), known, ask))
 
 
 _NEEDLESS = re.compile(

@@ -195,7 +195,7 @@ class Streamed:
         self.batches = 0
         name = f"m{next(laboratory.numbers)}"
         target = f"{SCHEMA}.{name}"
-        settings = stream_node.config(planning.node_of(model, name))
+        settings = stream_node.stream_settings(planning.node_of(model, name))
         self.model = StreamModel(
             name=name,
             target=target,
@@ -206,7 +206,7 @@ class Streamed:
             changelog=settings.changelog,
         )
         self.by_spark = upstream is not None
-        found = streaming.columns_of(self.spark, model.text(), asks(self.spark))
+        found = streaming.query_columns(self.spark, model.text(), asks(self.spark))
         columns = ", ".join(f"`{column}` {kind}" for column, kind in found.items())
         self.spark.sql(f"create table {target} ({columns}) using iceberg")
         self.session: Any = None

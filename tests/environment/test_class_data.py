@@ -32,7 +32,7 @@ class Loaded(LoadedClasses):
     def count(self) -> int:
         return self._count
 
-    def dump(self, archive: Path) -> str:
+    def dump_archive(self, archive: Path) -> str:
         if self._fails:
             raise OSError("no such command")
         archive.touch()
@@ -69,21 +69,21 @@ def test_not_where_all_is_thrown_away(tmp_path: Path, jar: Path, monkeypatch: py
 def test_few_classes_are_not_worth_it(tmp_path: Path, jar: Path) -> None:
     """As after `dbt debug`: a model's run comes later, and has more of them."""
     classes = ClassData(JAVA, [jar], tmp_path)
-    classes.write(Loaded(class_data.WORTH_KEEPING - 1))
+    classes.write_archive(Loaded(class_data.WORTH_KEEPING - 1))
     assert classes.is_wanted
-    classes.write(Loaded())
+    classes.write_archive(Loaded())
     assert not classes.is_wanted
     assert classes.archive.exists()
 
 
 def test_what_fails_is_not_tried_again(tmp_path: Path, jar: Path) -> None:
     classes = ClassData(JAVA, [jar], tmp_path)
-    classes.write(Loaded(fails=True))
+    classes.write_archive(Loaded(fails=True))
     assert not classes.is_wanted
     assert classes.flags() == []
 
 
 def test_old_archives_go(tmp_path: Path, jar: Path) -> None:
     for version in ("17.0.1", "17.0.2", "17.0.3", "17.0.4"):
-        ClassData(Java(JAVA.executable, version), [jar], tmp_path).write(Loaded())
+        ClassData(Java(JAVA.executable, version), [jar], tmp_path).write_archive(Loaded())
     assert len(list((tmp_path / "classes").glob("*.jsa"))) == class_data.KEPT

@@ -10,7 +10,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources, create_view
+from dbt.adapters.spark_streaming.environment.file_sources import DeclaredSources, create_view_sql
 from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
 from dbt.adapters.spark_streaming.sources.unreadable import WARN, Records
 from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSource
@@ -32,8 +32,8 @@ def test_a_database_without_a_driver_is_told_how_to_get_one() -> None:
 
     declared = DeclaredSources(lambda: SimpleNamespace(sql=sql, conf={}))
     with pytest.raises(DbtRuntimeError) as raised:
-        declared.make(source({"url": URL}).as_table)
-    assert "Source crm.customers can't be read, for there is no JDBC driver for its 'url'." in str(
+        declared.create_table_of(source({"url": URL}).as_table)
+    assert "Source crm.customers can't be read, because there is no JDBC driver for its 'url'." in str(
         raised.value
     )
     assert "under 'packages' in the profile" in str(raised.value) and "secret" not in str(raised.value)
@@ -51,7 +51,7 @@ def test_a_link_to_a_folder_is_named() -> None:
 
     declared = DeclaredSources(lambda: SimpleNamespace(sql=sql, conf={}))
     with pytest.raises(DbtRuntimeError, match="has a subfolder that is a symbolic link to another folder"):
-        declared.make(DeclaredSource("raw.bids", "`raw`.`bids`", "parquet", {"path": "in"}))
+        declared.create_table_of(DeclaredSource("raw.bids", "`raw`.`bids`", "parquet", {"path": "in"}))
 
 
 class Session:
@@ -82,7 +82,7 @@ class Session:
 @pytest.mark.parametrize("options", [{"url": URL}, {"url": "jdbc:postgresql://db/shop"}])
 def test_a_metastore_gets_no_secrets(catalog: str, options: dict[str, str]) -> None:
     session = Session(catalog)
-    DeclaredSources(lambda: session).make(source(options).as_table)
+    DeclaredSources(lambda: session).create_table_of(source(options).as_table)
     (made,) = session.statements[1:]
     if catalog == "in-memory" or "@" not in options["url"]:
         assert made.startswith("create table") and options["url"] in made
@@ -103,7 +103,7 @@ def test_kafkas_secrets_neither() -> None:
         "kafka.sasl.jaas.config": "x password=geheim1;",
     }
     declared = DeclaredSource("raw.v", "`spark_catalog`.`raw`.`v`", "kafka", options)
-    DeclaredSources(lambda: session).make(declared)
+    DeclaredSources(lambda: session).create_table_of(declared)
     assert "geheim1" not in "".join(session.statements) and session.statements[1].startswith("create view")
 
 
@@ -111,10 +111,10 @@ def test_a_view_is_another_one_where_a_folder_name_is_of_another_type() -> None:
     """Spark keeps the types that a view had when it was created: a stream would be planned with them."""
 
     def view(kind: str) -> str:
-        records = Records.of("raw.bids", "json", [("id", "int"), ("day", kind)], WARN, {})
+        records = Records.of_source("raw.bids", "json", [("id", "int"), ("day", kind)], WARN, {})
         assert records is not None
         declared = DeclaredSource("raw.bids", "`raw`.`bids`", "json")
-        return create_view(declared, "`raw`.`bids__records`", replace(records, folders=["day"]), "view")
+        return create_view_sql(declared, "`raw`.`bids__records`", replace(records, folders=["day"]), "view")
 
     assert "cast(`day` as date) as `day`" in view("date")
     assert view("date") != view("string")

@@ -93,7 +93,7 @@ def test_java_reads_the_truststore(tmp_path: Path) -> None:
 
 def test_settings_survive_the_way_to_java() -> None:
     settings = {"a": "C:\\x", "b": " led by a space", "c": "two\nlines", "d": "k=v:#!", "e": "ü"}
-    text = java.to_properties(settings)
+    text = java.properties_text(settings)
     assert [line.split("=")[0] for line in text.splitlines()] == list(settings)
     assert r"C:\\x" in text
     assert r"two\nlines" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.spark_streaming.environment.jvm_end import describe_end, kernel_kills
+from dbt.adapters.spark_streaming.environment.jvm_end import describe_end, out_of_memory_kill_count
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_a_crash_points_to_javas_report(tmp_path: Path) -> None:
 
 def test_what_the_kernel_counts(tmp_path: Path) -> None:
     own = tmp_path / "cgroup"
-    assert kernel_kills(tmp_path, own) is None
+    assert out_of_memory_kill_count(tmp_path, own) is None
     own.write_text("0::/pod/box\n")
-    assert kernel_kills(tmp_path, own) is None
+    assert out_of_memory_kill_count(tmp_path, own) is None
     (tmp_path / "memory.events").write_text("low 0\noom 2\noom_kill 2\n")
-    assert kernel_kills(tmp_path, own) == 2
+    assert out_of_memory_kill_count(tmp_path, own) == 2
     (tmp_path / "pod/box").mkdir(parents=True)
     (tmp_path / "pod/box/memory.events").write_text("oom 1\noom_kill 1\noom_group_kill 0\n")
-    assert kernel_kills(tmp_path, own) == 1
+    assert out_of_memory_kill_count(tmp_path, own) == 1
     own.write_text("12:cpu,memory:/old\n1:name=systemd:/old\n")
     (tmp_path / "memory/old").mkdir(parents=True)
     (tmp_path / "memory/old/memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n")
-    assert kernel_kills(tmp_path, own) == 5
+    assert out_of_memory_kill_count(tmp_path, own) == 5

@@ -34,7 +34,7 @@ class Fetched:
     def jars(
         self, coordinates: Sequence[str], cache: Path, settings: Mapping[str, str] | None = None
     ) -> list[Path]:
-        return packages.jars(coordinates, JAVA, cache, settings, self)
+        return packages.jars_of_packages(coordinates, JAVA, cache, settings, self)
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment.session import (
     ICEBERG_EXTENSIONS,
     LOCAL_FILES,
-    packages,
-    settings,
+    required_packages,
+    spark_settings,
 )
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.sources.connectors import ICEBERG_VERSION
 
 
 def settings_of(root: str = "/data/spark", **profile: Any) -> dict[str, str]:
-    return settings(SparkStreamingCredentials(schema="s", **profile), Storage(root, lambda: None))
+    return spark_settings(SparkStreamingCredentials(schema="s", **profile), Storage(root, lambda: None))
 
 
 def test_the_embedded_catalog_is_in_the_storage_root() -> None:
@@ -67,21 +67,21 @@ def test_options_with_a_type_are_all_there_is() -> None:
 def test_sqlite_is_fetched_for_the_embedded_catalog_only() -> None:
     embedded = SparkStreamingCredentials(schema="s")
     rest = SparkStreamingCredentials(schema="s", catalog_options={"type": "rest"}, packages=["g:a:1"])
-    assert any("sqlite" in coordinate for coordinate in packages(embedded))
-    assert not any("sqlite" in coordinate for coordinate in packages(rest))
-    assert packages(rest)[-1] == "g:a:1"
+    assert any("sqlite" in coordinate for coordinate in required_packages(embedded))
+    assert not any("sqlite" in coordinate for coordinate in required_packages(rest))
+    assert required_packages(rest)[-1] == "g:a:1"
 
 
 def test_packages_may_have_short_names() -> None:
     """What a name excludes goes next to what the profile excludes."""
-    found = packages(SparkStreamingCredentials(schema="s", packages=["s3", "g:a:1"]))
+    found = required_packages(SparkStreamingCredentials(schema="s", packages=["s3", "g:a:1"]))
     assert found[-1] == "g:a:1"
     assert "s3" not in found
     assert f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}" in found
     conf = settings_of(packages=["s3"], server_side_parameters={"spark.jars.excludes": "g:b"})
     assert conf["spark.jars.excludes"] == "software.amazon.awssdk:bundle,g:b"
     kafka = SparkStreamingCredentials(schema="s", packages=["kafka"])
-    assert packages(kafka)[-1].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.")
+    assert required_packages(kafka)[-1].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.")
     assert "spark.jars.excludes" not in settings_of(packages=["kafka"])
 
 
@@ -107,11 +107,11 @@ def test_on_one_machine_no_process_is_started_for_each_file() -> None:
     elsewhere = SparkStreamingCredentials(schema="s", master="spark://host:7077")
     key = "spark.hadoop.fs.file.impl"
     assert settings_of()[key].endswith("BareLocalFileSystem")
-    assert LOCAL_FILES in packages(SparkStreamingCredentials(schema="s"))
-    assert settings(own, Storage("/data", lambda: None))[key] == "x.Y"
+    assert LOCAL_FILES in required_packages(SparkStreamingCredentials(schema="s"))
+    assert spark_settings(own, Storage("/data", lambda: None))[key] == "x.Y"
     # Executors on other machines have other class paths, and a catalog of its own has a file system of its own.
-    assert LOCAL_FILES not in packages(elsewhere)
-    assert key not in settings(elsewhere, Storage("/data", lambda: None))
+    assert LOCAL_FILES not in required_packages(elsewhere)
+    assert key not in spark_settings(elsewhere, Storage("/data", lambda: None))
     assert key not in settings_of(catalog_options={"type": "rest"})
 
 

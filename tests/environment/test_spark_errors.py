@@ -6,7 +6,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment import java
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error
 from dbt.adapters.spark_streaming.project import streaming
 
 
@@ -21,7 +21,7 @@ def test_kafka_in_batch() -> None:
     problem = RuntimeError(
         "Failed to create new KafkaAdminClient\nCaused by: No resolvable bootstrap urls given …"
     )
-    assert readable(problem) == (
+    assert readable_error(problem) == (
         "A source can't be read from Kafka: no broker answers. Check 'kafka.bootstrap.servers' under the source's "
         "'options', and the network."
     )
@@ -30,15 +30,15 @@ def test_kafka_in_batch() -> None:
 def test_a_jvm_that_ended_before_it_was_asked() -> None:
     with (
         pytest.raises(DbtRuntimeError, match="Spark's JVM has ended"),
-        streaming.dbt_errors(),
+        streaming.raising_dbt_errors(),
     ):
         raise ConnectionRefusedError(111, "Connection refused")
-    with pytest.raises(ValueError, match="anything else"), streaming.dbt_errors():
+    with pytest.raises(ValueError, match="anything else"), streaming.raising_dbt_errors():
         raise ValueError("anything else")
 
 
 def test_a_position_in_generated_sql_is_left_out() -> None:
-    found = readable(
+    found = readable_error(
         Exception(
             "[UNRESOLVED_COLUMN] `amount` cannot be resolved. SQLSTATE: 42703; line 1 pos 132;\n'Project"
         )
@@ -51,7 +51,7 @@ def test_a_position_in_generated_sql_is_left_out() -> None:
     [("`orders`", "no CTE above has this name"), ("`raw`.`orders`", "config: {meta: {stream:")],
 )
 def test_a_table_that_is_not_there_comes_with_what_it_may_be(name: str, advice: str) -> None:
-    found = readable(
+    found = readable_error(
         Exception(
             f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify the spelling and correctness of "
             "the schema and catalog.\nIf you did not qualify the name with a schema, verify the current_schema() output.\n"
@@ -96,23 +96,23 @@ def test_a_table_that_is_not_there_comes_with_what_it_may_be(name: str, advice: 
     ],
 )
 def test_what_is_to_be_corrected_is_named(said: str, told: str) -> None:
-    assert readable(Exception(said)).startswith(told)
+    assert readable_error(Exception(said)).startswith(told)
 
 
 def test_plans_jobs_and_generated_sql_are_left_out() -> None:
     plan = "CreateTable [columndefinition(id, LongType)], TableSpec(Map(), Some(iceberg)), false"
     kind = 'Cannot use "INTERVAL" type in the table schema.'
-    assert readable(Exception(f"{kind};\n{plan}")) == kind
+    assert readable_error(Exception(f"{kind};\n{plan}")) == kind
     syntax = "[PARSE_SYNTAX_ERROR] Syntax error at or near 'HOR'. SQLSTATE: 42601"
     marked = "(line 1, pos 9)\n\n== SQL ==\nexplain extended select /*+ STREAM */ hor\n---------^^^"
-    assert readable(Exception(f"{syntax} {marked}")) == syntax
+    assert readable_error(Exception(f"{syntax} {marked}")) == syntax
     own = f"{syntax} (line 1, pos 3)\n\n== SQL ==\nid bigint ts timestamp\n---^^^"
-    assert readable(Exception(own)) == own
+    assert readable_error(Exception(own)) == own
     job = (
         "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent "
         "failure: Lost task 0.0 in stage 3.0 (TID 3) (host executor driver): java.lang.IllegalArgumentException: odd\n"
         "\tat x.Y.z(Y.java:1)\nCaused by: java.lang.IllegalArgumentException: odd number of them\n\tat x.Y.z(Y.java:2)"
     )
-    assert readable(Exception(job)) == "odd number of them"
+    assert readable_error(Exception(job)) == "odd number of them"
     raised = "[USER_RAISED_EXCEPTION] one;\nand two"
-    assert readable(Exception(raised)) == raised
+    assert readable_error(Exception(raised)) == raised

@@ -17,7 +17,7 @@ from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.java import find_java
-from dbt.adapters.spark_streaming.environment.packages import default_cache, jars
+from dbt.adapters.spark_streaming.environment.packages import default_cache, jars_of_packages
 from dbt.adapters.spark_streaming.sources.connectors import KAFKA as CONNECTOR
 from dbt.adapters.spark_streaming.stream.common.session import static_method
 from dbt.adapters.spark_streaming.stream.state.table import StateTable
@@ -111,13 +111,13 @@ def connector() -> list[Path]:
     """The jars of Spark's connector."""
     java, cache = find_java(), default_cache()
     try:
-        return jars([CONNECTOR], java, cache)
+        return jars_of_packages([CONNECTOR], java, cache)
     except DbtRuntimeError as problem:
         said = problem.msg
     try:
         # Not every registry has all of a release; what the connector needs for logging in hardly changes.
-        rest = jars([CONNECTOR], java, cache, {"spark.jars.excludes": TOKENS})
-        found = jars([f"{TOKENS}:4.0.0"], java, cache)
+        rest = jars_of_packages([CONNECTOR], java, cache, {"spark.jars.excludes": TOKENS})
+        found = jars_of_packages([f"{TOKENS}:4.0.0"], java, cache)
     except DbtRuntimeError:
         pytest.skip(said)
     return [*rest, *(path for path in found if TOKENS.partition(":")[2] in path.name)]

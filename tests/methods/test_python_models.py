@@ -23,9 +23,9 @@ def unfit_pandas(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(importlib, "import_module", fail)
     monkeypatch.delitem(sys.modules, "pyspark.pandas", raising=False)
-    python_models._pandas_api_problem.cache_clear()
+    python_models._import_pandas_api.cache_clear()
     yield tried
-    python_models._pandas_api_problem.cache_clear()
+    python_models._import_pandas_api.cache_clear()
     sys.modules.pop("pyspark.pandas", None)
 
 
@@ -57,8 +57,8 @@ def test_the_pandas_api_says_nothing_of_its_variable(monkeypatch: pytest.MonkeyP
         warnings.warn("'PYARROW_IGNORE_TIMEZONE' environment variable was not set.", stacklevel=2)
 
     monkeypatch.setattr(importlib, "import_module", warn)
-    python_models._pandas_api_problem.cache_clear()
+    python_models._import_pandas_api.cache_clear()
     with warnings.catch_warnings(record=True) as said:
-        assert python_models._pandas_api_problem() is None
-    python_models._pandas_api_problem.cache_clear()
+        assert python_models._import_pandas_api() is None
+    python_models._import_pandas_api.cache_clear()
     assert not said

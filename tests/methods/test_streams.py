@@ -27,8 +27,8 @@ def test_a_window_macro_becomes_a_subquery() -> None:
 def test_a_variable_that_is_neither_true_nor_false_is_refused(value: object) -> None:
     """A text is true in Jinja: 'false' closed the windows of each model, or kept a state of other rows."""
     with pytest.raises(DbtRuntimeError, match=r"The variable flush is .*; write true or false, as in --vars"):
-        Adapter().flag_variable("flush", value)
-    assert [Adapter().flag_variable("flush", each) for each in (True, False, None)] == [True, False, False]
+        Adapter().boolean_variable("flush", value)
+    assert [Adapter().boolean_variable("flush", each) for each in (True, False, None)] == [True, False, False]
 
 
 def test_a_stream_is_a_relation_with_a_hint() -> None:
@@ -56,9 +56,9 @@ def test_a_model_that_a_service_runs_is_skipped_unless_its_author_or_the_run_wan
     monkeypatch: pytest.MonkeyPatch, config: dict[str, str], is_asked_for: bool, is_skipped: bool
 ) -> None:
     held = Health("m", RUNNING, 0.0, text="old", pid=4711, host="worker-1")
-    monkeypatch.setattr(streams.health, "running_elsewhere", lambda model: held)
-    monkeypatch.setattr(streams.stream_node, "model", lambda node, environment: None)
-    found = Adapter().kept_running(
+    monkeypatch.setattr(streams.health, "health_in_other_process", lambda model: held)
+    monkeypatch.setattr(streams.stream_node, "stream_model", lambda node, environment: None)
+    found = Adapter().skip_response(
         {"name": "m", "config": config, "checksum": {"checksum": "new"}}, is_asked_for
     )
     said = None if found is None else str(found)
@@ -72,7 +72,7 @@ def test_a_clone_of_a_streaming_model_is_said_to_be_a_view(monkeypatch: pytest.M
     monkeypatch.setattr(streams.logger, "info", said.append)
     original = SparkStreamingRelation.create(schema="prod", identifier="counts")
     for materialized in ("table", "topn"):
-        Adapter().note_clone({"name": "counts", "config": {"materialized": materialized}}, original)
+        Adapter().log_clone_notice({"name": "counts", "config": {"materialized": materialized}}, original)
     (line,) = said
     assert line.startswith("Model counts: the clone is a view on prod.counts.")
     assert "`dbt-stream state clone counts --from-target TARGET`" in line

@@ -94,8 +94,10 @@ def planned(oracle: Path, name: str, tables: Collection[str]) -> Planned:
     text = model_text((oracle / "cases" / f"{name}.sql").read_text(), frozenset(tables), "raw")
     text = jinja2.Template(text).render(MACROS)
     node = {"name": name, "config": settings_of(name)}
-    plan = streaming.plan(node, text, {table: Known("ts") for table in tables})
-    return Planned(text, plan, streaming.program(node, plan), stream_node.config(node).watermark)
+    plan = streaming.plan_model(node, text, {table: Known("ts") for table in tables})
+    return Planned(
+        text, plan, streaming.model_program(node, plan), stream_node.stream_settings(node).watermark
+    )
 
 
 class Case:

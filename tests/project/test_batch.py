@@ -10,8 +10,8 @@ import pytest
 from dbt.adapters.base.relation import EventTimeFilter
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.cli.backfill import closed_only
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.cli.backfill import closed_part_of
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error
 from dbt.adapters.spark_streaming.project import batch
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY, HOUR
@@ -47,7 +47,7 @@ def sentence(call: Any) -> str:
 
 
 def test_a_strategy_that_doesnt_exist() -> None:
-    assert str(batch.unknown_strategy("window+overwrit")) == (
+    assert str(batch.unknown_strategy_error("window+overwrit")) == (
         "incremental_strategy 'window+overwrit' is unknown. Built in are 'append', 'merge', 'delete+insert', "
         "'insert_overwrite', 'window_overwrite', 'microbatch'; one of your own needs a macro "
         "get_incremental_window_overwrit_sql."
@@ -56,7 +56,7 @@ def test_a_strategy_that_doesnt_exist() -> None:
 
 @pytest.mark.parametrize("strategy", ["merge", "delete+insert", "window_overwrite"])
 def test_formats_whose_rows_dont_change(strategy: str) -> None:
-    assert sentence(lambda: batch.check(node(), strategy, "parquet")) == (
+    assert sentence(lambda: batch.check_strategy(node(), strategy, "parquet")) == (
         f"incremental_strategy '{strategy}' changes rows in place, which file_format 'parquet' can't; use "
         "iceberg, or the strategy 'append' or 'insert_overwrite'."
     )
@@ -64,14 +64,14 @@ def test_formats_whose_rows_dont_change(strategy: str) -> None:
 
 def test_a_microbatch_of_files_needs_partitions() -> None:
     assert "overwrites partitions: set partition_by" in sentence(
-        lambda: batch.check(node(), "microbatch", "parquet")
+        lambda: batch.check_strategy(node(), "microbatch", "parquet")
     )
-    batch.check(node(partition_by=["day"]), "microbatch", "parquet")
+    batch.check_strategy(node(partition_by=["day"]), "microbatch", "parquet")
 
 
 @pytest.mark.parametrize("lookback", [-1, "a while", True])
 def test_a_lookback_that_is_no_number(lookback: Any) -> None:
-    assert sentence(lambda: batch.check(node(lookback=lookback), "window_overwrite", "iceberg")) == (
+    assert sentence(lambda: batch.check_strategy(node(lookback=lookback), "window_overwrite", "iceberg")) == (
         f"config 'lookback' is {lookback!r}; write how many windows, 0 or more."
     )
 
@@ -79,7 +79,7 @@ def test_a_lookback_that_is_no_number(lookback: Any) -> None:
 def test_python_has_no_windows_to_plan() -> None:
     python = {**node(), "language": "python"}
     assert (
-        sentence(lambda: batch.check(python, "window_overwrite", "iceberg"))
+        sentence(lambda: batch.check_strategy(python, "window_overwrite", "iceberg"))
         == "incremental_strategy 'window_overwrite' is for models in SQL."
     )
 
@@ -95,23 +95,23 @@ def test_python_has_no_windows_to_plan() -> None:
 )
 def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None:
     for value in values:
-        said = sentence(partial(batch.check, node(**{config: value}), "merge", "iceberg"))
+        said = sentence(partial(batch.check_strategy, node(**{config: value}), "merge", "iceberg"))
         assert f"config '{config}' is {value!r}; write a " in said
-    batch.check(node(**{config: None}), "merge", "iceberg")
-    batch.check(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
+    batch.check_strategy(node(**{config: None}), "merge", "iceberg")
+    batch.check_strategy(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
     if config != "merge_update_columns":
-        batch.check(node(**{config: []}), "merge", "iceberg")
+        batch.check_strategy(node(**{config: []}), "merge", "iceberg")
 
 
 @pytest.mark.parametrize("config", ["merge_update_columns", "merge_exclude_columns"])
 @pytest.mark.parametrize("strategy", ["default", "append", "delete+insert", "insert_overwrite", "microbatch"])
 def test_columns_of_merge_are_for_merge(config: str, strategy: str) -> None:
     shown = "append" if strategy == "default" else strategy
-    assert sentence(lambda: batch.check(node(**{config: "a"}), strategy, "iceberg")) == (
+    assert sentence(lambda: batch.check_strategy(node(**{config: "a"}), strategy, "iceberg")) == (
         f"config '{config}' is for incremental_strategy 'merge', and this is '{shown}', which would ignore it; leave it "
         "out, or choose another strategy."
     )
-    batch.check(node(**{config: "a"}), "one_of_mine", "iceberg")
+    batch.check_strategy(node(**{config: "a"}), "one_of_mine", "iceberg")
 
 
 @pytest.mark.parametrize("config", ["incremental_predicates", "predicates"])
@@ -122,16 +122,16 @@ def test_predicates_are_for_strategies_that_look_at_rows(config: str) -> None:
         ("insert_overwrite", "iceberg"),
         ("microbatch", "parquet"),
     ):
-        said = sentence(partial(batch.check, node(partition_by="d", **given), strategy, file_format))
+        said = sentence(partial(batch.check_strategy, node(partition_by="d", **given), strategy, file_format))
         assert said.startswith(
             f"config '{config}' is for incremental_strategy 'merge', 'delete+insert', 'window_over"
         )
         assert ("of an Iceberg table" in said) == (file_format == "parquet")
         assert f"and this is '{strategy}'" in said
     for strategy in ("merge", "delete+insert", "window_overwrite", "microbatch", "one_of_mine"):
-        batch.check(node(unique_key="a", **given), strategy, "iceberg")
+        batch.check_strategy(node(unique_key="a", **given), strategy, "iceberg")
     both = node(incremental_predicates=["a"], predicates=["b"], unique_key="a")
-    assert sentence(lambda: batch.check(both, "merge", "iceberg")) == (
+    assert sentence(lambda: batch.check_strategy(both, "merge", "iceberg")) == (
         "configs 'incremental_predicates' and 'predicates' both have a value, and mean the same; leave out 'predicates'."
     )
 
@@ -140,15 +140,15 @@ def test_predicates_are_for_strategies_that_look_at_rows(config: str) -> None:
     "config", ["merge_update_columns", "merge_exclude_columns", "incremental_predicates", "predicates"]
 )
 def test_merge_without_a_key_only_inserts(config: str) -> None:
-    assert sentence(lambda: batch.check(node(**{config: ["a"]}), "merge", "iceberg")) == (
+    assert sentence(lambda: batch.check_strategy(node(**{config: ["a"]}), "merge", "iceberg")) == (
         f"config '{config}' has no effect without unique_key, with which 'merge' finds the rows to update; add unique_key, "
         "or leave it out."
     )
-    batch.check(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
+    batch.check_strategy(node(unique_key="a", **{config: ["a"]}), "merge", "iceberg")
 
 
 def test_rewrites_are_for_a_text_as_it_stands() -> None:
-    found = sentence(lambda: batch.overwrite(node(split_distinct=8), SQL, None, None, Answers()))
+    found = sentence(lambda: batch.plan_window_overwrite(node(split_distinct=8), SQL, None, None, Answers()))
     assert found.startswith("config 'split_distinct' rewrites a query that is computed as a whole")
 
 
@@ -158,13 +158,13 @@ def test_rewrites_are_for_a_text_as_it_stands() -> None:
 @pytest.mark.parametrize(("end", "what"), [(HOUR, "empty"), (0, "the wrong way round")])
 def test_a_range_that_holds_nothing(end: int, what: str) -> None:
     start, until = "1970-01-01 01:00:00", f"1970-01-01 0{end // HOUR}:00:00"
-    assert sentence(lambda: batch.nonempty_range(TimeRange(HOUR, end))) == (
+    assert sentence(lambda: batch.require_nonempty_range(TimeRange(HOUR, end))) == (
         f"The range from {start} to {until} is {what}; its end must be after its start."
     )
 
 
 def test_the_range_that_is_asked_for() -> None:
-    found = batch.overwrite(node(), SQL, TimeRange(HOUR + 1, HOUR + 2), None, Answers())
+    found = batch.plan_window_overwrite(node(), SQL, TimeRange(HOUR + 1, HOUR + 2), None, Answers())
     assert found.condition == (
         "`window_end` > timestamp'1970-01-01T01:00:00Z' and `window_end` <= timestamp'1970-01-01T02:00:00Z'"
     )
@@ -173,14 +173,17 @@ def test_the_range_that_is_asked_for() -> None:
 def test_else_from_lookback_windows_before_the_newest_on() -> None:
     answers = Answers(max=10 * HOUR, min=None)
     condition = "`window_end` > timestamp'1970-01-01T0{}:00:00Z'"
-    assert batch.overwrite(node(), SQL, None, "db.t", answers).condition == condition.format(8)
-    found = batch.overwrite(node(lookback=0), SQL, None, "db.t", answers)
+    assert batch.plan_window_overwrite(node(), SQL, None, "db.t", answers).condition == condition.format(8)
+    found = batch.plan_window_overwrite(node(lookback=0), SQL, None, "db.t", answers)
     assert found.condition == condition.format(9)
 
 
 def test_else_all() -> None:
-    assert batch.overwrite(node(), SQL, None, None, Answers()).condition == "true"
-    assert batch.overwrite(node(), SQL, None, "db.t", Answers(max=None, min=None)).condition == "true"
+    assert batch.plan_window_overwrite(node(), SQL, None, None, Answers()).condition == "true"
+    assert (
+        batch.plan_window_overwrite(node(), SQL, None, "db.t", Answers(max=None, min=None)).condition
+        == "true"
+    )
 
 
 class Reaches:
@@ -195,7 +198,7 @@ class Reaches:
 
 def test_a_stream_that_no_longer_reaches_back() -> None:
     def run(first: int | None, oldest: int | None = HOUR) -> batch.Incremental:
-        return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", Reaches(oldest, first))
+        return batch.plan_window_overwrite(node(), SQL, TimeRange(0, DAY), "db.t", Reaches(oldest, first))
 
     assert sentence(lambda: run(2 * HOUR)) == (
         "raw.bid has no row before 1970-01-01 02:00:00, but the table has windows that end from 1970-01-01 01:00:00 "
@@ -221,7 +224,7 @@ def test_a_stream_that_has_lost_a_part_of_a_window() -> None:
                 raise DbtRuntimeError("raw.bid is a view")
             return (lost,)
 
-        return batch.overwrite(node(), SQL, TimeRange(0, DAY), "db.t", ask)
+        return batch.plan_window_overwrite(node(), SQL, TimeRange(0, DAY), "db.t", ask)
 
     assert sentence(partial(run, 1)) == (
         "raw.bid has no row before 1970-01-01 00:30:00, and its snapshots show that it has lost rows; but the table "
@@ -243,7 +246,7 @@ def test_where_no_snapshots_tell_the_table_does() -> None:
                 return (10 * HOUR + HOUR // 2,)
             return (oldest_of_all if "where true" in query else 11 * HOUR,)
 
-        return batch.overwrite(node(), SQL, TimeRange(10 * HOUR, DAY), "db.t", ask)
+        return batch.plan_window_overwrite(node(), SQL, TimeRange(10 * HOUR, DAY), "db.t", ask)
 
     run(11 * HOUR)  # its first window is of the first row there ever was
     assert sentence(lambda: run(10 * HOUR)) == (
@@ -257,9 +260,9 @@ def test_where_no_snapshots_tell_the_table_does() -> None:
 def test_a_window_ahead_of_the_clock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(batch.logger, "warning", told.append)
-    batch.overwrite(node(), SQL, None, "db.t", Answers(max=10 * HOUR, min=None))
+    batch.plan_window_overwrite(node(), SQL, None, "db.t", Answers(max=10 * HOUR, min=None))
     assert not told
-    batch.overwrite(node(), SQL, None, "db.t", Answers(max=300 * 365 * DAY, min=None))
+    batch.plan_window_overwrite(node(), SQL, None, "db.t", Answers(max=300 * 365 * DAY, min=None))
     assert "Model" in told[0] and "ends at 2269-" in told[0]
 
 
@@ -277,7 +280,7 @@ def batched(
     answers = {sql: {"at": "timestamp"}, **{query: {"ts": kind} for query, kind in (types or {}).items()}}
     if types and sql in types:
         answers[sql] = {"at": types[sql]}
-    return batch.microbatch(
+    return batch.plan_microbatch(
         {**node(**settings), "batch": bounds}, sql, whole, None, Answers(), lambda query: answers[query]
     )
 
@@ -309,10 +312,14 @@ def test_the_first_batch_begins_with_the_first_day_that_a_clock_shows(kind: str,
     first = {"event_time_start": "2024-03-04T00:00:00+00:00", "event_time_end": "2024-03-05T00:00:00+00:00"}
     settings = node(event_time="window_start", batch_size="day", begin="2024-03-04")
     kolkata = Answers(unix_micros=1_709_490_600_000_000)  # half past six in the evening in UTC
-    found = batch.microbatch({**settings, "batch": first}, SQL, True, None, kolkata, lambda _: {"ts": kind})
+    found = batch.plan_microbatch(
+        {**settings, "batch": first}, SQL, True, None, kolkata, lambda _: {"ts": kind}
+    )
     assert f"`window_end` > timestamp'2024-03-{after}:00:00Z'" in str(found.condition)
     later = {"event_time_start": "2024-03-05T00:00:00+00:00", "event_time_end": "2024-03-06T00:00:00+00:00"}
-    found = batch.microbatch({**settings, "batch": later}, SQL, True, None, kolkata, lambda _: {"ts": kind})
+    found = batch.plan_microbatch(
+        {**settings, "batch": later}, SQL, True, None, kolkata, lambda _: {"ts": kind}
+    )
     assert "`window_end` > timestamp'2024-03-05T00:00:00Z'" in str(found.condition)
 
 
@@ -357,16 +364,18 @@ def test_an_event_time_that_the_query_lacks() -> None:
 
 
 def test_only_closed_windows_are_filled() -> None:
-    assert closed_only(WindowRange(0, DAY), 5 * HOUR) == WindowRange(0, 5 * HOUR)
-    assert closed_only(WindowRange(0, DAY), 2 * DAY) == WindowRange(0, DAY)
-    assert sentence(lambda: closed_only(WindowRange(DAY, 2 * DAY), DAY)) == (
+    assert closed_part_of(WindowRange(0, DAY), 5 * HOUR) == WindowRange(0, 5 * HOUR)
+    assert closed_part_of(WindowRange(0, DAY), 2 * DAY) == WindowRange(0, DAY)
+    assert sentence(lambda: closed_part_of(WindowRange(DAY, 2 * DAY), DAY)) == (
         "No window of the range has closed: those that end until 1970-01-02 00:00:00 have, and later ones are the "
         "stream's to emit."
     )
 
 
 def test_a_key_that_isnt_unique() -> None:
-    found = readable(RuntimeError("[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE …"))
+    found = readable_error(
+        RuntimeError("[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE …")
+    )
     assert found.startswith("The unique_key isn't unique: several rows of the query have the same key")
 
 

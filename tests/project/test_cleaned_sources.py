@@ -11,7 +11,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.project.cleaned_sources import check_cleaned
+from dbt.adapters.spark_streaming.project.cleaned_sources import check_cleaned_sources
 from dbt.adapters.spark_streaming.sources import source_tables, stream_source
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources.cleaned_files import forget_cleaned, note_cleaned
@@ -57,7 +57,7 @@ def model(tmp_path: Path, **options: str) -> StreamModel:
 
 def problem(tmp_path: Path, graph: dict[str, Any], is_new: bool = False, **options: str) -> str | None:
     try:
-        check_cleaned(model(tmp_path, **options), {"unique_id": "m"}, graph, is_new)
+        check_cleaned_sources(model(tmp_path, **options), {"unique_id": "m"}, graph, is_new)
     except DbtRuntimeError as problem:
         return str(problem.msg)
     return None
@@ -122,7 +122,7 @@ def test_two_sources_of_one_model(tmp_path: Path) -> None:
     made = model(tmp_path)
     more = StreamSource(relation("same"), "/in/bids", "json", name="raw.same")
     with pytest.raises(DbtRuntimeError, match=r"its other source raw\.same reads them too"):
-        check_cleaned(
+        check_cleaned_sources(
             replace(made, sources=(*made.sources, more)), {"unique_id": "m"}, graph(m="source.bids"), False
         )
 
@@ -148,7 +148,7 @@ def test_a_model_that_has_read_isnt_built_again(tmp_path: Path) -> None:
         "(without the files, it begins with those that are there), or let the model continue without a rebuild."
     )
     table = replace(model(tmp_path), bootstrap="lake.db.rows_so_far")
-    check_cleaned(table, {"unique_id": "m"}, graph(m="source.bids"), True)
+    check_cleaned_sources(table, {"unique_id": "m"}, graph(m="source.bids"), True)
 
 
 def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
 
     # It begins with the files that were put back.
     kept = model(tmp_path, cleanSource="off")
-    check_cleaned(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
+    check_cleaned_sources(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
     forget_cleaned(kept)
     assert problem(tmp_path, graph(m="source.bids"), is_new=True) is None
 
@@ -213,7 +213,7 @@ def test_nor_one_that_was_renamed(tmp_path: Path) -> None:
     said = new_problem(renamed)
     assert said is not None and "files were removed once lake.db.m had read them" in said
     assert new_problem(replace(renamed, sources=at(tmp_path, "/in/asks").sources)) is None
-    check_cleaned(renamed, {"unique_id": "m"}, graph(), is_new=False)
+    check_cleaned_sources(renamed, {"unique_id": "m"}, graph(), is_new=False)
 
 
 def at(tmp_path: Path, path: str, **options: str) -> StreamModel:
@@ -223,7 +223,7 @@ def at(tmp_path: Path, path: str, **options: str) -> StreamModel:
 
 def new_problem(model: StreamModel) -> str | None:
     try:
-        check_cleaned(model, {"unique_id": "m"}, graph(), is_new=True)
+        check_cleaned_sources(model, {"unique_id": "m"}, graph(), is_new=True)
     except DbtRuntimeError as problem:
         return str(problem.msg)
     return None

@@ -25,7 +25,7 @@ def node(**said: Any) -> dict[str, Any]:
     "said", [{}, {"warn_unsupported": False}, {"warn_unsupported": True, "warn_unenforced": False}]
 )
 def test_constraints_are_enforced_whatever_dbt_warns_of(said: dict[str, bool]) -> None:
-    assert contract.constraints(node(**said)) == (
+    assert contract.enforced_constraints(node(**said)) == (
         Constraint("k is null", "Column k must not be null"),
         Constraint("not (v < 3\n)", "Constraint few is broken: v < 3"),
         Constraint("v is null", "Column v must not be null"),
@@ -33,4 +33,4 @@ def test_constraints_are_enforced_whatever_dbt_warns_of(said: dict[str, bool]) -
 
 
 def test_without_an_enforced_contract_there_are_none() -> None:
-    assert contract.constraints({**node(), "config": {"contract": {"enforced": False}}}) == ()
+    assert contract.enforced_constraints({**node(), "config": {"contract": {"enforced": False}}}) == ()

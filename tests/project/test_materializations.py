@@ -37,11 +37,13 @@ def node(materialized: str, kind: str = "model") -> SimpleNamespace:
 )
 def test_refused(written: str, meant: str) -> None:
     with pytest.raises(DbtRuntimeError) as refused:
-        materializations.check([node(written)], MACROS)
+        materializations.check_materializations([node(written)], MACROS)
     assert f"Model m: there is no materialization '{written}'{meant}" in str(refused.value)
     assert "others as ephemeral, incremental, table and view." in str(refused.value)
 
 
 def test_what_a_macro_builds_is_accepted_and_other_nodes_are_not_looked_at() -> None:
     fine = ("table", "view", "incremental", "ephemeral", "topn")
-    materializations.check([*map(node, fine), node("test", "test"), node("unit", "unit_test")], MACROS)
+    materializations.check_materializations(
+        [*map(node, fine), node("test", "test"), node("unit", "unit_test")], MACROS
+    )

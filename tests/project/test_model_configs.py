@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.project.model_configs import (
     REBUILD,
     STREAMING,
     TABLES,
-    check_tables,
+    check_table_configs,
 )
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
@@ -21,7 +21,7 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
-from dbt.adapters.spark_streaming.util.settings import names
+from dbt.adapters.spark_streaming.util.settings import setting_names
 
 KNOWN = {"bids": Known("ts")}
 TUMBLE = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))
@@ -57,9 +57,9 @@ CHANGES: dict[str, list[tuple[str, dict[str, Any], Any, bool]]] = {
 @pytest.mark.parametrize(("given", "missing"), [("clustered_by", "buckets"), ("buckets", "clustered_by")])
 def test_buckets_of_a_table_need_both_configs(given: str, missing: str) -> None:
     values = {"clustered_by": "k", "buckets": 4}
-    check_tables(values)
+    check_table_configs(values)
     with pytest.raises(QueryError) as problem:
-        check_tables({given: values[given], missing: None})
+        check_table_configs({given: values[given], missing: None})
     assert str(problem.value) == (
         f"config '{given}' has no effect without '{missing}'; write both, or leave it out."
     )
@@ -67,7 +67,7 @@ def test_buckets_of_a_table_need_both_configs(given: str, missing: str) -> None:
 
 def program(query: str, config: dict[str, Any]) -> Program:
     node = {"name": "m", "config": {"materialized": "streaming_table", **config}}
-    return streaming.program(node, streaming.plan(node, query, KNOWN))
+    return streaming.model_program(node, streaming.plan_model(node, query, KNOWN))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,9 @@ def test_defaults_are_those_of_the_code() -> None:
     given.pop("on_schema_change")  # dbt's own config has another default.
     for name in rewrite_configs.NAMES:
         assert given.pop(name) is False
-    assert stream_config.read(given, frozenset()) == stream_config.read({}, frozenset())
+    assert stream_config.read_stream_config(given, frozenset()) == stream_config.read_stream_config(
+        {}, frozenset()
+    )
     assert rewrite_configs.requested_rewrites(dict.fromkeys(rewrite_configs.NAMES, False)) == {}
 
 
@@ -107,8 +109,8 @@ def test_each_config_has_a_default_and_a_place_in_the_reference() -> None:
         assert each.default is None or not each.default_text, each.name
         assert each.group and each.meaning and each.kind.schema, each.name
         assert each.default is None or each.kind.problem(each.default) is None, each.name
-    assert len({*names(STREAMING), *names(TABLES), *names(INCREMENTAL)}) == len(
+    assert len({*setting_names(STREAMING), *setting_names(TABLES), *setting_names(INCREMENTAL)}) == len(
         STREAMING + TABLES + INCREMENTAL
     )
-    assert {*rewrite_configs.NAMES, *emission.CONFIGS} <= {*names(STREAMING)}
+    assert {*rewrite_configs.NAMES, *emission.CONFIGS} <= {*setting_names(STREAMING)}
     assert len(MATERIALIZATIONS) == 4

@@ -96,9 +96,9 @@ def test_selectors_are_of_one_model(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     read = DbtProject(tmp_path, tmp_path, None, None, None)
-    manifest = read.parsed()
+    manifest = read.parsed_manifest()
     for node in read.streaming_models(manifest=manifest):
-        found = read.streaming_models(Selection((model_names.selector(node),)), manifest)
+        found = read.streaming_models(Selection((model_names.exact_selector(node),)), manifest)
         assert [each["unique_id"] for each in found] == [node["unique_id"]]
 
 
@@ -129,17 +129,17 @@ def test_selectors_of_models_in_folders_with_odd_names(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     read = DbtProject(tmp_path, tmp_path, None, None, None)
-    manifest = read.parsed()
+    manifest = read.parsed_manifest()
     nodes = read.streaming_models(manifest=manifest)
     assert len(nodes) == len(folders)
     for node in nodes:
-        for selector in (model_names.selector(node), f"+{model_names.path_selector(node)}"):
+        for selector in (model_names.exact_selector(node), f"+{model_names.path_selector(node)}"):
             found = read.streaming_models(Selection((selector,)), manifest)
             assert [each["unique_id"] for each in found] == [node["unique_id"]], selector
 
 
 def test_names_of_models_that_two_packages_have() -> None:
-    found = model_names.unambiguous(NODES)
+    found = model_names.unambiguous_names(NODES)
     assert found == {
         "model.shop.m.v1": "m.v1",
         "model.shop.m.v2": "m.v2",
@@ -149,7 +149,7 @@ def test_names_of_models_that_two_packages_have() -> None:
         "model.shop.m_v2": "m_v2",
     }
     for unique_id, name in found.items():
-        assert [each["unique_id"] for each in model_names.matching(name, NODES)] == [unique_id]
+        assert [each["unique_id"] for each in model_names.models_named(name, NODES)] == [unique_id]
 
 
 def test_commands_name_models_that_two_packages_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,12 +174,12 @@ def test_commands_name_models_that_two_packages_have(tmp_path: Path, monkeypatch
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     read = DbtProject(tmp_path, tmp_path, None, None, None)
-    assert read.selected(Selection(("shop.orders",))) == ["shop.orders"]
-    assert sorted(read.selected(Selection())) == ["other.orders", "other.plain", "shop.orders"]
-    shown = status.collect(read, Selection(("orders",)))
+    assert read.selected_names(Selection(("shop.orders",))) == ["shop.orders"]
+    assert sorted(read.selected_names(Selection())) == ["other.orders", "other.plain", "shop.orders"]
+    shown = status.collect_status(read, Selection(("orders",)))
     assert sorted(each["model"] for each in shown) == ["other.orders", "shop.orders"]
-    manifest = read.parsed()
-    names = read.names(manifest)
+    manifest = read.parsed_manifest()
+    names = read.names_by_id(manifest)
     service = Service(
         read,
         manifest,

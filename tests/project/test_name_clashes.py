@@ -37,7 +37,7 @@ HIST = node("hist", "streaming_table")
 )
 def test_refused(other: Any) -> None:
     with pytest.raises(DbtRuntimeError) as refused:
-        name_clashes.check([other, HIST])
+        name_clashes.check_name_clashes([other, HIST])
     kind = str(other.resource_type).capitalize()
     assert (
         str(refused.value)
@@ -60,11 +60,11 @@ def test_refused(other: Any) -> None:
     ],
 )
 def test_taken(other: Any) -> None:
-    name_clashes.check([other, HIST])
+    name_clashes.check_name_clashes([other, HIST])
 
 
 def test_by_alias() -> None:
     aliased = node("history", "cumulate", "shop.hist")
     with pytest.raises(DbtRuntimeError, match=r"Model history keeps its changelog in shop\.hist__changes"):
-        name_clashes.check([aliased, node("hist__changes", "table")])
-    name_clashes.check([node("hist", "table"), node("hist__state", "table")])
+        name_clashes.check_name_clashes([aliased, node("hist__changes", "table")])
+    name_clashes.check_name_clashes([node("hist", "table"), node("hist__state", "table")])

@@ -7,26 +7,26 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.project.partitioning import (
-    check_new_table,
-    check_partitioning,
-    check_partitions,
+    check_partition_columns,
+    check_replaced_partitions,
+    check_table_partitioning,
 )
 from dbt.adapters.spark_streaming.query.errors import QueryError
 
 
 def test_rows_have_the_columns_of_their_partitions() -> None:
     for partition_by in ("day", ["days(ts)", "bucket(16, `id`)"], "truncate(4, Name)", "meta.at", None):
-        check_partitions(partition_by, ["id", "day", "ts", "name", "meta"])
+        check_replaced_partitions(partition_by, ["id", "day", "ts", "name", "meta"])
     with pytest.raises(QueryError, match=r"^partition_by names at, and the query has no such column"):
-        check_partitions(["id", "hours(at)"], ["id", "day"])
+        check_replaced_partitions(["id", "hours(at)"], ["id", "day"])
 
 
 def test_a_new_table_has_the_columns_of_its_partitions() -> None:
-    check_new_table(["days(ts)", "Name"], ["ts", "name"])
+    check_partition_columns(["days(ts)", "Name"], ["ts", "name"])
     with pytest.raises(
         QueryError, match=r"^config 'partition_by' names at, which isn't a column of the query; its"
     ):
-        check_new_table(["id", "hours(at)"], ["id", "day"])
+        check_partition_columns(["id", "hours(at)"], ["id", "day"])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_new_table_has_the_columns_of_its_partitions() -> None:
     ],
 )
 def test_a_table_that_is_partitioned_as_its_model_says(partition_by: Any, fields: list[str]) -> None:
-    check_partitioning(partition_by, fields)
+    check_table_partitioning(partition_by, fields)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_a_table_that_is_partitioned_as_its_model_says(partition_by: Any, fields
 )
 def test_a_config_that_was_edited_since(partition_by: Any, fields: list[str], said: str) -> None:
     with pytest.raises(QueryError, match=f"^config 'partition_by' {said}, so its rows would replace others"):
-        check_partitioning(partition_by, fields)
+        check_table_partitioning(partition_by, fields)

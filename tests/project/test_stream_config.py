@@ -14,11 +14,11 @@ from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import Retention
-from dbt.adapters.spark_streaming.util.settings import names
+from dbt.adapters.spark_streaming.util.settings import setting_names
 
 
 def read(**config: Any) -> stream_config.StreamConfig:
-    return stream_config.read(config, frozenset())
+    return stream_config.read_stream_config(config, frozenset())
 
 
 def test_retention() -> None:
@@ -85,16 +85,16 @@ AGAIN = {
 @pytest.mark.parametrize("text", AGAIN)
 def test_what_is_computed_again_is_refused_where_that_is_asked_for(text: str) -> None:
     config = {"materialized": "streaming_table", "state_ttl": "7 days"}
-    assert streaming.plan({"name": "m", "config": config}, text, KNOWN)
+    assert streaming.plan_model({"name": "m", "config": config}, text, KNOWN)
     with pytest.raises(QueryError, match="'allow_recompute' is false") as refused:
-        streaming.plan({"name": "m", "config": {**config, "allow_recompute": False}}, text, KNOWN)
+        streaming.plan_model({"name": "m", "config": {**config, "allow_recompute": False}}, text, KNOWN)
     assert AGAIN[text] in str(refused.value)
     assert not any(name in str(refused.value) for name in ("stream_bids", "STREAM", "__"))
 
 
 def test_what_follows_from_changes_is_not() -> None:
     config = {"materialized": "streaming_table", "constant_domains": ["item"], "allow_recompute": False}
-    assert streaming.plan({"name": "m", "config": config}, GROUPS, KNOWN)
+    assert streaming.plan_model({"name": "m", "config": config}, GROUPS, KNOWN)
 
 
 def test_allow_recompute_is_true_or_false() -> None:
@@ -123,7 +123,7 @@ def test_what_becomes_of_an_edited_query_is_one_of_few_things(config: dict[str, 
 
 def program_of(text: str, **config: Any) -> Program:
     node = {"name": "m", "config": {"materialized": "streaming_table", **config}}
-    return streaming.program(node, streaming.plan(node, text, KNOWN))
+    return streaming.model_program(node, streaming.plan_model(node, text, KNOWN))
 
 
 def refused(text: str, **config: Any) -> str:
@@ -253,7 +253,7 @@ def test_nor_is_a_window(kind: str, lengths: list[str]) -> None:
 EMPTY: list[Any] = ["", " ", [], {}, 0, False, 0.0, [""]]
 
 
-@pytest.mark.parametrize("config", [*INTERVALS, *names(STREAMING)])
+@pytest.mark.parametrize("config", [*INTERVALS, *setting_names(STREAMING)])
 def test_what_is_empty_is_given(config: str) -> None:
     """Only None means that a config isn't given. Anything else is a value, and a wrong one is refused."""
     assert read(**{config: None}) == read()
@@ -300,8 +300,8 @@ def test_flags_are_no_numbers() -> None:
 )
 def test_configs_of_any_table(config: str, value: Any) -> None:
     with pytest.raises(QueryError, match=f"config '{config}' is .*; write .*, or leave it out"):
-        model_configs.check(model_configs.TABLES, {config: value})
-    model_configs.check(model_configs.TABLES, {config: None})
+        model_configs.check_configs(model_configs.TABLES, {config: value})
+    model_configs.check_configs(model_configs.TABLES, {config: None})
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_configs_of_tables_are_checked_without_spark_too(config: str, value: Any
 
 
 def test_configs_of_any_table_that_are_right() -> None:
-    model_configs.check(
+    model_configs.check_configs(
         model_configs.TABLES,
         {
             "file_format": "iceberg",
@@ -330,5 +330,5 @@ def test_configs_of_any_table_that_are_right() -> None:
 @pytest.mark.parametrize(("config", "value"), [("clustered_by", "a"), ("buckets", 4)])
 def test_configs_that_a_streaming_table_would_ignore_are_refused(config: str, value: Any) -> None:
     with pytest.raises(QueryError, match=f"config '{config}' is for `table` and `incremental` models"):
-        stream_config.read({config: value}, frozenset())
-    stream_config.read({config: None}, frozenset())
+        stream_config.read_stream_config({config: value}, frozenset())
+    stream_config.read_stream_config({config: None}, frozenset())

@@ -164,7 +164,7 @@ def test_there_is_no_note_where_there_are_results_or_no_rows_or_nothing_to_say(
 
 
 def test_the_line_of_a_run_says_what_came_what_came_out_and_what_is_open() -> None:
-    said = streaming.response(replace(NOTHING, windows=ONE, late_rows=1, null_time_rows=2))._message
+    said = streaming.dbt_response(replace(NOTHING, windows=ONE, late_rows=1, null_time_rows=2))._message
     assert said == (
         "STREAM (3 rows in, 0 out, 1 batch, 1 window open, the next closes at 1970-01-01 00:10:00, dropped 1 late and 2 "
         "without a time)"
@@ -186,11 +186,11 @@ def test_a_query_that_its_materialization_refuses_is_refused_for_that_before_its
     text = query.format(*[expansion.expand_stream("shop.bids")] * query.count("{}"))
     node = {"name": "m", "alias": "m", "config": {"materialized": materialized}}
     with pytest.raises(QueryError) as problem:
-        streaming.plan(node, text)
+        streaming.plan_model(node, text)
     assert f"materialized='{materialized}' asks for" in str(problem.value)
     assert f", found {found}; use materialized='streaming_table'." in str(problem.value)
     with pytest.raises(QueryError, match="grows without bound"):
-        streaming.plan({**node, "config": {"materialized": "streaming_table"}}, text)
+        streaming.plan_model({**node, "config": {"materialized": "streaming_table"}}, text)
 
 
 @pytest.mark.parametrize(

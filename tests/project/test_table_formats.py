@@ -14,7 +14,7 @@ SHARED = {"spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSess
 
 
 def check(file_format: str, catalog: str, settings: dict[str, str], materialized: str = "table") -> None:
-    table_formats.check(file_format, materialized, catalog, "shop", {**ICEBERG, **settings}.get)
+    table_formats.check_format(file_format, materialized, catalog, "shop", {**ICEBERG, **settings}.get)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,8 @@ def test_rows_of_a_snapshot_change() -> None:
 
 
 def test_a_view_in_a_catalog_in_memory_is_refused() -> None:
-    table_formats.check_kept("lakehouse", {"spark.sql.catalogImplementation": "in-memory"}.get)
+    table_formats.check_outlives_process("lakehouse", {"spark.sql.catalogImplementation": "in-memory"}.get)
     with pytest.raises(QueryError, match="forgets it when dbt ends"):
-        table_formats.check_kept("spark_catalog", {"spark.sql.catalogImplementation": "in-memory"}.get)
+        table_formats.check_outlives_process(
+            "spark_catalog", {"spark.sql.catalogImplementation": "in-memory"}.get
+        )

@@ -16,12 +16,12 @@ from dbt.adapters.spark_streaming.query.errors import (
     UnboundedStateError,
     UnintendedQueryError,
 )
-from dbt.adapters.spark_streaming.service.failures import Failure, classify
+from dbt.adapters.spark_streaming.service.failures import Failure, classify_failure
 from dbt.adapters.spark_streaming.service.preparation import PreparationError
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, TransientError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources.source_schemas import SchemaChanged
-from dbt.adapters.spark_streaming.util.redaction import cause_of
+from dbt.adapters.spark_streaming.util.redaction import redacted_cause
 
 MODEL = StreamModel(
     "views",
@@ -61,10 +61,10 @@ def test_what_passes_by_itself(text: str) -> None:
         RuntimeError(text),
         explain(MODEL, RuntimeError(f"[STREAM_FAILED] x\nCaused by: {text}")),
     ):
-        assert classify(problem) is Failure.TRANSIENT
+        assert classify_failure(problem) is Failure.TRANSIENT
     sentence = explain(MODEL, RuntimeError(text))
     sentence.__cause__ = RuntimeError(text)
-    assert classify(sentence) is Failure.TRANSIENT
+    assert classify_failure(sentence) is Failure.TRANSIENT
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,11 @@ def test_what_passes_by_itself(text: str) -> None:
 def test_what_somebody_has_to_mend(text: str) -> None:
     sentence = explain(MODEL, RuntimeError(text))
     sentence.__cause__ = RuntimeError(text)
-    assert classify(sentence) is Failure.PERMANENT
+    assert classify_failure(sentence) is Failure.PERMANENT
     if "PythonException" not in text:
-        assert classify(RuntimeError(f"[STREAM_FAILED] … SQLSTATE: XXKST\n{text}")) is Failure.PERMANENT
+        assert (
+            classify_failure(RuntimeError(f"[STREAM_FAILED] … SQLSTATE: XXKST\n{text}")) is Failure.PERMANENT
+        )
 
 
 @pytest.mark.parametrize(
@@ -99,14 +101,20 @@ def test_what_somebody_has_to_mend(text: str) -> None:
     ],
 )
 def test_sentences_for_authors_are_not_retried(problem: Exception) -> None:
-    assert classify(problem) is Failure.PERMANENT
+    assert classify_failure(problem) is Failure.PERMANENT
 
 
 def test_a_sentence_about_an_outage_is_retried(tmp_path: Path) -> None:
-    assert classify(PreparationError("Model views: no broker answers. Check 'kafka…'")) is Failure.TRANSIENT
-    assert classify(PreparationError("Unable to execute HTTP request: Connection reset")) is Failure.TRANSIENT
+    assert (
+        classify_failure(PreparationError("Model views: no broker answers. Check 'kafka…'"))
+        is Failure.TRANSIENT
+    )
+    assert (
+        classify_failure(PreparationError("Unable to execute HTTP request: Connection reset"))
+        is Failure.TRANSIENT
+    )
     held = "Model views: another run of it is in progress (process 7 holds x.lock). Wait until it ends."
-    assert classify(StreamError(held)) is Failure.TRANSIENT
+    assert classify_failure(StreamError(held)) is Failure.TRANSIENT
 
 
 @pytest.mark.parametrize(
@@ -117,8 +125,8 @@ def test_words_of_a_row_that_breaks_a_contract_are_not_an_outage(row: str) -> No
         f"Model m: its table shop.m has a row that breaks its contract: v > 0. The row is {row}. Correct it in the "
         "table."
     )
-    assert classify(StreamError(text)) is Failure.PERMANENT
-    assert classify(PreparationError(f"Runtime Error in model m\n  {text}")) is Failure.PERMANENT
+    assert classify_failure(StreamError(text)) is Failure.PERMANENT
+    assert classify_failure(PreparationError(f"Runtime Error in model m\n  {text}")) is Failure.PERMANENT
 
 
 OUTAGES = (
@@ -152,8 +160,8 @@ def test_words_that_our_sentences_quote_are_not_an_outage(kind: type[Exception],
     prepared.__cause__ = problem
     # As dbt's statements raise it.
     again = DbtRuntimeError(str(problem))
-    again.__cause__ = cause_of(problem)
-    assert {classify(each) for each in (problem, prepared, again)} == {Failure.PERMANENT}
+    again.__cause__ = redacted_cause(problem)
+    assert {classify_failure(each) for each in (problem, prepared, again)} == {Failure.PERMANENT}
 
 
 def test_every_exception_that_we_raise_is_known_as_a_sentence_of_ours_or_never_seen() -> None:
@@ -173,14 +181,14 @@ def test_errors_that_pass_say_so_by_their_type() -> None:
     for problem in (TransientError("Model m: later."), SchemaChanged("m", "shop.raw", ["a"])):
         prepared = PreparationError("Model m: …")
         prepared.__cause__ = problem
-        assert classify(problem) is classify(prepared) is Failure.TRANSIENT
+        assert classify_failure(problem) is classify_failure(prepared) is Failure.TRANSIENT
 
 
 def test_the_cause_of_a_sentence_is_searched_for_an_outage() -> None:
     outage = RuntimeError("java.net.ConnectException: Connection refused")
     for cause in (
         outage,
-        cause_of(outage),
+        redacted_cause(outage),
         ConnectionRefusedError(),
         TimeoutError(),
         DbtDatabaseError("timed out"),
@@ -188,7 +196,7 @@ def test_the_cause_of_a_sentence_is_searched_for_an_outage() -> None:
         for kind in (StreamError, DbtRuntimeError, StorageError, PreparationError):
             problem = kind("Model m: its source can't be read.")
             problem.__cause__ = cause
-            assert classify(problem) is Failure.TRANSIENT
+            assert classify_failure(problem) is Failure.TRANSIENT
 
 
 @pytest.mark.parametrize(
@@ -203,12 +211,12 @@ def test_the_cause_of_a_sentence_is_searched_for_an_outage() -> None:
 def test_what_spark_quotes_is_not_an_outage(text: str) -> None:
     sentence = StreamError("Model views: its files can't be read.")
     sentence.__cause__ = RuntimeError(text)
-    assert classify(sentence) is Failure.PERMANENT
+    assert classify_failure(sentence) is Failure.PERMANENT
 
 
 def test_an_exception_in_quotes_is_an_outage() -> None:
     text = "HTTPSConnectionPool: Max retries exceeded (Caused by: 'NewConnectionError: [Errno 111] Connection refused')"
-    assert classify(RuntimeError(text)) is Failure.TRANSIENT
+    assert classify_failure(RuntimeError(text)) is Failure.TRANSIENT
 
 
 def test_words_after_from_none_are_no_cause() -> None:
@@ -217,4 +225,4 @@ def test_words_after_from_none_are_no_cause() -> None:
             raise RuntimeError("Connection refused")
         except RuntimeError:
             raise StreamError("Model m: the value is wrong.") from None
-    assert classify(found.value) is Failure.PERMANENT
+    assert classify_failure(found.value) is Failure.PERMANENT

@@ -18,10 +18,10 @@ from dbt.adapters.spark_streaming.service.health import (
     ALIVE,
     Health,
     Publisher,
+    health_in_other_process,
     publishing_failure,
     publishing_health,
     read_health,
-    running_elsewhere,
     write_health,
 )
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -65,7 +65,7 @@ def test_a_dead_process_never_looks_alive(state: str, pid: str, host: str, age: 
     seen = found.as_of(1000.0 + age)
     assert (seen.state, seen.since) == ("failed", 1000.0)
     assert "ended without saying why" in str(seen.last_error) and "the disk is full" in str(seen.last_error)
-    assert seen.shown()["pid"] is None
+    assert seen.as_json()["pid"] is None
 
 
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
@@ -134,20 +134,20 @@ def test_who_keeps_a_model(model: StreamModel) -> None:
         (replace(other, pid=dead_pid()), False),
     ):
         write_health(model.storage, model.health, found, 15.0)
-        assert (running_elsewhere(model) is not None) == kept, found
+        assert (health_in_other_process(model) is not None) == kept, found
 
 
 def test_health_is_written_again_while_a_model_is_alive(model: StreamModel) -> None:
     writer = Publisher(model.storage, beat=0.1)
     writer.publish(model.health, Health("views", "running", 100.0))
-    assert writer.settle(5)
+    assert writer.wait_until_written(5)
     first = json.loads(Path(model.health).read_text())["heartbeat"]
     deadline = time.monotonic() + 10
     while json.loads(Path(model.health).read_text())["heartbeat"] == first:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     writer.publish(model.health, Health("views", "stopped", 200.0))
-    assert writer.settle(5)
+    assert writer.wait_until_written(5)
     last = Path(model.health).read_text()
     time.sleep(0.3)
     assert Path(model.health).read_text() == last
@@ -181,7 +181,7 @@ def test_nobody_waits_for_storage(tmp_path: Path) -> None:
         writer.publish(model.health, Health("views", "running", float(number)))
     request = requests.watch(model)
     assert not request.is_asked
-    assert not writer.settle(0.1)
+    assert not writer.wait_until_written(0.1)
     assert time.monotonic() - began < 5
     storage.problem_of_it = OSError("503")
     storage.answers.set()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.service.failures import Failure, classify
+from dbt.adapters.spark_streaming.service.failures import Failure, classify_failure
 from dbt.adapters.spark_streaming.service.preparation import PreparationError
 from dbt.adapters.spark_streaming.service.running_models import RunningModel, RunningModels
 from dbt.adapters.spark_streaming.service.supervisor import Attempt, NotReady
@@ -44,14 +44,14 @@ def test_a_table_of_the_project_is_waited_for() -> None:
 
 def test_a_table_that_nothing_makes_is_a_mistake() -> None:
     found = problem(RunningModel("m", frozenset(), frozenset({"shop.colours"})))
-    assert classify(found) is Failure.PERMANENT
+    assert classify_failure(found) is Failure.PERMANENT
 
 
 @pytest.mark.parametrize("says", [GONE, "Source raw.x: there is no folder /in. It is the 'path' that"])
 def test_what_was_there_comes_again(tmp_path: Path, says: str) -> None:
     model = StreamModel("m", "shop.m", "shop.m__state", Storage(str(tmp_path), lambda: None), ())
     stream = RunningModel("m", frozenset())
-    assert classify(problem(RunningModel("m", frozenset()), says=says)) is Failure.PERMANENT
+    assert classify_failure(problem(RunningModel("m", frozenset()), says=says)) is Failure.PERMANENT
     stream.model = model
-    assert classify(problem(stream, says=says)) is Failure.TRANSIENT
-    assert classify(problem(stream, says="[UNRESOLVED_COLUMN] x")) is Failure.PERMANENT
+    assert classify_failure(problem(stream, says=says)) is Failure.TRANSIENT
+    assert classify_failure(problem(stream, says="[UNRESOLVED_COLUMN] x")) is Failure.PERMANENT

@@ -69,7 +69,7 @@ def test_each_model_starts_and_fails_by_itself() -> None:
     assert world.said == [f"b: failed. {POISON}"]
     health = world.supervisor.health("b")
     assert (health.last_error, health.since, health.restarts) == (POISON, 1005.0, 0)
-    assert world.supervisor.failed == ["b"]
+    assert world.supervisor.failed_names == ["b"]
     assert not world.supervisor.is_over
 
 
@@ -213,7 +213,7 @@ def test_models_that_do_not_come_to_an_end_are_left() -> None:
     world.ends("b", OUTAGE)
     world.looks()
     world.supervisor.stop("a")
-    world.supervisor.abandon()
+    world.supervisor.abandon_all()
     assert world.looks() == {"a": "stopped", "b": "failed"}
 
 
@@ -225,7 +225,7 @@ def test_the_end_of_the_jvm_fails_all_that_run() -> None:
     world.supervisor.stop("c")
     world.ends("c")
     world.looks()
-    world.supervisor.fail("Spark's JVM has ended.")
+    world.supervisor.fail_all("Spark's JVM has ended.")
     assert world.looks() == {"a": "failed", "b": "failed", "c": "stopped"}
     assert world.supervisor.health("a").last_error == "Spark's JVM has ended."
     assert world.supervisor.health("b").last_error == POISON

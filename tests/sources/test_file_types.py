@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.sources.file_types import explain_type
+from dbt.adapters.spark_streaming.sources.file_types import explain_file_error
 
 _MISMATCH = "reading file file:/d/p.parquet. Data type mismatches when reading Parquet column [{}]. Expected Spark type {}, "
 
@@ -25,11 +25,11 @@ _MISMATCH = "reading file file:/d/p.parquet. Data type mismatches when reading P
     ],
 )
 def test_nanoseconds(said: str, found: str) -> None:
-    told = explain_type(said)
+    told = explain_file_error(said)
     assert told is not None and found in told and "Write the files with microseconds" in told
 
 
 def test_another_type_is_named() -> None:
-    told = explain_type(_MISMATCH.format("s, list, element", "int") + "actual Parquet type BINARY.")
+    told = explain_file_error(_MISMATCH.format("s, list, element", "int") + "actual Parquet type BINARY.")
     assert told is not None and "the column s.list.element as STRING or BINARY" in told
     assert "nanoseconds" not in told

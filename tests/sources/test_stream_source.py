@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import create_table, create_view
+from dbt.adapters.spark_streaming.environment.file_sources import create_table_sql, create_view_sql
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.sources import stream_source as registry
 from dbt.adapters.spark_streaming.sources.source_tables import without_read_digest
@@ -196,12 +196,12 @@ def test_an_event_time_is_a_column(value: Any) -> None:
 
 def test_messages_are_taken_apart_in_batch_too() -> None:
     made = source({**BIDS, "value_format": "json", "schema": "a INT"})
-    assert create_table(made, "abc").startswith(
+    assert create_table_sql(made, "abc").startswith(
         "create table if not exists `spark_catalog`.`raw`.`bid` using kafka options ("
     )
-    records = Records.of("raw.bid", "kafka", [("a", "int")], made.on_error, {})
+    records = Records.of_source("raw.bid", "kafka", [("a", "int")], made.on_error, {})
     assert records is not None
-    view = create_view(made, "raw.messages", records, "abc")
+    view = create_view_sql(made, "raw.messages", records, "abc")
     assert view.startswith(
         "create view if not exists `spark_catalog`.`raw`.`bid` tblproperties ('dbt_spark_streaming.source' = 'abc') as "
         "select `a` from (select if(__plain, __message.`a`, __row.record.`a`) as `a`"
@@ -239,7 +239,7 @@ def test_a_relative_path_starts_at_the_project() -> None:
 
 def test_the_statement_that_makes_it_readable() -> None:
     made = source({"format": "csv", "options": {"path": "/d'ir", "sep": "\\t"}, "schema": "a INT"})
-    assert create_table(made, "abc") == (
+    assert create_table_sql(made, "abc") == (
         r"create table if not exists `spark_catalog`.`raw`.`bid` (a INT) using csv options ('sep' '\\t') location '/d\'ir' "
         "tblproperties ('dbt_spark_streaming.source' = 'abc')"
     )
@@ -322,7 +322,7 @@ def test_a_folder_belongs_to_its_project(monkeypatch: pytest.MonkeyPatch) -> Non
     names = []
     for root in ("/home/a", "/home/b"):
         monkeypatch.setattr(registry, "_root", None)
-        registry.start_at(root)
+        registry.set_project_root(root)
         names.append(made({"format": "json", "path": "data"}))
     assert names[0] != names[1]
     assert stream_source(names[0]).options["path"] == "/home/a/data"

@@ -286,7 +286,7 @@ SELECT o.id, r.rate FROM orders AS o JOIN last_rates FOR SYSTEM_TIME AS OF o.ts 
             "SELECT COUNT(*) FROM TABLE(SESSION(TABLE orders PARTITION BY UPPER(id), DESCRIPTOR(ts), INTERVAL '5' MINUTE))",
             "PARTITION BY of a window takes columns",
         ),
-        ("SELECT `$rowtime` FROM orders", "$rowtime is a column of Confluent's"),
+        ("SELECT `$rowtime` FROM orders", "$rowtime is a column that only Confluent's Flink has"),
     ],
 )
 def test_what_is_not_there_is_a_comment_and_in_the_list(query: str, said: str) -> None:

@@ -15,7 +15,7 @@ SAID = "dbt-spark-streaming doesn't run on Windows. Use it in WSL"
 
 
 def test_here_it_runs() -> None:
-    assert platforms.refusal() is None
+    assert platforms.unsupported_system_message() is None
 
 
 def test_on_windows_dbt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

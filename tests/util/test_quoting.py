@@ -8,7 +8,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.impl import SparkStreamingAdapter
-from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name
+from dbt.adapters.spark_streaming.util.metadata_columns import METADATA_COLUMNS, reserved_name_message
 from dbt.adapters.spark_streaming.util.quoting import quote_configured
 
 
@@ -41,5 +41,5 @@ def test_what_is_no_name_is_refused(text: Any) -> None:
 
 @pytest.mark.parametrize("name", [*sorted(METADATA_COLUMNS), "_FILE", "_Spec_Id"])
 def test_names_of_iceberg_are_no_columns_in_any_case(name: str) -> None:
-    assert f"SELECT `{name}` AS {name.strip('_').lower()}" in (reserved_name(["id", name]) or "")
-    assert reserved_name(["file", "_files", "_change_type", "pos"]) is None
+    assert f"SELECT `{name}` AS {name.strip('_').lower()}" in (reserved_name_message(["id", name]) or "")
+    assert reserved_name_message(["file", "_files", "_change_type", "pos"]) is None

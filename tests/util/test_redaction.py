@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.util import redaction
-from dbt.adapters.spark_streaming.util.redaction import remember, without_secrets
+from dbt.adapters.spark_streaming.util.redaction import register_secrets, without_secrets
 
 # Each with the secret ‹in such brackets›, and what is around it that has to stay.
 FORMS = [
@@ -83,7 +83,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 def test_declared_secrets_are_known_by_their_values() -> None:
-    remember(
+    register_secrets(
         {
             "url": "jdbc:postgresql://me:open%20sesame@db/x?password=tree frog",
             "user": "me",

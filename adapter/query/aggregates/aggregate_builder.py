@@ -13,7 +13,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from ...util.quoting import path_of, quote
+from ...util.quoting import quote, split_path
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.source_text import SourceText, possible_columns
@@ -258,7 +258,7 @@ class AggregateBuilder:
             if len(set(map(frozenset, self.grouping_sets))) < len(self.grouping_sets):
                 self._note_why_rows_are_stored("a grouping set is listed twice")
         self._find_session_keys(found.keys, names)
-        times = [path_of(self.window.time)[0], *self.window.partition_by] if self.window else []
+        times = [split_path(self.window.time)[0], *self.window.partition_by] if self.window else []
         of_keys = possible_columns(*found.keys)
         self.fixed = None if of_keys is None else of_keys | {name.lower() for name in times}
         """Columns of keys and times, which all aggregates need; None if all columns are needed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from ...util.nested_types import fields_of
+from ...util.nested_types import struct_fields
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.select_kind import is_grouped
@@ -128,7 +128,7 @@ def _is_in_split_topn(select: exp.Select) -> bool:
 
 def _field_with_map(row: str) -> str:
     """Name of a struct's first field that is or holds a MAP."""
-    return next((name for name, kind in fields_of(row) or () if has_map(kind)), "a column")
+    return next((name for name, kind in struct_fields(row) or () if has_map(kind)), "a column")
 
 
 def _ranks_rows(select: exp.Select, kinds: tuple[type[exp.Expr], ...]) -> bool:

@@ -16,7 +16,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from ...util.quoting import quote, quote_time, shown_time
+from ...util.quoting import quote, quote_time, time_name_text
 from ..aggregates.aggregate_builder import EVENT_TIME, SESSION_START, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
 from ..frontend import hints
@@ -342,7 +342,7 @@ class WindowOverwriter:
         for spec in self._results.specs:
             if spec.reads and spec.time_carries is None:
                 raise QueryError(
-                    f"{spec.window} reads windows, but its time {shown_time(spec.window.time_col)} is none of their "
+                    f"{spec.window} reads windows, but its time {time_name_text(spec.window.time_col)} is none of their "
                     "window_start, window_end and window_time, so a range of it can't be recomputed; use one of them."
                 )
 

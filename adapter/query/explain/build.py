@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from ...util.quoting import shown_time
+from ...util.quoting import time_name_text
 from ..generation.generator import state_tables_of_operators
 from ..generation.results import OUTPUT
 from ..plan.author_text import relation_text
@@ -133,7 +133,7 @@ def _explain_streams(plan: Plan, settings: Settings) -> dict[str, Explanation]:
             made = _leaf("Source", f"changelog of {made.description}", RETRACT)
         if stream.event_time is not None:
             watermark = f"watermark newest − {intervals.format(settings.watermark)}"
-            made = replace(made, event_time=f"{shown_time(stream.event_time)}, {watermark}")
+            made = replace(made, event_time=f"{time_name_text(stream.event_time)}, {watermark}")
         found[stream.view] = made
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ...util.quoting import is_path, path_of
+from ...util.quoting import is_path, split_path
 from ..errors import QueryError
 from ..program import BATCH_ID, CHANGE_TYPE
 from ..sql.clauses import name_at_same_place, output_names, relations
@@ -146,7 +146,7 @@ class Streams:
         time = known.event_time
         own = {name.lower() for name in known.key}
         if time:
-            own.add((path_of(time)[0] if is_path(time) else time).lower())
+            own.add((split_path(time)[0] if is_path(time) else time).lower())
         if known.changes:
             own |= {CHANGE_TYPE, BATCH_ID}
         return tuple(sorted({*columns, *own}))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from ...util.quoting import quote, shown_time
+from ...util.quoting import quote, time_name_text
 from ..identity.fingerprints import fingerprints
 from ..normalize.names import own_names
 from ..plan import lookup_keys
@@ -298,7 +298,7 @@ def event_times_sql(plan: Plan) -> str | None:
         return None
     steps = _table_steps(plan)
     columns = ", ".join(
-        f"(select first(event_time) from (\n{_indent(spec.rows)}\n)) as {quote(shown_time(spec.window.time_col))}"
+        f"(select first(event_time) from (\n{_indent(spec.rows)}\n)) as {quote(time_name_text(spec.window.time_col))}"
         for spec in windows.specs
         if not spec.reads
     )

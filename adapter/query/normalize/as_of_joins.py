@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from ...util.nested_types import fields_of
+from ...util.nested_types import struct_fields
 from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..frontend import hints
@@ -73,7 +73,7 @@ def _order_by_entries(select: exp.Expr, row: str) -> None:
     rows = next(every(of_row, exp.Column)).table
     values: list[exp.Expr] = [
         exp.maybe_parse(orderable_sql(quote_path([rows, name]), kind), dialect=DIALECT)
-        for name, kind in fields_of(row) or ()
+        for name, kind in struct_fields(row) or ()
     ]
     of_row.set("this", exp.Anonymous(this="STRUCT", expressions=values))
 

@@ -13,7 +13,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from ...util.quoting import is_path, path_of, quote_time, shown_time
+from ...util.quoting import is_path, quote_time, split_path, time_name_text
 from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints
 from ..frontend.streams import Known
@@ -144,7 +144,7 @@ class _ClockMarker:
         for select in hints.windows_under(tree):
             window = hints.window_of(select)
             assert window is not None
-            path = path_of(window.time)
+            path = split_path(window.time)
             found = self._origin(hints.window_input(select), path[0])
             base |= found.base
             if len(path) == 1:
@@ -154,7 +154,7 @@ class _ClockMarker:
                 relation = hints.relation_name(table).lower()
                 time = self.known.get(relation, Known()).event_time
                 if time is not None:
-                    column = path_of(quote_time(time))[0].lower()
+                    column = split_path(quote_time(time))[0].lower()
                     base.add((relation, column))
                     if not is_path(time):
                         self.times.add((relation, column))
@@ -229,7 +229,7 @@ class _ClockMarker:
             )
         relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
         told = self.known.get(relation, Known()).event_time
-        if told is not None and is_path(told) and path_of(told)[0].lower() == time:
+        if told is not None and is_path(told) and split_path(told)[0].lower() == time:
             raise QueryError(
                 f"'{sql(node)}' compares event time with {sql(clock)}: {column_advice(relation, told)}."
             )
@@ -326,7 +326,7 @@ class _ClockMarker:
 
 def column_advice(relation: str, time: str) -> str:
     """Returns what to write if a stream's event time is a struct field and a column is needed."""
-    shown = shown_time(time)
+    shown = time_name_text(time)
     return (
         f"the event time {shown} of {relation} is a field of a struct, so read a model that hands it on as a column, as in "
         f"SELECT *, {shown} AS event_time, and has dbt's config event_time: event_time"

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from ...util.quoting import shown_time
+from ...util.quoting import time_name_text
 from ..aggregates.aggregate_builder import (
     GROUPING_ID,
     WINDOW_END,
@@ -529,7 +529,7 @@ class WithinWindows:
             return None
         return QueryError(
             f"{window} is over the results of other windows, which come when those end. By "
-            f"{shown_time(window.time_col)}, a window may close before its rows come; use the window_time or "
+            f"{time_name_text(window.time_col)}, a window may close before its rows come; use the window_time or "
             "window_end of the other windows as its time."
         )
 
@@ -595,7 +595,7 @@ def _why_unmeasured(windows: Sequence[WindowOperator], streams: Streams) -> Quer
         found = [unmeasured[view] for view in spec.streams if view in unmeasured]
         if found:
             return QueryError(
-                f"{spec.window} reads several streams, and its time {shown_time(spec.window.time_col)} is no "
+                f"{spec.window} reads several streams, and its time {time_name_text(spec.window.time_col)} is no "
                 f"column of {', '.join(found)}, so the progress of each is unknown. Name the streams' own time "
                 "columns in the branches of the UNION ALL, the same column wherever a stream is read."
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...util.nested_types import fields_of, parts_of
+from ...util.nested_types import struct_fields, type_parts
 from ...util.quoting import quote
 
 
@@ -31,7 +31,7 @@ def orderable_sql(value: str, kind: str, depth: int = 0) -> str:
     """
     if not has_map(kind):
         return value
-    each, found = f"__e{depth}", parts_of(kind)
+    each, found = f"__e{depth}", type_parts(kind)
     assert found is not None
     outer, parts = found
     if outer == "array":
@@ -45,6 +45,7 @@ def orderable_sql(value: str, kind: str, depth: int = 0) -> str:
             entries = f"transform({entries}, {each} -> {entry})"
         return f"array_sort({entries})"
     fields = [
-        orderable_sql(f"{value}.{quote(name)}", of_field, depth) for name, of_field in fields_of(kind) or ()
+        orderable_sql(f"{value}.{quote(name)}", of_field, depth)
+        for name, of_field in struct_fields(kind) or ()
     ]
     return f"if({value} is null, null, struct({', '.join(fields)}))"

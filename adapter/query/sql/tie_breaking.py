@@ -315,7 +315,7 @@ def note_term_types(select: exp.Select, row: str | None) -> None:
         select: a SELECT with OVER. It is changed.
         row: type of its terms, a struct as `typeof` prints it; None if unknown.
     """
-    kinds = [kind for _, kind in nested_types.fields_of(row or "") or ()]
+    kinds = [kind for _, kind in nested_types.struct_fields(row or "") or ()]
     if any(map(_UNORDERED.search, kinds)):
         select.meta[_TERMS] = []
     elif any(map(has_map, kinds)):
@@ -329,7 +329,7 @@ def _orderable_items(select: exp.Select, items: Sequence[exp.Expr], row: str) ->
         select: the SELECT whose relations they read.
         row: type of the items, a struct as `typeof` prints it.
     """
-    fields = nested_types.fields_of(row) or []
+    fields = nested_types.struct_fields(row) or []
     stars = [item for item in items if item.is_star]
     of_several = any(not isinstance(star, exp.Column) for star in stars) and bool(select.args.get("joins"))
     if len(stars) > 1 or of_several:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from ...util.quoting import quote, quote_time, shown_time
+from ...util.quoting import quote, quote_time, time_name_text
 from ..sql import instants, intervals
 
 _MINUTE = 60_000_000
@@ -218,7 +218,7 @@ class Window:
         return [*options, *([("time_zone", self.time_zone)] if self.time_zone else [])]
 
     def __str__(self) -> str:
-        words = [shown_time(self.time_col), *map(intervals.format, self.lengths)]
+        words = [time_name_text(self.time_col), *map(intervals.format, self.lengths)]
         if self.offset:
             words.append(f"offset {intervals.format(self.offset)}")
         words += [f"{name.replace('_', ' ')} {value}" for name, value in self._options()]

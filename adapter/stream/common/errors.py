@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ...environment.memory import out_of_memory
+from ...environment.memory import out_of_memory_message
 from ...environment.storage import StorageError
-from ...sources.file_types import explain_type
+from ...sources.file_types import explain_file_error
 from ...sources.messages import (
     exception_text,
-    is_lost,
-    is_machinery,
-    no_file_system,
-    unreachable_reason,
+    is_plan_or_stack_line,
+    says_messages_are_lost,
+    unreachable_path_message,
+    unreachable_topic_message,
     without_internal_names,
 )
 from ...sources.stream_source import with_declared_names
@@ -159,7 +159,7 @@ def collation_message(model: StreamModel) -> str:
 
 def _explain_known(model: StreamModel, text: str) -> str | None:
     found = _explain_values(model, text) or _explain_query(model, text) or _explain_tables(model, text)
-    if found is None and (why := out_of_memory(text)):
+    if found is None and (why := out_of_memory_message(text)):
         return (
             f"Model {model.name}: {why} What was committed is in its table, and the next run continues from there; it "
             "ingests a large micro-batch in smaller pieces if the stream has an event time."
@@ -169,13 +169,13 @@ def _explain_known(model: StreamModel, text: str) -> str | None:
 
 def _explain_values(model: StreamModel, text: str) -> str | None:
     """Returns the message for values or files that can't be read."""
-    if why := no_file_system(text):
+    if why := unreachable_path_message(text):
         return f"Model {model.name}: {why}"
     if unread := refusal_text(text):
         return f"Model {model.name}: {unread} No row of this micro-batch was ingested."
     if raised := _PYTHON_ERROR.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
-    if other := explain_type(text):
+    if other := explain_file_error(text):
         return f"Model {model.name}: {_source_of_file(model, text)}{other} No row of this micro-batch was ingested."
     found = _FILE.search(text) if _UNREADABLE.search(text) else None
     if found is None:
@@ -265,9 +265,9 @@ def _explain_kafka(model: StreamModel, text: str) -> str | None:
     topics = " or ".join(source.relation for source in model.sources if source.format == "kafka")
     if not topics:
         return None
-    if why := unreachable_reason(text):
+    if why := unreachable_topic_message(text):
         return f"Model {model.name}: its stream {topics} can't be read from Kafka: {why}"
-    if is_lost(text):
+    if says_messages_are_lost(text):
         return (
             f"Model {model.name}: messages that come next in its stream {topics} are no longer in Kafka (they were "
             f"deleted before they were read, or the topic was recreated). Rebuild the model with {model.rebuild}, or "
@@ -319,7 +319,7 @@ def _first_cause(text: str) -> str:
         found = _CAUSE.match(line.strip())
         if found and (found["name"] not in _WRAPPERS or not best):
             best, listed = _shorten(found["text"]), True
-        elif listed and line.startswith("\t") and not is_machinery(line):
+        elif listed and line.startswith("\t") and not is_plan_or_stack_line(line):
             # Some messages continue with a list, one indented entry a line.
             best += f"\n{line.strip()}"
         elif line.strip():

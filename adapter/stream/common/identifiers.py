@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ...util.types import quoted_as_needed
+from ...util.types import quote_if_needed
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
@@ -23,7 +23,7 @@ def parts(name: str) -> list[str]:
 
 def joined_name(names: Sequence[str]) -> str:
     """Returns a table's name from its parts, each quoted only if needed."""
-    return ".".join(map(quoted_as_needed, names))
+    return ".".join(map(quote_if_needed, names))
 
 
 def with_suffix(name: str, suffix: str) -> str:

@@ -13,8 +13,8 @@ from ...query.errors import QueryError
 from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import DeclaredSource
-from ...util.redaction import kind_of, remember
-from ...util.settings import INTERVAL, SettingInfo, as_options, count, mapping, names, text
+from ...util.redaction import register_secrets, yaml_kind
+from ...util.settings import INTERVAL, SettingInfo, as_options, count, mapping, setting_names, text
 from ...util.text import did_you_mean
 
 SETTINGS = (
@@ -58,7 +58,7 @@ SETTINGS = (
 )
 """Keys of a source's ``meta.lookup``. The reference and the schemas for editors are made from them."""
 
-KEYS = names(SETTINGS)
+KEYS = setting_names(SETTINGS)
 
 _OWN_OPTIONS = ("url", "dbtable", "driver", "query")
 
@@ -97,7 +97,7 @@ class LookupSource:
         """
         if not isinstance(config, Mapping):
             raise DbtRuntimeError(
-                f"Source {name}: 'lookup' must be a mapping with a 'url', not {kind_of(config)}."
+                f"Source {name}: 'lookup' must be a mapping with a 'url', not {yaml_kind(config)}."
             )
         for key in config:
             if key not in KEYS:
@@ -107,7 +107,7 @@ class LookupSource:
                 )
         options = _options(name, {} if config.get("options") is None else config["options"])
         profile_connections.warn_of_secrets(name, {**options, "url": config.get("url")})
-        connection = dict(profile_connections.options_of(name, config.get("connection")))
+        connection = dict(profile_connections.connection_options(name, config.get("connection")))
         # The connection may give 'url' and 'driver' too; those of the source take precedence.
         config = {**{key: connection.pop(key) for key in ("url", "driver") if key in connection}, **config}
         url = config.get("url")
@@ -123,7 +123,7 @@ class LookupSource:
         return cls(
             name,
             relation,
-            {**profile_connections.with_connection(connection, options), **texts},
+            {**profile_connections.override_connection(connection, options), **texts},
             cache_ttl=_interval(name, config.get("cache_ttl")),
             chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
             retries=_number(name, config, "retries", cls.retries, 0),
@@ -145,7 +145,7 @@ def _options(name: str, options: Any) -> dict[str, str]:
 def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
     value = default if config.get(key) is None else config[key]
     if not isinstance(value, str) or not value.strip():
-        raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {kind_of(value)}.")
+        raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {yaml_kind(value)}.")
     return value
 
 
@@ -181,7 +181,7 @@ _lock = threading.Lock()
 
 def register(source: LookupSource) -> None:
     """Registers a source in this process."""
-    remember(source.options)
+    register_secrets(source.options)
     with _lock:
         _registered[source.relation] = source
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ...query.sql.maps import orderable_sql
-from ...util.nested_types import match_fields
+from ...util.nested_types import reorder_fields_sql
 from ...util.quoting import literal
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
@@ -110,7 +110,9 @@ def converted_value(found: StructField | None, wanted: StructField) -> str:
     """Returns a select item that casts a column to another one's name, type and order of struct fields; NULL if `found` is
     None."""
     kind = type_text(wanted.dataType)
-    value = "null" if found is None else match_fields(quoted(found.name), type_text(found.dataType), kind)
+    value = (
+        "null" if found is None else reorder_fields_sql(quoted(found.name), type_text(found.dataType), kind)
+    )
     return f"cast({value} as {kind}) as {quoted(wanted.name)}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...query.state_signature import AggregateState, Signature
-from ...util.nested_types import fields_of
+from ...util.nested_types import struct_fields
 from ...util.text import listed
 from .effect import Evolution
 from .output_schema import Widening, Wider, can_hold, is_promotion, widening
@@ -167,7 +167,7 @@ def _missing_fields(was: str, wanted: str) -> tuple[str, ...]:
     >>> _missing_fields("struct<a:int,b:int>", "struct<b:int,a:int>")
     ()
     """
-    had, has = fields_of(was), fields_of(wanted)
+    had, has = struct_fields(was), struct_fields(wanted)
     if had is None or has is None:
         return ()
     kinds = {name: kind.lower() for name, kind in has}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...query.program import BATCH_ID, CHANGE_TYPE, Program
-from ...util.metadata_columns import reserved_name
-from ...util.nested_types import fields_of, match_fields, parts_of
+from ...util.metadata_columns import reserved_name_message
+from ...util.nested_types import reorder_fields_sql, struct_fields, type_parts
 from ...util.quoting import quote
-from ...util.types import digits_of, enough_digits, simple_fits
+from ...util.types import decimal_digits, decimal_fits, simple_type_fits
 from ..common.errors import StreamError, collation_message
 from ..common.model import APPEND_NEW, FAIL, IGNORE, SYNC, StreamModel
 
@@ -68,7 +68,7 @@ def check_key(model: StreamModel, program: Program, gives: Mapping[str, str]) ->
 
 def check_storable(model: StreamModel, gives: Mapping[str, str]) -> None:
     """Raises unless an Iceberg table can store a query's columns."""
-    if (reserved := reserved_name(gives)) is not None:
+    if (reserved := reserved_name_message(gives)) is not None:
         raise StreamError(f"Model {model.name}: {reserved}")
     for name, kind in gives.items():
         if _VOID.search(kind.lower()):
@@ -135,7 +135,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
 
 def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
     """Raises unless the structs in a column have their fields in the order of the table's: Spark casts them by position."""
-    in_order = match_fields(quote(name), kind, known)
+    in_order = reorder_fields_sql(quote(name), kind, known)
     if in_order != quote(name):
         raise StreamError(
             f"Model {model.name}: its query gives {name} as {kind.upper()}, and in its table {model.target} the fields are "
@@ -158,7 +158,7 @@ def can_hold(kind: str, known: str) -> bool:
     >>> can_hold("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
-    return _every_part(kind, known, simple_fits)
+    return _every_part(kind, known, simple_type_fits)
 
 
 def is_lossy(kind: str, known: str) -> bool:
@@ -174,7 +174,7 @@ def is_lossy(kind: str, known: str) -> bool:
     (True, False)
     """
     return not _every_part(
-        kind, known, lambda one, other: simple_fits(one, other) or _fits_in_digits(one, other)
+        kind, known, lambda one, other: simple_type_fits(one, other) or _fits_in_digits(one, other)
     )
 
 
@@ -190,10 +190,10 @@ def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> boo
 
 def _fits_in_digits(kind: str, known: str) -> bool:
     """Returns whether a column holds each value of another type, where each of the two is an integer or a decimal."""
-    digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else digits_of(kind)
+    digits = (_MOST_DIGITS[kind], 0) if kind in _MOST_DIGITS else decimal_digits(kind)
     # The largest INT has ten digits, but not every number of ten digits is an INT.
-    others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else digits_of(known)
-    return digits is not None and others is not None and enough_digits(digits, others)
+    others = (_MOST_DIGITS[known] - 1, 0) if known in _MOST_DIGITS else decimal_digits(known)
+    return digits is not None and others is not None and decimal_fits(digits, others)
 
 
 class Wider(NamedTuple):
@@ -230,7 +230,7 @@ def is_promotion(was: str, wanted: str) -> bool:
     >>> is_promotion("decimal(5,2)", "decimal(9,3)"), is_promotion("bigint", "int")
     (False, False)
     """
-    digits, wants = digits_of(was), digits_of(wanted)
+    digits, wants = decimal_digits(was), decimal_digits(wanted)
     if digits is not None and wants is not None:
         return digits[1] == wants[1] and digits[0] < wants[0]
     return (was, wanted) in _PROMOTED
@@ -251,11 +251,11 @@ def widening(path: tuple[str, ...], was: str, wanted: str) -> Widening | None:
         return Widening()
     if is_promotion(was.lower(), wanted.lower()):
         return Widening(promote={path: wanted})
-    has, wants = parts_of(was), parts_of(wanted)
+    has, wants = type_parts(was), type_parts(wanted)
     if has is None or wants is None or has[0] != wants[0]:
         return None
     if has[0] == "struct":
-        return _wider_struct(path, fields_of(was) or [], fields_of(wanted) or [])
+        return _wider_struct(path, struct_fields(was) or [], struct_fields(wanted) or [])
     names = ("element",) if has[0] == "array" else ("key", "value")
     found = Widening()
     for name, (_, kind), (_, wanted_kind) in zip(names, has[1], wants[1], strict=True):
@@ -298,7 +298,7 @@ def _parts(kind: str) -> dict[str, str]:
     >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
     ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
     """
-    found = parts_of(kind)
+    found = type_parts(kind)
     return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}
 
 

@@ -136,7 +136,9 @@ def missing_files(spark: SparkSession, storage: Storage, table: IcebergTable, sn
     data = f"{plain_path(table.folder)}/data"
     listed: set[str] = set()
     if any(plain_path(path).startswith(f"{data}/") for path in paths):
-        listed = set(map(plain_path, storage.files(data) if is_local(data) else table.files_below(data)))
+        listed = set(
+            map(plain_path, storage.modification_times(data) if is_local(data) else table.files_below(data))
+        )
     io = table.java.io()
     return [path for path in paths if plain_path(path) not in listed and not io.newInputFile(path).exists()]
 

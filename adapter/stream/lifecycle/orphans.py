@@ -84,7 +84,7 @@ def orphans_of_storage(storage: Storage, before: int, remove: bool) -> list[str]
 def _partial_writes(storage: Storage, folder: str, before: int | None, remove: bool) -> list[str]:
     found = [
         file
-        for file, written in storage.files(folder).items()
+        for file, written in storage.modification_times(folder).items()
         if _PARTIAL.search(file) and (before is None or written < before)
     ]
     for file in found if remove else ():

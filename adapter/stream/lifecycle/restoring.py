@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...query.program import Program
-from ...util.text import agreeing, counted
+from ...util.text import counted, verb_form
 from ..common.errors import StreamError, cause, readable_errors
 from ..common.failpoints import around, reached
 from ..common.model import StreamModel, StreamSource
@@ -171,7 +171,7 @@ def missing_part(
         files = missing_files(spark, model.storage, table, was.snapshot)
     except Exception as problem:
         return f"the snapshot can't be read ({cause(problem)})"
-    verb = agreeing(len(files), "is", "are")
+    verb = verb_form(len(files), "is", "are")
     return f"{counted(len(files), 'file')} {verb} gone ({files[0]})" if files else None
 
 
@@ -218,7 +218,7 @@ def _source_problems(
         elif source.is_files and not again:
             read, kept = (file_entries(model.storage, each, place) for each in (model.checkpoint, path))
             if gone := [file for file in sorted(read.keys() - kept.keys()) if not _is_there(spark, file)]:
-                verb = agreeing(len(gone), "is gone or was", "are gone or were")
+                verb = verb_form(len(gone), "is gone or was", "are gone or were")
                 yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
 
 

@@ -16,7 +16,7 @@ from ...query.windows import ranges
 from ...query.windows.emission import Emission
 from ...query.windows.ranges import WindowEndColumns
 from ...util.quoting import quote as quoted
-from ...util.text import agreeing, counted
+from ...util.text import counted, verb_form
 from ..common.errors import StreamError, readable_errors
 from ..common.model import StreamModel
 from ..common.session import working_session
@@ -260,7 +260,7 @@ def _hints(table: IcebergTable, position: Position, request: VerifyRequest, is_e
     if position.late_rows:
         yield (
             f"{counted(position.late_rows, 'row')} came after all windows of that time had closed, and "
-            f"{agreeing(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A longer `watermark`, or "
+            f"{verb_form(position.late_rows, 'was', 'were')} dropped; batch doesn't drop any. A longer `watermark`, or "
             "`late_updates`, keeps more."
         )
     others = [
@@ -272,7 +272,7 @@ def _hints(table: IcebergTable, position: Position, request: VerifyRequest, is_e
     ]
     if others:
         yield (
-            f"{counted(len(others), 'commit')} to the table {agreeing(len(others), 'is', 'are')} not the "
+            f"{counted(len(others), 'commit')} to the table {verb_form(len(others), 'is', 'are')} not the "
             f"stream's, the last one {others[0].operation} snapshot {others[0].id} (a backfill, or somebody's statement)."
         )
     if request.state_ttl:
@@ -285,5 +285,5 @@ def _hints(table: IcebergTable, position: Position, request: VerifyRequest, is_e
     if request.static:
         yield (
             f"A stream keeps what it emitted before a change of {', '.join(request.static)}; batch computes all rows from "
-            f"what {agreeing(len(request.static), 'that table is', 'those tables are')} now."
+            f"what {verb_form(len(request.static), 'that table is', 'those tables are')} now."
         )

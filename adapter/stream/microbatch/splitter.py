@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...environment.memory import out_of_memory
+from ...environment.memory import out_of_memory_message
 from ...query.sql.instants import usable_time_condition
 from ...sources.messages import exception_text
 from ...util.quoting import quote as quoted
@@ -270,7 +270,7 @@ class BatchSplitter:
         try:
             yield
         except Exception as problem:
-            if out_of_memory(exception_text(problem)) is None:
+            if out_of_memory_message(exception_text(problem)) is None:
                 # Fewer rows at once wouldn't have helped.
                 storage.write_text(path, json.dumps({"batch": number, "tries": tries - 1}))
             raise

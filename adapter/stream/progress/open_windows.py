@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...util.text import agreeing, counted, listed
+from ...util.text import counted, listed, verb_form
 from .watermark import from_text, to_text
 
 
@@ -40,7 +40,7 @@ class OpenWindowSummary:
 
     def advice(self, model: str) -> str:
         """Returns a sentence on when the next window closes, and on the command that closes all now."""
-        flush = f"`dbt-stream flush {model}` closes {agreeing(self.windows, 'it', 'all')} now"
+        flush = f"`dbt-stream flush {model}` closes {verb_form(self.windows, 'it', 'all')} now"
         until = f"The next one closes at {time_text(self.closes_at)} (UTC)"
         if self.waits_for:
             return (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...query.program import CHANGES, Program
 from ...sources.limits import without_limits
-from ...util.text import agreeing, counted
+from ...util.text import counted, verb_form
 from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import StreamModel, StreamSource, plain_path
@@ -223,5 +223,5 @@ def _check_files(
     if known - there:
         raise StreamError(
             f"Model {model.name}: {counted(len(known - there), 'file')} that it has read of {source.relation} "
-            f"{agreeing(len(known - there), 'is', 'are')} gone, so a batch run has other rows."
+            f"{verb_form(len(known - there), 'is', 'are')} gone, so a batch run has other rows."
         )

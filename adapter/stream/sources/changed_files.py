@@ -16,7 +16,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from ...environment.storage import is_local
 from ...sources.file_options import is_pattern
-from ...util.text import agreeing, counted
+from ...util.text import counted, verb_form
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.periodic import Periodic
@@ -90,7 +90,7 @@ class ReadFiles:
             if again := self._read_and_changed(place, batch):
                 what = f"{counted(len(again), 'file')} of its source {source.name or source.relation}"
                 logger.warning(
-                    f"Model {self._model.name}: {what} {agreeing(len(again), 'was', 'were')} written again, as {again[0]}. "
+                    f"Model {self._model.name}: {what} {verb_form(len(again), 'was', 'were')} written again, as {again[0]}. "
                     "By keep_state, the rows that were read stay, and none is read again."
                 )
         if any(self._changed.values()):
@@ -117,7 +117,7 @@ class ReadFiles:
             logger.warning(
                 f"Model {self._model.name}: of the {counted(read, 'file')} that it has read of its source "
                 f"{source.name or source.relation} none is in {source.location} any more, and {counted(len(new), 'other')} "
-                f"{agreeing(len(new), 'is', 'are')}, whose rows are added to those that are in. That is right where files "
+                f"{verb_form(len(new), 'is', 'are')}, whose rows are added to those that are in. That is right where files "
                 "are moved away once they are read; the source's option 'ignoreMissingFiles: true' says that they are. If "
                 f"the folder was replaced by another one, rebuild the model: {self._model.rebuild}."
             )
@@ -136,8 +136,8 @@ def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[Strea
         if gone:
             logger.warning(
                 f"Model {model.name}: {len(gone):,} of {counted(len(entries), 'file')} that it has read of its source "
-                f"{source.name or source.relation} {agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}: the table that is "
-                "built now lacks their rows."
+                f"{source.name or source.relation} {verb_form(len(gone), 'is', 'are')} gone, as {gone[0]}: the table that "
+                "is built now lacks their rows."
             )
 
 
@@ -147,7 +147,7 @@ def list_files(spark: SparkSession, storage: Storage, source: StreamSource) -> d
 
     folder = plain_path(source.location)
     if is_local(folder) and not is_pattern(folder):
-        return storage.files(folder)
+        return storage.modification_times(folder)
     # Spark lists the files as for the stream; this format needs no file to infer its columns.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from ...environment.stored_types import KEEPS, ORC, PARQUET, other_type
+from ...environment.stored_types import KEEPS, ORC, PARQUET, type_mismatch_message
 from ...sources.file_options import is_pattern
 from ...sources.limits import without_limits
-from ...util.text import agreeing, listed
+from ...util.text import listed, verb_form
 from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts
@@ -121,7 +121,7 @@ class FileColumns:
         # Several paths are always taken for patterns.
         groups = [[each] for each in files] if any(map(is_pattern, files)) else [files]
         for group in groups:
-            if text := other_type(self._spark, source.format, options, group, kinds):
+            if text := type_mismatch_message(self._spark, source.format, options, group, kinds):
                 raise StreamError(
                     f"Model {self._model.name}: of its source {source.name or source.relation} {text}. No row of this "
                     "micro-batch was ingested."
@@ -161,9 +161,9 @@ class FileColumns:
         merge = "say 'mergeSchema: true' in its options, or " if source.format in _MERGED else ""
         problem = (
             f"Model {self._model.name}: new files of its source {source.name or source.relation} have {listed(lost)}, which "
-            f"{agreeing(len(lost), 'is', 'are')} none of the columns that Spark finds{of_one}"
+            f"{verb_form(len(lost), 'is', 'are')} none of the columns that Spark finds{of_one}"
         )
-        remedy = f"{merge}declare the source's columns as 'schema', with or without {agreeing(len(lost), 'it', 'them')}"
+        remedy = f"{merge}declare the source's columns as 'schema', with or without {verb_form(len(lost), 'it', 'them')}"
         if any(len(parts(path)) == 1 for path in lost):
             raise StreamError(
                 f"{problem}, so the values would be lost. Nothing of this micro-batch was ingested. To continue, {remedy}."

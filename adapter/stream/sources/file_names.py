@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ...sources.file_options import is_pattern, twice_text
+from ...sources.file_options import is_pattern, matched_twice_message
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.session import jvm
@@ -83,8 +83,8 @@ def check_batch(model: StreamModel, number: int) -> None:
         paths = files_of_batch(model.storage, model.checkpoint, place, number)
         if twice := [path for path, times in Counter(paths).items() if times > 1]:
             raise StreamError(
-                f"Model {model.name}: of its stream {source.relation}, {twice_text(twice[0], source.location)} The "
-                f"micro-batch was planned with it already, so none of its rows was ingested. Then rebuild the model: "
+                f"Model {model.name}: of its stream {source.relation}, {matched_twice_message(twice[0], source.location)} "
+                f"The micro-batch was planned with it already, so none of its rows was ingested. Then rebuild the model: "
                 f"{model.rebuild}."
             )
         if len(paths) > 1 and (globs := list(filter(is_pattern, paths))):

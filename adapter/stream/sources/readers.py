@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from ...query.program import StreamInput
 from ...query.sql.instants import conversion_text
-from ...sources.file_options import is_pattern, named_like_a_pattern, with_checked_header
+from ...sources.file_options import is_pattern, pattern_like_folder_message, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.messages import connector_advice
 from ...sources.unreadable import DROPPED, UNREADABLE, Records
-from ...util.quoting import is_path, path_of, quote_time, shown_time
+from ...util.quoting import is_path, quote_time, split_path, time_name_text
 from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.errors import StreamError, TransientError
@@ -185,7 +185,7 @@ def _read_files(
     has_pattern, is_there = is_pattern(source.location), files.exists(folder)
     if has_pattern and is_there:
         raise StreamError(
-            f"Model {model.name}: of its stream {source.relation}, {named_like_a_pattern(source.location)}"
+            f"Model {model.name}: of its stream {source.relation}, {pattern_like_folder_message(source.location)}"
         )
     if not has_pattern and not is_there:
         # It was there when the model was prepared.
@@ -262,7 +262,7 @@ def rows_of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFra
 
 
 def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructType) -> None:
-    name = shown_time(stream.event_time or "")
+    name = time_name_text(stream.event_time or "")
     found = _field(stream, columns)
     if found is None:
         raise StreamError(
@@ -299,7 +299,7 @@ def _field(stream: StreamInput, schema: StructType) -> StructField | None:
     time = stream.event_time or ""
     kind: DataType = schema
     found: StructField | None = None
-    for name in path_of(time) if is_path(time) else (time,):
+    for name in split_path(time) if is_path(time) else (time,):
         fields = kind.fields if isinstance(kind, StructType) else []
         found = next((field for field in fields if field.name.lower() == name.lower()), None)
         if found is None:

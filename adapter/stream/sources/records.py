@@ -20,7 +20,9 @@ def records_of(spark: SparkSession, source: StreamSource, schema: StructType | s
     """Returns the SQL that converts a source's records to rows; None if Spark rejects unreadable records."""
     fields = spark.createDataFrame([], schema).schema.fields
     named = [(field.name, type_text(field.dataType)) for field in fields]
-    return Records.of(source.name or source.relation, source.format, named, source.on_error, source.options)
+    return Records.of_source(
+        source.name or source.relation, source.format, named, source.on_error, source.options
+    )
 
 
 def read_files(
@@ -33,7 +35,7 @@ def read_files(
     format, with options and columns."""
     if records is None:
         return read(source.format, source.options, schema), None
-    texts, reading = records.are_texts, records.reading
+    texts, reading = records.are_texts, records.read_options
     format, last = ("text", LINE) if texts else (source.format, records.raw)
     found = read(format, reading, _TEXT if texts else records.schema)
     folders = found.columns[found.columns.index(last) + 1 :]
@@ -60,11 +62,11 @@ def rows_of(found: DataFrame, records: Records, wanted: Sequence[str] | None, co
     records = records.with_columns(wanted)
     for selected in records.select_lists():
         found = found.selectExpr(*selected)
-    rows = found.selectExpr("*", f"{records.unreadable_values(wanted)} as {hidden}")
-    condition = records.condition(hidden)
+    rows = found.selectExpr("*", f"{records.unreadable_values_sql(wanted)} as {hidden}")
+    condition = records.kept_rows_condition(hidden)
     if condition is not None and not (counted and hidden == DROPPED):
         rows = rows.where(condition)
-    return rows.selectExpr(*records.select(wanted, hidden), *([hidden] if counted else []))
+    return rows.selectExpr(*records.row_select_list(wanted, hidden), *([hidden] if counted else []))
 
 
 def columns_of(found: DataFrame, records: Records | None) -> StructType:

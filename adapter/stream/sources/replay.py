@@ -13,7 +13,7 @@ from ...query.program import StreamInput
 from ...sources.file_options import is_pattern, with_checked_header
 from ...sources.limits import without_limits
 from ...sources.unreadable import Records
-from ...util.text import agreeing, counted
+from ...util.text import counted, verb_form
 from ..common.errors import StreamError
 from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
@@ -176,7 +176,7 @@ def _rows_of_files(
     if gone:
         raise StreamError(
             f"Model {model.name}: {counted(len(gone), 'file')} that it has read of {source.relation} "
-            f"{agreeing(len(gone), 'is', 'are')} gone, as {gone[0]}."
+            f"{verb_form(len(gone), 'is', 'are')} gone, as {gone[0]}."
         )
     return _Read(source, stream, files=tuple(files))
 

@@ -134,7 +134,7 @@ def forget(storage: Storage, deployment: Deployment) -> None:
     place = folder(storage, deployment.target)
     for each in (f"{place}/{_FILE}", copies(storage, deployment.target)):
         storage.delete(each)
-    if not storage.files(place):
+    if not storage.modification_times(place):
         storage.delete(place)
 
 

@@ -133,7 +133,7 @@ def own_files(storage: Storage, path: str) -> dict[str, dict[str, int]]:
     each with its modification time in milliseconds since 1970. The name is empty for files of a restore."""
     found: dict[str, dict[str, int]] = {}
     below = f"/{'/'.join(path.split('/')[-2:])}/"  # remote storage may write the root in another way
-    for file, modified in sorted(storage.files(path).items()):
+    for file, modified in sorted(storage.modification_times(path).items()):
         if own := _OWN.fullmatch(file.partition(below)[2]):
             found.setdefault(own[1] or "", {})[file] = modified
     return found
@@ -219,9 +219,9 @@ def delete_files(storage: Storage, path: str, name: str | None = None) -> None:
         for file in own.get(each, ()):
             storage.delete(file)
         for folder in (f"{path}/{each}/{_CHECKPOINT}", f"{path}/{each}") if each else ():
-            if not storage.files(folder):
+            if not storage.modification_times(folder):
                 storage.delete(folder)
-    if name is None and not storage.files(path):
+    if name is None and not storage.modification_times(path):
         storage.delete(path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.spark_streaming.environment.file_sources import create_view, records_of
+from dbt.adapters.spark_streaming.environment.file_sources import create_view_sql, records_of
 from dbt.adapters.spark_streaming.sources import stream_source
 from dbt.adapters.spark_streaming.sources.stream_source import DeclaredSource
 
@@ -193,7 +193,7 @@ class TestFileSources:
         spark.sql("create table spark_catalog.default.sent using parquet as select * from sent")
         records = records_of(spark, topic)
         assert records is not None
-        spark.sql(create_view(topic, "spark_catalog.default.sent", records, "abc"))
+        spark.sql(create_view_sql(topic, "spark_catalog.default.sent", records, "abc"))
         found = spark.sql("select id, date(ts) as day from spark_catalog.default.taken").collect()
         assert sorted(((row[0], str(row[1])) for row in found), key=repr) == [
             (1, "2024-01-01"),
@@ -311,7 +311,7 @@ class TestSourcesOfOneName:
         spark.sql(f"create table {table} using csv as select 9 as id")
         message = run_dbt(["run", "--select", "one"], expect_pass=False).results[0].message
         assert "Source us.orders is read through the table" in message
-        assert "that dbt-spark-streaming didn't make, so it is left alone." in message
+        assert "but dbt-spark-streaming didn't create what has that name, and leaves it unchanged." in message
         assert spark.table(table).collect() == [(9,)]
         forget(project, spark)
 

@@ -46,12 +46,12 @@ def test_what_the_session_is_made_of(spark: Any, spark_environment: Any) -> None
     versions = spark_environment.versions()
     assert versions["Spark"].startswith("4.1.")
     assert versions["Iceberg"].startswith("1.12.")
-    assert spark_environment.storage.problem() is None
+    assert spark_environment.storage.write_problem() is None
 
 
 def test_the_jvm_takes_diagnostic_commands(spark: Any) -> None:
     """Class data is written with one."""
-    assert "JDK" in LoadedClasses(spark).diagnostic_command("vmVersion")
+    assert "JDK" in LoadedClasses(spark).run_diagnostic_command("vmVersion")
 
 
 def test_an_error_is_a_sentence(spark_environment: Any) -> None:

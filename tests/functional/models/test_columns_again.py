@@ -114,7 +114,8 @@ def follows(project: Any) -> Iterator[Callable[[str], str]]:
     """`dbt-stream run`, and how each of its models is."""
     told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
     models = {
-        name: stream_node.model(told.streaming_model(name), told.environment()) for name in ("g", *READERS)
+        name: stream_node.stream_model(told.streaming_model(name), told.environment())
+        for name in ("g", *READERS)
     }
 
     def state(name: str) -> str:

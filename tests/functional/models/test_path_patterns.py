@@ -9,8 +9,8 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.spark_streaming.cli.project import DbtProject
-from dbt.adapters.spark_streaming.service.failures import Failure, classify
-from dbt.adapters.spark_streaming.service.preparation import Outcome, PreparationError, _error
+from dbt.adapters.spark_streaming.service.failures import Failure, classify_failure
+from dbt.adapters.spark_streaming.service.preparation import Outcome, PreparationError, _preparation_error
 
 PATTERNS = {
     "star": "day*",
@@ -67,12 +67,12 @@ class TestPathPatterns:
         manifest, found = told.parsed(), []
 
         def note(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:
-            found.append(_error(Outcome(unique_id, status, message, None, problem)))
+            found.append(_preparation_error(Outcome(unique_id, status, message, None, problem)))
 
         nodes = [node for node in told.streaming_models(manifest=manifest) if node["name"] == "gone_s"]
         told.run_each(manifest, nodes, note, quiet=True)
         for problem in found:
             assert isinstance(problem, PreparationError) and "connection refused" in problem.msg
             assert problem.__cause__ is not None
-            assert classify(problem) is Failure.PERMANENT
+            assert classify_failure(problem) is Failure.PERMANENT
         assert found

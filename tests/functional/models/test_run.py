@@ -193,7 +193,7 @@ class TestRun:
         write_events(spark, events, "at9", "('2024-03-04 09:15:00', 'p1', 'd1', 1)")
         told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
         models = {
-            name: stream_node.model(told.streaming_model(name), told.environment())
+            name: stream_node.stream_model(told.streaming_model(name), told.environment())
             for name in ("tens", "hours")
         }
         is_away = threading.Event()
@@ -233,7 +233,7 @@ class TestRun:
     def stopped_after_one(self, project: Any) -> Iterator[None]:
         """A run of `tens` is asked to stop in its first micro-batch."""
         told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
-        model = stream_node.model(told.streaming_model("tens"), told.environment())
+        model = stream_node.stream_model(told.streaming_model("tens"), told.environment())
 
         def stop(point: str, name: str) -> None:
             if point == "batch:done" and not model.storage.exists(model.stop_request):

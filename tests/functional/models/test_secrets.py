@@ -112,5 +112,5 @@ class TestSecrets:
             where = text.find("zz")
             assert "q7R" not in text and where < 0, text[max(0, where - 300) : where + 100]
         messages = {result.node.name: str(result.message) for result in results}
-        assert "Source crm.user can't be read, for there is no JDBC driver" in messages["user"]
+        assert "Source crm.user can't be read, because there is no JDBC driver" in messages["user"]
         assert "/no/such/database" in messages["semicolon"]

@@ -152,8 +152,8 @@ class Edited:
     def _planned(self, text: str) -> tuple[Any, Any]:
         self.spark.table(self.events).createOrReplaceTempView("events")
         node = {"name": self.model.name, "config": self.config}
-        plan = streaming.plan(node, text, {"events": Known("ts")}, asks(self.spark))
-        return plan, streaming.program(node, plan)
+        plan = streaming.plan_model(node, text, {"events": Known("ts")}, asks(self.spark))
+        return plan, streaming.model_program(node, plan)
 
     def run(self, text: str, closing: bool = False) -> StreamResult:
         """Take in what is there, by a query; and close all windows."""

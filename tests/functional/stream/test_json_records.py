@@ -72,7 +72,7 @@ def rows_of(found: Any, records: Records, plain: bool) -> list[str]:
         found = found.selectExpr(*own, *([] if "*" in own else [number]))
     names = ", ".join(f"`{name}`" for name in records.names)
     shown = found.selectExpr(
-        f"to_json(struct({number}, {names})) as row", f"string({records.unreadable_values()}) as bad"
+        f"to_json(struct({number}, {names})) as row", f"string({records.unreadable_values_sql()}) as bad"
     )
     return sorted(f"{each.row} {each.bad}" for each in shown.collect())
 

@@ -516,7 +516,7 @@ def test_operators_their_modes_and_what_clears_their_state(name: str) -> None:
     text, config, expected = OPERATORS[name]
     assert [
         summary(each)
-        for each in nodes(explain.as_json(explain.explain_node(node(text, **config), KNOWN))["tree"])
+        for each in nodes(explain.plan_as_json(explain.explain_node(node(text, **config), KNOWN))["tree"])
     ] == expected
 
 
@@ -525,9 +525,9 @@ def test_what_is_recomputed_is_what_allow_recompute_refuses(name: str) -> None:
     text, config, expected = OPERATORS[name]
     if any("recomputes" in each for each in expected):
         with pytest.raises(QueryError, match="config 'allow_recompute' is false"):
-            explain.as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
+            explain.plan_as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
     else:
-        explain.as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
+        explain.plan_as_json(explain.explain_node(node(text, allow_recompute=False, **config), KNOWN))
 
 
 PROGRAMS = tagged(COMPOSED)
@@ -618,7 +618,7 @@ def test_queries_of_the_oracle(name: str) -> None:
     assert ORACLE is not None
     tables = [path.stem for path in (ORACLE / "data" / "small").glob("*.parquet")]
     case = planned_case(ORACLE, name, tables)
-    ttl = stream_node.config({"name": name, "config": settings_of(name)}).state_ttl
+    ttl = stream_node.stream_settings({"name": name, "config": settings_of(name)}).state_ttl
     made = build.build_tree(case.plan, case.program, build.Settings("db.model", ttl=ttl))
     check(made, [part.name for part in case.program.parts])
 

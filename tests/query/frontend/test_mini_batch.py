@@ -115,7 +115,9 @@ def node(hint: str, **config: Any) -> dict[str, Any]:
 
 def interval(hint: str, **config: Any) -> str | None:
     made = node(hint, **config)
-    return streaming.interval(stream_node.config(made), streaming.plan(made, made["compiled_code"]))
+    return streaming.micro_batch_interval(
+        stream_node.stream_settings(made), streaming.plan_model(made, made["compiled_code"])
+    )
 
 
 def test_the_time_is_the_triggers() -> None:
@@ -128,7 +130,7 @@ def test_the_time_is_the_triggers() -> None:
 def test_two_different_times_are_refused() -> None:
     made = node("MINI_BATCH('5 seconds')", trigger="10 seconds")
     with pytest.raises(QueryError) as raised:
-        streaming.program(made, streaming.plan(made, made["compiled_code"]))
+        streaming.model_program(made, streaming.plan_model(made, made["compiled_code"]))
     assert str(raised.value) == (
         "Model m: config 'trigger' is '10 seconds' and the query's hint MINI_BATCH says '5 seconds'; both are the time "
         "from one micro-batch to the next, so leave one of them out."
@@ -142,8 +144,8 @@ def described(text: str) -> StreamModel:
         settings=None,
         storage=Storage("/tmp/nowhere", lambda: None),
     )
-    program = streaming.program(made, streaming.plan(made, text))
-    return stream_node.model(made, environment, program)
+    program = streaming.model_program(made, streaming.plan_model(made, text))
+    return stream_node.stream_model(made, environment, program)
 
 
 def test_rows_are_limited_by_each_sources_own_option(monkeypatch: pytest.MonkeyPatch) -> None:

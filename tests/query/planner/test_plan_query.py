@@ -68,7 +68,7 @@ def test_what_a_materialization_found(materialized: str, text: str, found: str) 
     if "group by k" in text and not text.endswith("window_start, window_end, k"):
         config["constant_domains"] = ["k", "window_end"]  # type: ignore[assignment]
     with pytest.raises(QueryError) as problem:
-        streaming.plan({"name": "m", "config": config}, text, KNOWN)
+        streaming.plan_model({"name": "m", "config": config}, text, KNOWN)
     assert f", found {found}; use materialized='streaming_table'." in str(problem.value)
 
 
@@ -287,7 +287,7 @@ def test_what_is_nearly_right(materialized: str, config: dict[str, object], said
     text = f"select *, row_number() over (partition by window_start, window_end order by n) as rn from ({counts('a')})"
     node = {"name": "m", "unique_id": "model.p.m", "config": {"materialized": materialized, **config}}
     with pytest.raises(QueryError) as problem:
-        streaming.plan(node, text)
+        streaming.plan_model(node, text)
     assert said in str(problem.value)
 
 

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from dbt.adapters.spark_streaming.environment import java
-from dbt.adapters.spark_streaming.environment.spark_errors import readable
+from dbt.adapters.spark_streaming.environment.spark_errors import readable_error
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError, explain
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
@@ -114,7 +114,7 @@ def test_a_file_that_is_cut_short(cause: str) -> None:
         "written. Write files elsewhere, or under a name that begins with '_' or '.', and move them into the folder "
         "when they are complete; the next run reads this one once it is. No row of this micro-batch was ingested."
     )
-    in_batch = readable(RuntimeError(f"{said}\nCaused by: {cause}"))
+    in_batch = readable_error(RuntimeError(f"{said}\nCaused by: {cause}"))
     assert in_batch.startswith(
         "The file file:///data/events/a.json.gz is truncated, or still being written. Write files"
     )
@@ -270,7 +270,7 @@ class _OfADeadJvm(Exception):
 def test_a_jvm_that_ended(why: Exception) -> None:
     for problem in (why, _OfADeadJvm(why)):
         assert explain(MODEL, problem).msg.startswith("Model curves: Spark's JVM has ended")
-        assert readable(problem).startswith("Spark's JVM has ended")
+        assert readable_error(problem).startswith("Spark's JVM has ended")
     said = "An error occurred while calling o17.commit.\nCaused by: java.lang.IllegalStateException: the table is full"
     assert sentence(said) == "Model curves: the table is full"
 
@@ -302,7 +302,7 @@ def test_a_jvm_without_memory(message: str, what: str) -> None:
     assert told.startswith(f"Model curves: {what}")
     assert "'spark.driver.memory' under 'server_side_parameters' in the profile" in told
     assert "the next run continues from there" in told
-    assert readable(RuntimeError(message)).startswith(what)
+    assert readable_error(RuntimeError(message)).startswith(what)
 
 
 def test_another_connection_that_is_refused() -> None:
@@ -329,7 +329,9 @@ def test_a_list_in_a_cause_stays() -> None:
     text = sentence(said)
     assert "cents: double cannot be promoted to long" in text and "ts: is required" in text
     assert "Schema.java" not in text and "12 more" not in text
-    assert "* ts: is required" in readable(Exception(said)) and "Schema.java" not in readable(Exception(said))
+    assert "* ts: is required" in readable_error(Exception(said)) and "Schema.java" not in readable_error(
+        Exception(said)
+    )
 
 
 def test_a_table_replaced_under_a_run_is_told() -> None:

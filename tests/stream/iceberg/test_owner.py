@@ -18,8 +18,8 @@ from dbt.adapters.spark_streaming.service.health import (
     RUNNING,
     SERVICE,
     Health,
+    health_in_other_process,
     read_health,
-    running_elsewhere,
 )
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
@@ -85,8 +85,8 @@ def test_health_is_the_first_targets(
 ) -> None:
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
     other = of_target(model, tmp_path, **OTHERS[0])
-    assert running_elsewhere(model) is not None
-    assert running_elsewhere(other) is None, "a run of it isn't passed over"
+    assert health_in_other_process(model) is not None
+    assert health_in_other_process(other) is None, "a run of it isn't passed over"
     health.write_health(model.storage, model.health, Health("views", health.STOPPED, 1.0), 15.0)
     with pytest.raises(StreamError), health.publishing_failure(other):
         raise StreamError("it can't begin")
@@ -102,15 +102,15 @@ def test_a_note_that_cant_be_read_is_one_models_problem(
     model.storage.delete(model.progress)
     with pytest.raises(StreamError, match="can't be read, so nothing is known of the table"):
         owner.other_catalog_problem(model)
-    assert not health.is_elsewhere(model), "the process that runs all models starts"
+    assert not health.belongs_to_other_catalog(model), "the process that runs all models starts"
     monkeypatch.setattr(health.os, "getpid", lambda: 1)
-    assert running_elsewhere(model) is not None
+    assert health_in_other_process(model) is not None
     project: Any = Project(model, tmp_path)
     monkeypatch.setattr(stream_node, "model_without_configs", lambda node, environment: model)
-    (entry,) = status.collect(project, Selection())
+    (entry,) = status.collect_status(project, Selection())
     assert entry["state"] == RUNNING
     model.storage.delete(model.health)
-    (entry,) = status.collect(project, Selection())
+    (entry,) = status.collect_status(project, Selection())
     assert "can't be read" in entry["note"]
 
 
@@ -169,10 +169,10 @@ class Project:
     def __init__(self, model: StreamModel, root: Path) -> None:
         self.model, self._conf = model, settings(root, **OTHERS[0])
 
-    def parsed(self) -> Any:
+    def parsed_manifest(self) -> Any:
         return None
 
-    def names(self, manifest: Any) -> dict[str, str]:
+    def names_by_id(self, manifest: Any) -> dict[str, str]:
         return {NODE["unique_id"]: "views"}
 
     def streaming_models(self, selection: Selection, manifest: Any) -> list[Any]:
@@ -188,21 +188,21 @@ class Project:
 
 def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project: Any = Project(model, tmp_path)
-    for name in ("model_without_configs", "model"):
+    for name in ("model_without_configs", "stream_model"):
         monkeypatch.setattr(stream_node, name, lambda *arguments: project.model)
     monkeypatch.setattr(status, "lag_seconds", lambda progress: None)
-    (entry,) = status.collect(project, Selection())
+    (entry,) = status.collect_status(project, Selection())
     assert (entry["state"], entry["progress"]["model"]) == (RUNNING, "views")
 
     project.model = of_target(model, tmp_path, **OTHERS[0])
-    (entry,) = status.collect(project, Selection())
+    (entry,) = status.collect_status(project, Selection())
     assert (entry["state"], entry["progress"]) == ("stopped", None)
     assert "belong to the table lakehouse.shop.views of another catalog" in entry["note"]
     for command in (
         lambda: stop.stop_model(project, "views", 1),
         lambda: stop.reset_model(project, "views"),
-        lambda: savepoints.savepoints(project, "views"),
-        lambda: deploy.status(project, "views"),
+        lambda: savepoints.list_savepoints(project, "views"),
+        lambda: deploy.deployment_status(project, "views"),
     ):
         with pytest.raises(StreamError, match="of another catalog"):
             command()

@@ -58,7 +58,7 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
     )
     monkeypatch.setattr(promoting, "readers_beyond", lambda *given: ())
     promoting._carry_out(NO_SPARK, model, found)
-    assert sorted(model.storage.files(model.storage.savepoints)) == sorted(foreign)
+    assert sorted(model.storage.modification_times(model.storage.savepoints)) == sorted(foreign)
 
 
 class FakeTable:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from dbt.adapters.spark_streaming.cli.status import state_table, table_of
+from dbt.adapters.spark_streaming.cli.status import state_table, status_table
 from dbt.adapters.spark_streaming.stream.progress.query_metrics import part_of
 from dbt.adapters.spark_streaming.stream.progress.state_metrics import (
     PartFigures,
@@ -89,7 +89,7 @@ def test_status_shows_reads_hits_and_misses() -> None:
         **PROGRESS,
     }
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(table_of([{"model": "m", "progress": progress}], 200))
+    console.print(status_table([{"model": "m", "progress": progress}], 200))
     console.print(state_table("m", PROGRESS["state"]["parts"]))
     shown = console.export_text()
     assert "1 hit, 2 misses" in shown

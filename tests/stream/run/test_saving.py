@@ -56,13 +56,13 @@ def test_a_foreign_file_in_the_folder_of_a_savepoint_stays_and_the_branches_go(
     assert savepoint_leftovers(NO_SPARK, model, remove=False) == expected
     assert savepoint_leftovers(NO_SPARK, model, remove=True) == expected
     assert branches == {"savepoint_mine": 17}
-    assert [*model.storage.files(model.savepoints)] == [foreign]
+    assert [*model.storage.modification_times(model.savepoints)] == [foreign]
     assert savepoint_leftovers(NO_SPARK, model, remove=True) == []
     savepoints.note_branches(model, "half", {"u": 17})
     branches["savepoint_half"] = 17
     delete_all(NO_SPARK, model)
     assert branches == {"savepoint_mine": 17}
-    assert [*model.storage.files(model.savepoints)] == [foreign]
+    assert [*model.storage.modification_times(model.savepoints)] == [foreign]
 
 
 def test_a_folder_that_is_no_savepoint_is_not_deleted(

@@ -131,7 +131,7 @@ def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
     declared = stream_source.DeclaredSource("raw.d", "d", "json", {"path": "/in"})
     stream_source.forget_all()
     stream_source.register(declared)
-    stream_source.start_at("/")
+    stream_source.set_project_root("/")
     in_files: dict[str, DataType] = {"a": INT}
 
     class Files:

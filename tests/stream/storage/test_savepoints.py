@@ -113,10 +113,10 @@ def test_files_that_are_deleted_are_all_that_were_written_and_no_others(model: S
     for each in foreign:
         model.storage.write_text(each, "of a user")
     delete_files(model.storage, model.savepoints, "good")
-    assert sorted(model.storage.files(f"{model.savepoints}/good")) == foreign
+    assert sorted(model.storage.modification_times(f"{model.savepoints}/good")) == foreign
     assert names(model) == ["good.2"] and model.storage.exists(model.restoring)
     delete_files(model.storage, model.savepoints)
-    assert sorted(model.storage.files(model.savepoints)) == foreign
+    assert sorted(model.storage.modification_times(model.savepoints)) == foreign
     assert model.storage.list(model.savepoints) == ["good"]
     for each in foreign:
         model.storage.delete(each)

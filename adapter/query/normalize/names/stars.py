@@ -180,7 +180,7 @@ def column_types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | No
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
     (kind,) = ask(types_query(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
-    columns = nested_types.columns_of(str(kind)) or []
+    columns = nested_types.row_type_columns(str(kind)) or []
     return dict(columns) if _names_unless_ambiguous([name for name, _ in columns]) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ....util.quoting import path_of
+from ....util.quoting import split_path
 from ...sql.names import digest
 from ...windows.expansion import WINDOW_COLUMNS
 from ...windows.windows import Window
@@ -36,7 +36,7 @@ class WindowRows(Operator):
         """Returns the lineage of the input's rows, each repeated for each window that it is in."""
         (every,) = below
         window = self.window
-        time = path_of(window.time)
+        time = split_path(window.time)
         by = [every.column(name) for name in (time[0], *window.partition_by)]
         made = every.without_columns(*WINDOW_COLUMNS).with_rows("in windows", self.sql, *by, *time[1:])
         if made is None:

@@ -11,7 +11,7 @@ DISTINCT = "select bidder, count(distinct item) as items, sum(price) as total fr
 
 
 def group(rows: str, **config: Any) -> dict[str, Any]:
-    tree = explain.as_json(
+    tree = explain.plan_as_json(
         explain.explain_node(node(DISTINCT.format(rows), constant_domains=["bidder"], **config), KNOWN)
     )["tree"]
     (found,) = (each for each in nodes(tree) if each["operator"] == "GroupAggregate")

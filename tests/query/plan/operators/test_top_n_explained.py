@@ -11,9 +11,9 @@ from tests.query.explain.test_build import BIDS, GROUPS, KNOWN, node, nodes, ran
 
 
 def shown(text: str, **config: Any) -> dict[str, Any]:
-    tree = explain.as_json(explain.explain_node(node(text, constant_domains=["bidder"], **config), KNOWN))[
-        "tree"
-    ]
+    tree = explain.plan_as_json(
+        explain.explain_node(node(text, constant_domains=["bidder"], **config), KNOWN)
+    )["tree"]
     (found,) = (
         each for each in nodes(tree) if "TopN" in each["operator"] or each["operator"] == "Deduplicate"
     )
