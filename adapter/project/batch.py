@@ -11,7 +11,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..query.batch.batch_filter import Batch, compare_instants, filtered_relations, without_filter
+from ..query.batch.batch_filter import Batch, compare_instants, filtered_relations, remove_batch_filters
 from ..query.batch.window_range import StreamExtent, TimesRunner, WindowOverwriter, reads_windows
 from ..query.errors import QueryError
 from ..query.normalize import model_text
@@ -137,7 +137,7 @@ def plan_window_overwrite(
         QueryError: the windows are unknown, or the streams no longer have all their rows.
     """
     if sample is not None:
-        sql = without_filter(sql, (sample.start, sample.end), model_text.stream_relations(sql))
+        sql = remove_batch_filters(sql, (sample.start, sample.end), model_text.stream_relations(sql))
     overwriting = WindowOverwriter(sql, ask)
     if requested is not None:
         ends = overwriting.touched_windows(require_nonempty_range(requested))
@@ -170,7 +170,7 @@ def plan_microbatch(
         return _plan_batch_without_windows(node, sql, (start, end), types)
     batch = TimeRange(ranges.instant_of(start), ranges.instant_of(end))
     if whole:
-        sql = without_filter(sql, (start, end), model_text.stream_relations(sql))
+        sql = remove_batch_filters(sql, (start, end), model_text.stream_relations(sql))
     # Windows are computed on instants.
     overwriting = WindowOverwriter(compare_instants(sql, (start, end)), ask)
     size = node["config"]["batch_size"]
@@ -273,7 +273,7 @@ def check_history(overwriting: WindowOverwriter, ends: WindowRange, table: str, 
     query = overwriting.first_time_query()
     if query is None:
         return
-    (oldest,) = ask(overwriting.oldest(table, ends))
+    (oldest,) = ask(overwriting.oldest_end_query(table, ends))
     if oldest is None:
         return
     (first,) = ask(query)
@@ -341,7 +341,7 @@ def _window_end_before_first_row(
 ) -> int | None:
     """Returns the end of the table's oldest window if it is at or before a stream's first row, which means that the
     stream once began earlier; else None."""
-    (oldest,) = ask(overwriting.oldest(table, WindowRange()))
+    (oldest,) = ask(overwriting.oldest_end_query(table, WindowRange()))
     return oldest if oldest is not None and (first is None or oldest <= first) else None
 
 
@@ -362,7 +362,7 @@ def _range_statement(
 def _newest_windows(
     name: str, overwriting: WindowOverwriter, table: str, lookback: int | None, ask: TimesRunner
 ) -> WindowRange:
-    (newest,) = ask(overwriting.newest(table))
+    (newest,) = ask(overwriting.newest_end_query(table))
     if newest is None:
         return WindowRange()
     if newest - time.time_ns() // 1000 > DAY:

@@ -70,7 +70,7 @@ def read_stream_config(config: Mapping[str, Any], standard: frozenset[str]) -> S
     """
     _check_keys(config, standard)
     results = emission.emission_from_configs(config)
-    if results.changes and config.get("output_mode") == "append":
+    if results.may_update_results and config.get("output_mode") == "append":
         raise QueryError(
             "config 'output_mode' is 'append', but early firing and late_updates change emitted rows; leave "
             "output_mode out, or write 'upsert'."
@@ -81,7 +81,7 @@ def read_stream_config(config: Mapping[str, Any], standard: frozenset[str]) -> S
         watermark,
         trigger,
         results,
-        upsert=results.changes or config.get("output_mode") == "upsert",
+        upsert=results.may_update_results or config.get("output_mode") == "upsert",
         changelog=_value_or_default(config, "changelog"),
         changelog_retention=_changelog_retention(_value_or_default(config, "changelog_retention")),
         idle_timeout=_positive_interval(

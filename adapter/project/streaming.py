@@ -352,7 +352,7 @@ def _check_window_configs(planned: Plan, settings: stream_config.StreamConfig) -
     flow = planned.dataflow
     if flow.is_stateless or flow.windows is not None:
         if flow.is_stateless and settings.emission != FINAL:
-            raise QueryError(settings.emission.refusal(PASSED_ON))
+            raise QueryError(settings.emission.needs_windows_message(PASSED_ON))
         if flow.is_stateless and settings.output_mode == "upsert":
             raise QueryError(_NEVER_CHANGES)
         for name in ("state_ttl", "constant_domains"):
@@ -364,7 +364,7 @@ def _check_window_configs(planned: Plan, settings: stream_config.StreamConfig) -
                 )
         return
     if settings.emission != FINAL and not flow.has_windows:
-        raise QueryError(settings.emission.refusal(NO_WINDOWS))
+        raise QueryError(settings.emission.needs_windows_message(NO_WINDOWS))
     changes = flow.root.relation.changes
     if changes and settings.output_mode == "append":
         raise QueryError(

@@ -203,7 +203,7 @@ class AggregateBuilder:
     @property
     def source(self) -> str:
         """Text of the input rows with the columns that keys and times need."""
-        return self.text.reads(self.fixed)
+        return self.text.rows_text(self.fixed)
 
     def output(self, relation: str) -> exp.Select:
         """Returns the author's select list and HAVING over the finished windows."""
@@ -249,7 +249,7 @@ class AggregateBuilder:
                         "expressions over rows."
                     )
                 names[index] = self.row_column(key, role=_KEY)
-                self.keys.append(Key(names[index], copied(key), self.text.expression(key)))
+                self.keys.append(Key(names[index], copied(key), self.text.expression_text(key)))
         self.grouping_sets: tuple[tuple[str, ...], ...] | None = None
         if found.sets is not None:
             self.grouping_sets = tuple(
@@ -399,7 +399,7 @@ class AggregateBuilder:
         where = self.row_column(condition) if condition is not None else None
         # An aggregate whose state can't retract is computed from the counts of values.
         by_value = distinct or (self.signed and name not in RETRACTABLE)
-        values = ", ".join(self.text.expression(arg) for arg in args)
+        values = ", ".join(self.text.expression_text(arg) for arg in args)
         set_name = self._add_distinct_set(columns, values) if by_value else None
         identity, unqualified = self._identities(node, key)
         metric = Metric(
@@ -426,7 +426,7 @@ class AggregateBuilder:
     def _identities(self, node: exp.Expr, key: str) -> tuple[str, str]:
         """Returns text that identifies an aggregate, and the same without the relations of its columns: with the author's
         text if another aggregate of equal text may differ."""
-        identity, unqualified = (self.text.expression(node, qualified) for qualified in (True, False))
+        identity, unqualified = (self.text.expression_text(node, qualified) for qualified in (True, False))
         is_taken = any(other.identity == identity for other in self.metrics.values())
         written = f" written {key}" if is_taken else ""
         return identity + written, unqualified + written
@@ -435,7 +435,7 @@ class AggregateBuilder:
         """Text of the input rows with the columns that an aggregate needs."""
         columns = possible_columns(node)
         needed = None if columns is None or self.fixed is None else self.fixed | columns
-        return self.text.reads(needed)
+        return self.text.rows_text(needed)
 
     def _add_distinct_set(self, columns: tuple[str, ...], values: str) -> str:
         key = ", ".join(columns)

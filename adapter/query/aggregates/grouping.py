@@ -14,7 +14,7 @@ from ..sql.dialect import canonical, select_over_same_relations, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
-from ..windows.sparks_windows import is_window, macro_for
+from ..windows.sparks_windows import is_spark_window, macro_for
 
 _IS_COLUMN = "is_column"
 """Mark of a name in GROUP BY that is an input column, although a select item has the same alias."""
@@ -135,7 +135,7 @@ def check_items_are_keys(select: exp.Select) -> None:
     keys = grouping(select).keys
     for key in keys:
         known |= {column.name.lower() for column in every(key, exp.Column)}
-    window = next(filter(is_window, keys), None)
+    window = next(filter(is_spark_window, keys), None)
     for item in select.expressions:
         column = item.unalias()
         if isinstance(column, exp.Column) and not column.is_star:

@@ -1,1 +1,1 @@
-"""A model's query in batch: whole, for some windows, for what is due."""
+"""A model's query in batch: of all rows, of some windows, and of rows that no longer change."""

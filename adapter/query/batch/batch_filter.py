@@ -7,9 +7,9 @@ dbt writes ``(select * from relation where time >= 'start' and time < 'end')`` f
 >>> from ...util.event_time import condition
 >>> batch = (datetime(2024, 3, 4), datetime(2024, 3, 5))
 >>> text = f"select * from (select * from shop.bid where {condition('ts', *batch)})"
->>> without_filter(text, batch, ["shop.bid"])
+>>> remove_batch_filters(text, batch, ["shop.bid"])
 'SELECT * FROM (SELECT * FROM shop.bid)'
->>> without_filter(text, batch, ["shop.ask"]) == text
+>>> remove_batch_filters(text, batch, ["shop.ask"]) == text
 True
 >>> filtered_relations(text, batch)
 [('shop.bid', 'ts')]
@@ -35,7 +35,7 @@ Batch = tuple[datetime, datetime]
 _COMPARISONS: dict[str, type[exp.Binary]] = {">=": exp.GTE, ">": exp.GT, "<": exp.LT, "<=": exp.LTE}
 
 
-def without_filter(text: str, batch: Batch, streams: Collection[str]) -> str:
+def remove_batch_filters(text: str, batch: Batch, streams: Collection[str]) -> str:
     """Removes the batch filters on streams, because windows at the batch's edges need rows outside it. Other tables
     keep their filters.
 

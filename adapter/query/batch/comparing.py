@@ -40,7 +40,11 @@ def has_windows(plan: Plan) -> bool:
 
 
 def check_same_in_batch(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
-    """Raises unless the query has the same rows in batch as in a stream."""
+    """Raises unless a query returns the same rows in batch as in a stream.
+
+    Raises:
+        QueryError: it reads the clock, or an upsert source.
+    """
     clock = next((node for node in parse(text).walk() if event_clock.is_clock(node)), None)
     if clock is not None:
         raise QueryError(

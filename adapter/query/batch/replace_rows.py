@@ -74,7 +74,7 @@ def replace_keys_sql(
     keys: Sequence[str],
     predicates: Sequence[str] = (),
 ) -> str:
-    """Returns a statement that replaces the rows with the keys of a query's rows by those rows.
+    """Returns a statement that replaces the table's rows by a query's rows with the same keys.
 
     Args:
         source: a relation, or a query in brackets.

@@ -148,7 +148,7 @@ class WindowOverwriter:
                 f"on o.last_micros >= n.first_micros and o.last_micros <= n.last_micros{same}\n"
                 f"where {_edge_condition(ends)}"
             )
-            return self._ask(self._batch_query(self._input_ranges(self._range_of_each(searched)), query))
+            return self._ask(self._batch_query(self._input_ranges(self._range_by_operator(searched)), query))
 
         return _bounds_of_sessions(window, ends.after, ends.until, sessions_in)
 
@@ -182,7 +182,7 @@ class WindowOverwriter:
             streams = tuple(_filter_stream(stream, span) for stream in self.plan.streams)
             text = generate.windows_batch_sql(replace(self.plan, streams=streams), (), output)
         else:
-            text = self._batch_query(self._input_ranges(self._range_of_each(ends)), output)
+            text = self._batch_query(self._input_ranges(self._range_by_operator(ends)), output)
         return Overwrite(text, self._column, condition, ends)
 
     def first_time_query(self) -> str | None:
@@ -199,7 +199,7 @@ class WindowOverwriter:
     def needed_since(self, oldest: int) -> dict[StreamExtent, int]:
         """Maps each stream with a plain event time to the time from which windows that end at an instant need its rows."""
         ends = WindowRange(oldest - 1, oldest)
-        inputs = self._input_ranges(self._range_of_each(ends))
+        inputs = self._input_ranges(self._range_by_operator(ends))
         found = {}
         for stream in self.plan.streams:
             specs = [spec for spec in self._results.specs if stream.view in spec.streams]
@@ -222,18 +222,18 @@ class WindowOverwriter:
             found[StreamExtent(name, f"{first} from {stream.relation}", lost, windows)] = since
         return found
 
-    def newest(self, table: str) -> str:
+    def newest_end_query(self, table: str) -> str:
         """Query for the newest window end in a table."""
         return f"select unix_micros(max({quote(self._column)})) + {self._shift} from {table}"
 
-    def oldest(self, table: str, ends: WindowRange) -> str:
+    def oldest_end_query(self, table: str, ends: WindowRange) -> str:
         """Query for the oldest window end in a table, within a range."""
         where = self._condition_on_time(quote(self._column), ends)
         return f"select unix_micros(min({quote(self._column)})) + {self._shift} from {table} where {where}"
 
     def divided_files_query(self, table: str, ends: WindowRange) -> str | None:
-        """Query for the number of files of an Iceberg table with rows of these windows and of others; None if the files'
-        statistics don't say it (``window_time``)."""
+        """Query for the number of an Iceberg table's files that have rows both of these windows and of others. None if the
+        statistics of files don't say it (``window_time``)."""
         if self._shift:
             return None
         column = f"readable_metrics.{quote(self._column)}"
@@ -266,7 +266,7 @@ class WindowOverwriter:
         """Returns the window operators whose results another one reads."""
         return [each for each in self._results.specs if each.name in spec.reads]
 
-    def _range_of_each(self, ends: WindowRange) -> dict[str, WindowRange]:
+    def _range_by_operator(self, ends: WindowRange) -> dict[str, WindowRange]:
         """Returns the range for each window operator that the result reads."""
         return {each.name: ends for each in self._results.inputs}
 
@@ -394,7 +394,7 @@ def _filter_windows(windows: WindowOperator, span: TimeRange) -> WindowOperator:
 
 
 def _times_of_results(spec: WindowSpec, lower: WindowSpec, ends: WindowRange) -> TimeRange:
-    """Returns the times that results of a lower window operator with these ends have as input of an upper one."""
+    """Returns the event times that results of a lower window operator, with these window ends, have in an upper operator."""
     if spec.time_carries == WINDOW_END:
         return TimeRange(_add_micros(ends.after, 1), _add_micros(ends.until, 1))
     if spec.time_carries == WINDOW_START and not lower.window.merges:
@@ -406,7 +406,7 @@ def _times_of_results(spec: WindowSpec, lower: WindowSpec, ends: WindowRange) ->
 
 
 def _ends_in_range(spec: WindowSpec, lower: WindowSpec, span: TimeRange) -> WindowRange:
-    """Returns the ends of those results of a lower window operator that are in a time range of an upper one's input."""
+    """Returns the window ends of the lower operator's results whose event time in the upper operator is in a range."""
     if spec.time_carries == WINDOW_START:
         longest = lower.window.size + _max_clock_shift(lower.window)
         return WindowRange(span.since, None if lower.window.merges else _add_micros(span.until, longest))

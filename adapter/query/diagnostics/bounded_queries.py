@@ -43,7 +43,7 @@ def propose_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPla
         return None  # next to windows, such a filter is applied only when a row arrives
     if (found := _with_time_filter(text, known, can_plan)) is not None:
         return f"; or bound it by time{found}"
-    untimed = _without_event_time(tree, known)
+    untimed = _streams_without_event_time(tree, known)
     declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
     if untimed and (found := _with_time_filter(text, {**known, **declared}, can_plan)) is not None:
         listed = " and ".join(untimed)
@@ -60,7 +60,7 @@ def _with_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPlan)
             tree = parse(text)
             brackets.remove_brackets(tree)
             marked = _stream_reads(tree)
-            changed = [_with_predicate(tree, marked[each], known, below) for each in chosen]
+            changed = [_add_predicate(tree, marked[each], known, below) for each in chosen]
             if any(changed) and can_plan(sql(tree), known):
                 return _query_text(tree)
     return None
@@ -71,13 +71,13 @@ def _stream_reads(tree: exp.Expr) -> list[exp.Subquery]:
     return [
         select.parent
         for select in every(tree, exp.Select)
-        if hints.marked_as_stream(select)
+        if hints.is_marked_as_stream(select)
         and isinstance(select.parent, exp.Subquery)
         and select.parent.find_ancestor(exp.Select) is not None
     ]
 
 
-def _with_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Known], below: bool) -> bool:
+def _add_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Known], below: bool) -> bool:
     """Adds the filter to the SELECT that reads a stream, or to a new SELECT below: with `below`, or if that one may not be
     filtered. Changes the tree.
 
@@ -143,7 +143,7 @@ def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) 
             yield time
 
 
-def _without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
+def _streams_without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
     """Returns the names of the streams without a declared event time."""
     tables = [next(every(read, exp.Table)) for read in _stream_reads(tree)]
     names = dict.fromkeys(
@@ -159,10 +159,10 @@ def _query_text(tree: exp.Query) -> str:
     if len(text) <= _LONGEST:
         return f": {text}"
     bounded = [each for each in every(written, exp.Select) if each.meta_get(_MARK)]
-    return f", where it reads its streams: {' and '.join(dict.fromkeys(map(_outline, bounded)))}"
+    return f", where it reads its streams: {' and '.join(dict.fromkeys(map(_short_text, bounded)))}"
 
 
-def _outline(select: exp.Select) -> str:
+def _short_text(select: exp.Select) -> str:
     """Returns a SELECT without subqueries and, if it is long, without its select list."""
     outline = without_queries(select)
     if len(text := sql(outline)) > _LONGEST:

@@ -13,7 +13,7 @@ from ..sql.nodes import every
 
 
 def unknown_names(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
-    """Returns those of the names that no column of a query has, for certain.
+    """Returns the names that certainly belong to no column of a query.
 
     >>> unknown_names(["city", "ctiy"], "select city, count(*) from t group by city", {})
     ['ctiy']
@@ -36,6 +36,8 @@ def _is_authors_star(star: exp.Star) -> bool:
     """Whether a ``*`` is the author's, and selects columns."""
     select = star.find_ancestor(exp.Select)
     is_printed_there = select is not None and (
-        hints.marked_as_stream(select) or hints.window_of(select) is not None or is_printed_by_macro(select)
+        hints.is_marked_as_stream(select)
+        or hints.window_of(select) is not None
+        or is_printed_by_macro(select)
     )
     return not is_printed_there and not isinstance(star.parent, exp.Count)

@@ -1,4 +1,4 @@
-"""Builds the tree that `explain` prints: a plan's operators, with the sink at the top and what they read below."""
+"""Builds the tree that `explain` prints: the sink, below it the plan's operators, and what streams and tables they read."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class Settings:
     emission: Emission = FINAL
     ttl: int | None = None
     domains: Collection[str] = ()
+    """Columns of the config ``constant_domains``."""
     watermark: int = 0
+    """Delay of the watermark in microseconds."""
     changelog: bool = False
+    """Whether the table's changes are also written to a changelog."""
     names: StateNames = field(default_factory=dict)
 
 
@@ -88,7 +91,7 @@ class _Builder:
         self.found: dict[str, Explanation] = {}
 
     def explanation_of(self, operator: Operator) -> Explanation:
-        """Returns an operator's explanation with its inputs; that of its input if it passes rows on."""
+        """Returns an operator's explanation with its inputs. An operator without one is replaced by its input."""
         if operator.name not in self.found:
             self.found[operator.name] = self._explain_operator(operator)
         return self.found[operator.name]

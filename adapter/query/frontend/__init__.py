@@ -1,1 +1,1 @@
-"""A query text with what is known of it: streams, markers, kinds and types."""
+"""Reads a query text: its streams, hints and clauses, and the kinds of its SELECTs."""

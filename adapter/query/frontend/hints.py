@@ -83,7 +83,7 @@ def with_macro_calls(node: exp.Expr) -> exp.Expr:
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(every(holder, exp.Select)):
         table = select.find(exp.Table)
-        if table is not None and (marked_as_stream(select) or _is_plain_stream_read(select, table)):
+        if table is not None and (is_marked_as_stream(select) or _is_plain_stream_read(select, table)):
             printed[id(select)] = f"stream({_compiled_name(table)})"
     for select in [each for each in every(holder, exp.Select) if id(each) in printed]:
         call, around = exp.Var(this=printed[id(select)]), select.parent
@@ -113,7 +113,7 @@ def _compiled_name(table: exp.Table) -> str:
     return str(table.meta_get(_RELATION) or relation_name(table))
 
 
-def marked_as_stream(node: exp.Expr) -> bool:
+def is_marked_as_stream(node: exp.Expr) -> bool:
     """Whether a SELECT is the expansion of ``stream()``."""
     return any(hint.name.upper() == windows.STREAM.upper() for hint in _hints(node))
 
@@ -126,7 +126,7 @@ class VersionsAsOf:
     table: exp.Table
     """The relation with the versions."""
     key: tuple[str, ...]
-    """Columns that identify what a row is a version of."""
+    """Columns that all versions of one row have in common."""
     version_time: exp.Column
     """Column with the time from which a version is valid."""
     valid_until: exp.Column
@@ -235,7 +235,7 @@ def freeze_printed_columns(tree: exp.Expr) -> None:
 def mark_streams(tree: exp.Query) -> None:
     """Marks the table under each windowing TVF, or those under ``stream()``, as a stream."""
     for select in every(tree, exp.Select):
-        if marked_as_stream(select):
+        if is_marked_as_stream(select):
             tables = list(every(select, exp.Table))
             if len(tables) != 1:
                 raise QueryError(
@@ -251,7 +251,7 @@ def mark_streams(tree: exp.Query) -> None:
             tables = list(every(below, exp.Table))
             if any(is_stream(table) for table in tables):
                 continue
-            if len({sql(_table_alone(table)).lower() for table in tables}) != 1:
+            if len({sql(_plain_table(table)).lower() for table in tables}) != 1:
                 raise QueryError(
                     f"{window.kind}() has {_table_list(tables) or 'no table'} under it; mark the one that is the "
                     "stream: {{ stream(ref('…')) }}."
@@ -260,8 +260,8 @@ def mark_streams(tree: exp.Query) -> None:
                 mark_stream(table)
 
 
-def _table_alone(table: exp.Table) -> exp.Table:
-    """Returns a copy of a table without its alias, comments, and what is joined with it in the same brackets."""
+def _plain_table(table: exp.Table) -> exp.Table:
+    """Returns a copy of a table without its alias, its comments and the joins in its brackets."""
     copy = copied(table)
     copy.set("alias", None)
     copy.set("joins", None)
@@ -271,7 +271,7 @@ def _table_alone(table: exp.Table) -> exp.Table:
 
 
 def _table_list(tables: list[exp.Table]) -> str:
-    return ", ".join(dict.fromkeys(sql(_table_alone(table)) for table in tables))
+    return ", ".join(dict.fromkeys(sql(_plain_table(table)) for table in tables))
 
 
 def mark_stream(table: exp.Expr) -> None:
@@ -312,7 +312,7 @@ def selects_over_streams(tree: exp.Expr) -> set[int]:
 
 def relation_name(table: exp.Table) -> str:
     """Returns the name of a table in the compiled text."""
-    return sql(_table_alone(table))
+    return sql(_plain_table(table))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 >>> from ..sql.dialect import parse
 >>> tree = parse("select a from (select a from t)")
 >>> number_selects(tree)
->>> [number_of(each) for each in every(tree, exp.Select)]
+>>> [select_number(each) for each in every(tree, exp.Select)]
 [0, 1]
 """
 
@@ -22,7 +22,7 @@ def number_selects(tree: exp.Expr) -> None:
         select.meta[_NUMBER] = place
 
 
-def number_of(select: exp.Select) -> int | None:
+def select_number(select: exp.Select) -> int | None:
     """Returns the number of a SELECT; None if it isn't part of the author's text."""
     number: int | None = select.meta_get(_NUMBER)
     return number
@@ -30,4 +30,4 @@ def number_of(select: exp.Select) -> int | None:
 
 def copy_number(below: exp.Select, select: exp.Select) -> None:
     """Gives a generated query, which holds relations of a SELECT of the author's text, the number of that SELECT."""
-    below.meta[_NUMBER] = number_of(select)
+    below.meta[_NUMBER] = select_number(select)

@@ -7,17 +7,17 @@ for a new aggregate doesn't affect existing ones.
 >>> from ..sql.dialect import parse
 >>> one = SourceText(parse("select k, sum(a.v) from (select k, v, w from t as s where s.v > 0) as a group by k"))
 >>> two = SourceText(parse("select b.k, sum(v), max(x) from (select k, v, w as x from t where v > 0) b group by b.k"))
->>> one.reads({"k", "v"})
+>>> one.rows_text({"k", "v"})
 'SELECT * FROM (SELECT k, v FROM t WHERE v > 0)'
->>> one.reads({"k", "v"}) == two.reads({"k", "v"}), one.reads({"w"}) == two.reads({"w"})
+>>> one.rows_text({"k", "v"}) == two.rows_text({"k", "v"}), one.rows_text({"w"}) == two.rows_text({"w"})
 (True, False)
 >>> three = SourceText(parse("select k, sum(v) from (select * from (select k, v from t where v > 0) as b) as c group by k"))
->>> three.reads({"k", "v"}) == one.reads({"k", "v"})
+>>> three.rows_text({"k", "v"}) == one.rows_text({"k", "v"})
 True
->>> one.expression(parse("select sum(a.v)").expressions[0]), two.expression(parse("select SUM(V)").expressions[0])
+>>> one.expression_text(parse("select sum(a.v)").expressions[0]), two.expression_text(parse("select SUM(V)").expressions[0])
 ('SUM(v)', 'SUM(v)')
 >>> both = SourceText(parse("select sum(b.v) from t as a join u as b on a.k = b.k"))
->>> [both.expression(parse("select sum(b.v)").expressions[0], qualified) for qualified in (True, False)]
+>>> [both.expression_text(parse("select sum(b.v)").expressions[0], qualified) for qualified in (True, False)]
 ['SUM(__0_1.v)', 'SUM(v)']
 """
 
@@ -53,7 +53,7 @@ class SourceText:
         self._names = _positional_names(self.written, 0) if isinstance(self.written, exp.Select) else None
         self._texts: dict[frozenset[str] | None, str] = {}
 
-    def reads(self, columns: Collection[str] | None) -> str:
+    def rows_text(self, columns: Collection[str] | None) -> str:
         """Text of the input rows with some of their columns.
 
         Args:
@@ -66,7 +66,7 @@ class SourceText:
             self._texts[wanted] = canonical(read)
         return self._texts[wanted]
 
-    def expression(self, node: exp.Expr, qualified: bool = True) -> str:
+    def expression_text(self, node: exp.Expr, qualified: bool = True) -> str:
         """Text of an expression over the input rows.
 
         Args:

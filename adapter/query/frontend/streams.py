@@ -29,7 +29,7 @@ class Known:
     lookup: bool = False
     """Whether it is an external table, read by lookup joins."""
     columns: tuple[str, ...] = ()
-    """Columns whose names generated SQL may use as well (`own_names`), where known."""
+    """Columns whose names generated SQL may use as well (`own_names`). Empty if its columns are unknown."""
     conflict: str | None = None
     """The message if the project's declarations contradict each other."""
 
@@ -182,7 +182,7 @@ def _extent_of_stars(tree: exp.Query) -> str:
         if isinstance(parent, exp.Count):
             continue
         select = parent if isinstance(parent, exp.Select) else None
-        if select is not None and (hints.window_of(select) or hints.marked_as_stream(select)):
+        if select is not None and (hints.window_of(select) or hints.is_marked_as_stream(select)):
             continue
         if (select is not None and _is_input_of_window(select)) or is_printed_by_macro(holder):
             continue
@@ -203,7 +203,7 @@ def _needs_only_named_columns(select: exp.Select) -> bool:
     """Whether a SELECT's star below a windowing TVF needs only the columns that are named above. Not where ROW_NUMBER
     breaks ties by all columns."""
     numbered = any(isinstance(each.this, exp.RowNumber) for each in every(select, exp.Window))
-    return _window_over(select) is not None and not numbered and not select.args.get("limit")
+    return _window_above(select) is not None and not numbered and not select.args.get("limit")
 
 
 def is_printed_by_macro(node: exp.Expr) -> bool:
@@ -218,11 +218,11 @@ def is_printed_by_macro(node: exp.Expr) -> bool:
 
 
 def _is_input_of_window(select: exp.Select) -> bool:
-    over = _window_over(select)
+    over = _window_above(select)
     return over is not None and hints.window_input(over) is select
 
 
-def _window_over(select: exp.Select) -> exp.Select | None:
+def _window_above(select: exp.Select) -> exp.Select | None:
     """The windowing TVF that a SELECT is the input of, directly or further below."""
     return next((each for each in selects_around(select) if hints.window_of(each)), None)
 

@@ -61,7 +61,7 @@ def generate_program(
             return own_names.separate_names(found, plan.taken)
 
     # Results of windows whose state has been dropped can't be emitted again.
-    can_remake = can_be_rebuilt(plan.dataflow) and not emission.changes
+    can_remake = can_be_rebuilt(plan.dataflow) and not emission.may_update_results
     return replace(
         made(),
         with_names=partial(generate_program, plan, emission, upsert, ttl),
@@ -84,7 +84,7 @@ def _generate_program(
             everything above them is rebuilt; None if nothing is.
     """
     signed, windows = state_signature(plan, ttl, emission, names), plan.dataflow.windows
-    replaces = emission.changes or (upsert and windows is not None)
+    replaces = emission.may_update_results or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
         return _stateful_program(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
     if windows is not None and replaces:

@@ -156,7 +156,7 @@ def _tree_state(flow: Dataflow, ttl: int | None, emission: Emission, names: Stat
             for part in parts[each.name]
         ),
         single_by=_grouped_or_ranked_by(top) if is_single else None,
-        can_rebuild=can_be_rebuilt(flow) and not emission.changes,
+        can_rebuild=can_be_rebuilt(flow) and not emission.may_update_results,
         rebuilds_table=compares_whole_table(root),
         groups=groups,
         parts={name: tuple(listed) for name, listed in parts.items()},

@@ -143,11 +143,10 @@ def _check_version_join(join: exp.Join, versions: VersionsAsOf) -> None:
 def add_validity_condition(
     select: exp.Select, join: exp.Join, alias: str, versions: VersionsAsOf, valid_until: str = VALID_UNTIL
 ) -> None:
-    """Adds to the condition of a join that a version is valid at the time of the row that looks for it. Changes the
-    tree.
+    """Adds a condition to ON: the version is valid at the time of the joined row. Changes the tree.
 
     Args:
-        select: the SELECT with the join; its stars, also those in calls, leave the column `valid_until` out.
+        select: the SELECT with the join. The column `valid_until` is excluded from its stars, also from those in calls.
         join: a join of all versions, with that column.
         versions: the temporal join.
         valid_until: column with the time at which the next version begins.

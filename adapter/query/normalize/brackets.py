@@ -23,8 +23,8 @@ from ..sql.nodes import every
 def remove_brackets(tree: exp.Expr) -> None:
     """Removes the brackets around relations and joins in FROM, where that means the same. Changes the tree.
 
-    Those around a join that follows another relation stay: which rows an outer join before them preserves depends on
-    them.
+    Brackets around a join that follows another relation stay: they determine which rows an outer join before them
+    preserves.
     """
     # Innermost first, because brackets may be in brackets.
     for brackets in reversed(list(every(tree, exp.Subquery))):
@@ -65,7 +65,7 @@ def check_streams_in_brackets(tree: exp.Expr) -> None:
     """Raises unless `remove_brackets` has removed all brackets around streams. Requires marked streams.
 
     Raises:
-        QueryError: some stay, whose joins and other clauses the planner wouldn't see.
+        QueryError: some are left. The planner wouldn't see the joins and clauses within them.
     """
     for brackets in every(tree, exp.Subquery):
         inner = brackets.this

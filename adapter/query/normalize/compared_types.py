@@ -48,7 +48,7 @@ def note_compared_types(selects: Iterable[exp.Select], ask: QueryRunner | None) 
             _mark_mixed_branches(asked)
         for name, sides in _using_names(select):
             kinds = [session.column_type(side, name.name) for side in sides]
-            name.meta[_MIXED] = len({_is_text(kind) for kind in kinds if kind is not None}) > 1
+            name.meta[_MIXED] = len({_is_text_type(kind) for kind in kinds if kind is not None}) > 1
     return tuple(unknown)
 
 
@@ -125,7 +125,7 @@ def have_mixed_types(one: exp.Expr, other: exp.Expr) -> bool:
     """Whether one of two expressions is text, or of unknown type, and the other has another type. Then values that Spark
     finds equal may be different keys. False without a session."""
     kinds = [each.meta.get(_TYPE, "") for each in (one, other)]
-    return "" not in kinds and (None in kinds or _is_text(kinds[0]) != _is_text(kinds[1]))
+    return "" not in kinds and (None in kinds or _is_text_type(kinds[0]) != _is_text_type(kinds[1]))
 
 
 def compares_mixed_types(query: exp.Expr) -> bool:
@@ -144,7 +144,7 @@ def has_mixed_types(name: exp.Expr) -> bool:
     return bool(name.meta.get(_MIXED))
 
 
-def _is_text(kind: object) -> bool:
+def _is_text_type(kind: object) -> bool:
     return _TEXT.fullmatch(str(kind)) is not None
 
 
@@ -224,7 +224,7 @@ def _mark_mixed_branches(membership: exp.In) -> None:
     selects = _branches(membership.args["query"]) if membership.args.get("query") else []
     items = [each.expressions[0].unalias() for each in selects]
     kinds = [each.meta[_TYPE] for each in items if _TYPE in each.meta]
-    if len({None if kind is None else _is_text(kind) for kind in kinds}) > 1:
+    if len({None if kind is None else _is_text_type(kind) for kind in kinds}) > 1:
         note_type(items[0], None)
 
 

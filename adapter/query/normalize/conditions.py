@@ -325,7 +325,7 @@ def reads_tables(template: exp.Expr) -> bool:
     return any(not _is_streaming(table) and id(table) not in clocks for table in every(template, exp.Table))
 
 
-def is_inner(join: exp.Join | None) -> bool:
+def is_inner_join(join: exp.Join | None) -> bool:
     """Whether a join returns only matched pairs."""
     return join is None or (not join.side and (join.kind or "").upper() in ("", "INNER", "CROSS"))
 
@@ -373,11 +373,11 @@ def _equalities(select: exp.Select, names: Sequence[str]) -> Iterator[tuple[str,
     """Yields the equalities of ON and WHERE that hold for all matched rows: the alias and the expression of each
     side.
 
-    With outer joins fewer hold. WHERE and later ON clauses also see the NULLs of unmatched rows; only an equality of
-    plain columns is never true for these. And an ON needn't hold for the rows of earlier relations.
+    With outer joins, fewer equalities hold. WHERE and later ON clauses also see the NULLs of unmatched rows, for which only
+    an equality of plain columns is never true. An ON needn't hold for the rows of earlier relations.
     """
     joins = select.args.get("joins") or ()
-    inner = all(map(is_inner, joins))
+    inner = all(map(is_inner_join, joins))
     outer = has_outer_join(select)
     where = select.args.get("where")
     places = [(join.args.get("on"), join, number > 0) for number, join in enumerate(joins)]
@@ -432,7 +432,9 @@ def side_as_semi_join(template: exp.Select, place: int, kind: str) -> exp.Select
 
 def has_outer_join(select: exp.Select) -> bool:
     """Whether a join may fill a relation's columns with NULLs."""
-    return any(not is_inner(join) and not is_semi_or_anti(join) for join in select.args.get("joins") or ())
+    return any(
+        not is_inner_join(join) and not is_semi_or_anti(join) for join in select.args.get("joins") or ()
+    )
 
 
 def _is_column(node: exp.Expr) -> bool:
@@ -450,8 +452,8 @@ def _only_alias(node: exp.Expr, names: Sequence[str]) -> str | None:
 def partition_expressions(
     template: exp.Select, aliases: Sequence[str], inputs: int
 ) -> tuple[tuple[exp.Expr, ...], ...]:
-    """Returns for each input the expressions whose values matched rows share. Empty tuples if there are none common
-    to all inputs. Callers must not change them.
+    """Returns for each input the expressions that are equal in matched rows, in one order for all inputs. Empty tuples if no
+    expression is equal in all inputs. Callers must not change the expressions.
 
     Args:
         template: the SELECT over ``__input_n``.

@@ -43,7 +43,7 @@ def watermark() -> exp.Expr:
 
 @dataclass(frozen=True)
 class ColumnOrigin:
-    """The stream columns that a column is computed from, and those that it equals."""
+    """The stream columns that a column is computed from, and the ones that it equals."""
 
     base: frozenset[tuple[str, str]] = frozenset()
     """Stream columns that it is computed from, each with its relation."""
@@ -218,7 +218,7 @@ class _ClockMarker:
         )
 
     def _check_clock(self, node: exp.Expr, clock: exp.Expr, base: frozenset[tuple[str, str]]) -> None:
-        """Raises if a condition with a clock is computed from an event time, or from what may be one."""
+        """Raises if a condition compares a clock with an event time, or with a column that may be one."""
         if not base & self.base:
             relation = next((relation for relation, _ in base if relation in self.undeclared), None)
             if relation is None:

@@ -1,5 +1,4 @@
-"""Rewrites `emit='on_change'` as plain SQL: a GROUP BY over a growing window drops the steps in which no row of it is
-new.
+"""Rewrites `emit='on_change'` as plain SQL: a GROUP BY over a growing window drops the groups without a new row at a step.
 
 Window operators over slices find such steps on their own (`plan.state.sliced`). Elsewhere each row gets a flag that says
 whether it is new at the step, and HAVING counts the flags.
@@ -28,7 +27,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
     inlined if there are any such windows.
 
     Raises:
-        QueryError: such a window's rows are read otherwise, so it isn't known which are new.
+        QueryError: something else than a GROUP BY reads the rows of such a window.
 
     >>> from ..sql.dialect import sql
     >>> from ..windows.expansion import expand_window
@@ -44,7 +43,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
         # Innermost first, because outer ones copy inner ones.
         for over in reversed(list(hints.windows_under(made))):
             if is_on_change(over):
-                _filter_unchanged(over, None)
+                _drop_unchanged(over, None)
     found: exp.Query = made.this
     return found.pop()
 
@@ -55,7 +54,7 @@ def drop_unchanged_steps_in_group(group: exp.Select) -> bool:
         over for over in hints.windows_under(group) if is_on_change(over) and _group_by_over(over) is group
     ]
     for over in reversed(found):
-        _filter_unchanged(over, group)
+        _drop_unchanged(over, group)
     return bool(found)
 
 
@@ -109,7 +108,7 @@ def _selects_above(node: exp.Expr) -> list[exp.Select]:
     return found
 
 
-def _filter_unchanged(over: exp.Select, group: exp.Select | None) -> None:
+def _drop_unchanged(over: exp.Select, group: exp.Select | None) -> None:
     window, group = hints.window_of(over), group or _group_by_over(over)
     assert window is not None
     if group is None:

@@ -1,4 +1,4 @@
-"""Checks the relations of a query: their names, and what combines rows of a stream besides GROUP BY, joins and rankings."""
+"""Checks the relations of a query: their names, and that only GROUP BY, joins and rankings combine rows of a stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..windows.expansion import WINDOW_COLUMNS
 from . import as_of_joins
 
 
-def check_case(tree: exp.Query) -> None:
+def check_name_case(tree: exp.Query) -> None:
     """Raises if relations of a text differ only in the case of their names, since names are compared without
     it."""
     found: dict[tuple[str, ...], exp.Table] = {}
@@ -89,8 +89,8 @@ def _relation_of_pivot(pivot: exp.Pivot) -> exp.Expr | None:
 
 
 def check_times_of_windows(tree: exp.Expr) -> None:
-    """Raises if the time column of a window is a column of a lower window that the relation in between doesn't select. The
-    expansion of the macro adds such a column to its input as NULL, so Spark wouldn't report it as missing."""
+    """Raises if a window's time column is ``window_start``, ``window_end`` or ``window_time`` and its relation has no such
+    column. Spark wouldn't report that, because the macro's expansion adds these columns to its input as NULL."""
     for select in hints.windows_under(tree):
         window, read = hints.window_of(select), hints.window_input(select)
         source = from_clause(read) if isinstance(read, exp.Select) else None

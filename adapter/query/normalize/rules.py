@@ -47,7 +47,9 @@ class NormalizedQuery:
     def selects(self) -> list[exp.Select]:
         """Returns the author's SELECTs over streams, each before those below it."""
         over = hints.selects_over_streams(self.tree)
-        return [each for each in every(self.tree, exp.Select) if id(each) in over and _is_written(each)]
+        return [
+            each for each in every(self.tree, exp.Select) if id(each) in over and _is_written_by_author(each)
+        ]
 
 
 def normalize(tree: exp.Query, ask: QueryRunner | None = None) -> NormalizedQuery:
@@ -95,12 +97,12 @@ def rewrite_qualify(query: NormalizedQuery) -> None:
     >>> after_rule(rewrite_qualify, "select a, rank() over (order by a) as r from t qualify r < 3")
     'SELECT a, r FROM (SELECT a, RANK() OVER (ORDER BY a) AS r FROM t) AS _t WHERE r < 3'
     """
-    query.tree = qualify.without_qualify(query.tree)
+    query.tree = qualify.rewrite_qualify(query.tree)
 
 
 def check_relation_names(query: NormalizedQuery) -> None:
     """Refuses relations whose names differ only in case."""
-    relations.check_case(query.tree)
+    relations.check_name_case(query.tree)
 
 
 def note_rankings(query: NormalizedQuery) -> None:
@@ -169,7 +171,7 @@ def inline_plain_values(query: NormalizedQuery) -> None:
 
 def qualify_columns(query: NormalizedQuery) -> None:
     """Qualifies columns with their relation where a query reads several streams, and notes the types that are compared."""
-    written = (each for each in every(query.tree, exp.Select) if _is_written(each))
+    written = (each for each in every(query.tree, exp.Select) if _is_written_by_author(each))
     query.unclear_columns = qualified.qualify_columns(query.tree, written, hints.reads_stream, query.ask)
     compared = [each for each in query.selects if qualified.depends_on_owners(each, hints.reads_stream)]
     query.unclear_columns += compared_types.note_compared_types(compared, query.ask)
@@ -188,7 +190,7 @@ def rename_duplicate_columns(query: NormalizedQuery) -> None:
 
 def expand_stars(query: NormalizedQuery) -> None:
     """Replaces each '*' in a call by its columns, where they are known."""
-    star = stars.expand_stars(query.tree, _is_of_stream, query.ask, query._renamed)
+    star = stars.expand_stars(query.tree, _expands_to_stream_columns, query.ask, query._renamed)
     # Without a session a plan is only displayed.
     query.star = None if query.ask is None else star
 
@@ -201,7 +203,7 @@ def find_types(query: NormalizedQuery) -> None:
 
 
 def break_ties_of_tables(query: NormalizedQuery) -> None:
-    """Breaks ties of rankings and of MIN_BY and MAX_BY over tables, as in batch. Those over streams are planned first.
+    """Breaks ties of rankings and of MIN_BY and MAX_BY over tables, as in batch. Over streams, the planner breaks ties.
 
     >>> ranked = "select k, row_number() over (order by v) as r from d"
     >>> after_rule(break_ties_of_tables, f"select r from (select /*+ STREAM */ * from t) join ({ranked}) using (k)")[51:]
@@ -247,12 +249,12 @@ def after_rule(rule: Callable[[NormalizedQuery], None], text: str) -> str:
     return sql(query.tree)
 
 
-def _is_of_stream(star: exp.Expr) -> bool:
+def _expands_to_stream_columns(star: exp.Expr) -> bool:
     """Whether a '*' was written by the author and expands to columns of streams."""
     select = star.find_ancestor(exp.Select)
-    return select is not None and _is_written(select) and hints.reads_stream(select)
+    return select is not None and _is_written_by_author(select) and hints.reads_stream(select)
 
 
-def _is_written(select: exp.Select) -> bool:
+def _is_written_by_author(select: exp.Select) -> bool:
     """Whether a SELECT was written by the author, not printed by a window macro."""
     return hints.window_of(select) is None and not is_printed_by_macro(select)

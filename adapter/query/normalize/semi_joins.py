@@ -1,8 +1,8 @@
 """Rewrites EXISTS, NOT EXISTS and IN over one relation as semi and anti joins.
 
 >>> from ..sql.dialect import parse, sql
->>> made = as_joins(parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)"))
->>> sql(made)
+>>> tree = parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)")
+>>> sql(rewrite_as_semi_joins(tree))
 'SELECT l.k FROM l LEFT ANTI JOIN r ON r.k = l.k AND r.v > 2 WHERE l.v > 0'
 """
 
@@ -16,7 +16,7 @@ from ..sql.nodes import every
 _CLAUSES = {"kind", "expressions", "from_", "from", "where", "hint"}
 
 
-def as_joins(select: exp.Select) -> exp.Select | None:
+def rewrite_as_semi_joins(select: exp.Select) -> exp.Select | None:
     """Returns a copy of a SELECT with joins instead of subqueries in WHERE. None if a subquery can't be one. Requires
     qualified columns and distinct aliases."""
     if select.args.get("where") is None:
@@ -28,7 +28,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
         if test.find(exp.Query) is None:
             stay.append(test)
             continue
-        join = _as_join(test, aliases)
+        join = _semi_join_of(test, aliases)
         if join is None:
             return None
         aliases.add(join.this.alias_or_name.lower())
@@ -37,7 +37,7 @@ def as_joins(select: exp.Select) -> exp.Select | None:
     return None if any(item.find(exp.Query) for item in made.expressions) else made
 
 
-def _as_join(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
+def _semi_join_of(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
     """Returns the semi or anti join for an EXISTS, NOT EXISTS or IN; None if it can't be one. `aliases`: those of the
     relations before it, in lower case."""
     kind = "SEMI"

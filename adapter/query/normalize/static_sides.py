@@ -45,7 +45,7 @@ def nest_first_relations(select: exp.Select, count: int, around: Collection[str]
     """Moves the first relations of FROM into a subquery. Changes the tree.
 
     Args:
-        around: relations of outer queries whose columns it reads, in lower case.
+        around: names of outer queries' relations, in lower case, whose columns the SELECT reads.
 
     Returns:
         Whether it did. Impossible with unqualified columns, or columns merged by USING or NATURAL.
@@ -198,7 +198,8 @@ def _is_column_of(column: exp.Column, aliases: set[str], select: exp.Select) -> 
 
 
 def _push_conditions(select: exp.Select, below: exp.Select, aliases: set[str]) -> None:
-    """Moves conjuncts over the moved relations below. Later joins have to keep all of these rows."""
+    """Moves the conjuncts of WHERE that read only the moved relations into the subquery. Requires that each row of the later
+    joins has a row of the moved relations. Changes the tree."""
     stay = []
     for test in filters(select):
         columns = list(every(test, exp.Column))

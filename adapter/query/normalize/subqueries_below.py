@@ -63,8 +63,8 @@ def move_queries_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
 
 
 def row_level_table_queries(select: exp.Select) -> list[exp.Query]:
-    """Queries without streams that a GROUP BY evaluates for each row and that have to be moved: those with an
-    aggregate in its aggregates and keys, and those in a key that is also selected."""
+    """Returns the subqueries without streams that have to be moved, because a GROUP BY evaluates them for each row: queries
+    with an aggregate in its aggregates or keys, and queries in a key that is also selected."""
     keys = {canonical(key) for key in grouping(select).keys}
     queries = queries_in_clauses(select)
     asked = keys & {

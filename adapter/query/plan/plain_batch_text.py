@@ -68,7 +68,7 @@ def _rewrite_for_batch(
     """Returns a rewritten copy of a tree; see `plain_batch_text`."""
     unbracketed = copied(tree)
     brackets.remove_brackets(unbracketed)
-    rewritten = qualify.without_qualify(
+    rewritten = qualify.rewrite_qualify(
         ranks.inline_named_windows(on_change.drop_unchanged_steps(unbracketed))
     )
     if not _has_literal_rows(rewritten):

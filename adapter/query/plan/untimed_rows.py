@@ -44,7 +44,7 @@ class DroppedRows:
 
 def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
     """Returns the place of a SELECT, as a tuple; empty if the SELECT isn't part of the author's text."""
-    place = select_numbers.number_of(select)
+    place = select_numbers.select_number(select)
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
@@ -54,7 +54,7 @@ def exclude_dropped(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
         return
     for select in list(every(tree, exp.Select)):
         for each in dropped:
-            if each.select == select_numbers.number_of(select):
+            if each.select == select_numbers.select_number(select):
                 _filter_dropped(select, each)
 
 

@@ -24,7 +24,7 @@ def why_rows_cant_be_replaced(
         return QueryError(
             "output_mode 'upsert' needs results of windows; rows that pass through are 'append'."
         )
-    if emission.changes and any(spec.reads for spec in plan.specs):
+    if emission.may_update_results and any(spec.reads for spec in plan.specs):
         return QueryError(
             "Early firing and late_updates don't work with cascading windows, whose input would change; put the upper "
             "window into a separate model."

@@ -52,7 +52,7 @@ def passes_window_end(select: exp.Select, source: FromItem) -> bool:
 def count_late_rows_of_inputs(
     planner: Planner, select: exp.Select, inputs: Sequence[Operator], streams: Sequence[FromItem]
 ) -> tuple[Operator, ...]:
-    """Returns the inputs of a join with their late rows counted; `streams` are the same relations in the
+    """Returns the inputs of a join, above operators that count their late rows. `streams` are the same relations in the
     SELECT."""
     return tuple(
         count_late_rows(planner, each, select, item.alias) for each, item in zip(inputs, streams, strict=True)

@@ -68,7 +68,7 @@ class Planner(ABC):
     @property
     def feeds_windows(self) -> bool:
         """Whether windows above the visited node take its rows as they arrive, and not when the windows below close."""
-        return self.emission.changes and self.under_windows > 0
+        return self.emission.may_update_results and self.under_windows > 0
 
     @property
     def within(self) -> WithinWindows:

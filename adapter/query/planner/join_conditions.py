@@ -72,8 +72,7 @@ def _move_below(select: exp.Select, tests: Sequence[exp.Expr], relation: exp.Exp
 def compared_window_ends(
     equal: Sequence[Mapping[str, exp.Expr]], aliases: Sequence[str], relations: Sequence[Relation]
 ) -> tuple[str, ...]:
-    """Returns the window end columns of relations, if their rows match only where these are equal; empty
-    otherwise."""
+    """Returns the window end column of each relation if the join compares these columns for equality. Empty otherwise."""
     for each in equal:
         ends = [relation.ends for relation in relations]
         if len(each) == len(aliases) == len(relations) and all(
@@ -87,7 +86,7 @@ def compared_window_ends(
 def move_filters_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
     """Moves conditions of an inner join that read one relation's columns below the join, so that rows that
     fail them aren't stored; returns whether there were any. Changes the tree."""
-    if not all(conditions.is_inner(each.join) for each in read):
+    if not all(conditions.is_inner_join(each.join) for each in read):
         return False
     aliases = {each.alias.lower() for each in read}
     found: dict[str, list[exp.Expr]] = {}

@@ -105,7 +105,7 @@ def plan_join(
     )
     if made.matches_arrive_together:
         return plan_local(planner, "JOIN", inputs, template)
-    if not inner and all(conditions.is_inner(each.join) for each in streams):
+    if not inner and all(conditions.is_inner_join(each.join) for each in streams):
         return _plan_inner_join(planner, made)
     until = None if inner or made.changes else _until_for_outer_join(select, streams)
     if until:
@@ -126,12 +126,12 @@ def _has_subquery_in_on(select: exp.Select) -> bool:
 def _plan_rewritten(
     planner: Planner, select: exp.Select, read: Sequence[FromItem], inner: Sequence[exp.Query]
 ) -> Operator | None:
-    """Returns the operator of a join that is written as another query first; None for others. Changes the tree."""
+    """Rewrites a join as another query and plans that, if a rewrite applies. Returns None otherwise. Changes the tree."""
     if any([_simplify_to_row_by_row(query) for query in inner]):
         return planner.select(select)
     if any(isinstance(each.node, exp.Lateral) and reads_stream(each.node) for each in read):
         return _plan_laterals(planner, select, read)
-    if inner and (joins_only := semi_joins.as_joins(select)) is not None:
+    if inner and (joins_only := semi_joins.rewrite_as_semi_joins(select)) is not None:
         asked = relations_in_from(planner, joins_only)
         if all(
             each.operator and not each.operator.relation.changes for each in asked
@@ -225,7 +225,7 @@ class _JoinedSelect:
 
     @cached_property
     def joined_relations(self) -> JoinedRelations:
-        """What is known of the join's rows, derived from the inputs' relations."""
+        """Properties of the join's rows, derived from the inputs' relations."""
         return JoinedRelations(self.template, self.relations)
 
 
@@ -303,12 +303,12 @@ def _plan_recomputed_join(
             delays=delays,
             growth=growth,
             until=tuple(until[alias.lower()] for alias in made.aliases) if until else (),
-            always=_always_recomputed(select, streams),
+            always=_always_recomputed_inputs(select, streams),
         ),
     )
 
 
-def _always_recomputed(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
+def _always_recomputed_inputs(select: exp.Select, streams: Sequence[FromItem]) -> tuple[int, ...]:
     """Returns `Recompute.always` for a join of relations in FROM."""
     there = conditions.aliases_in_every_row(select)
     return tuple(number for number, each in enumerate(streams) if each.alias in there)
@@ -392,7 +392,7 @@ def _plan_laterals(planner: Planner, select: exp.Select, read: Sequence[FromItem
             aliases=all_aliases,
             label=short_label(select),
             growth=growth,
-            always=_always_recomputed(select, [each for each in read if each.operator is not None]),
+            always=_always_recomputed_inputs(select, [each for each in read if each.operator is not None]),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Says why a SELECT over results of windows doesn't stay within one window, if it doesn't.
+"""Checks whether a SELECT over results of windows stays within one window, and says why if it doesn't.
 
 Such a query groups, ranks and joins by ``window_end``, so it can be evaluated on the windows that have just
 closed.
@@ -34,12 +34,12 @@ def window_key(node: exp.Expr, sources: Sequence[FromRelation]) -> str | None:
     return kinds.pop() if len(kinds) == 1 and is_there else None
 
 
-def output_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
+def output_window_columns(select: exp.Select, sources: Sequence[FromRelation]) -> dict[str, str]:
     """Returns the window columns that a SELECT passes on.
 
     >>> from ..sql.dialect import parse
     >>> select = parse("select w.window_end as at, w.n from windows as w")
-    >>> output_columns(select, [FromRelation("w", select, "", {"window_end": "window_end"})])
+    >>> output_window_columns(select, [FromRelation("w", select, "", {"window_end": "window_end"})])
     {'at': 'window_end'}
     """
     found: dict[str, str] = {}
@@ -72,7 +72,7 @@ def why_not_local(select: exp.Select, sources: Sequence[FromRelation], outputs: 
     Args:
         select: a SELECT over results of windows.
         sources: its relations.
-        outputs: the result of `output_columns`.
+        outputs: the result of `output_window_columns`.
     """
     problem = why_repeated_rows(sources) or _why_ranks_not_local(select, sources)
     if problem is not None:

@@ -297,7 +297,7 @@ def _plan_over_in_time(
 
 
 def _growth_per_key(what: str, keys: Sequence[exp.Expr]) -> UnboundedState:
-    """Returns that state grows with the values of keys. `what`: what is stored for each value, as a noun."""
+    """Returns the growth of a state that stores something for each value of keys. `what` names it, as a noun."""
     return UnboundedState(f"{what} for every value of {', '.join(map(sql, keys))}", _column_names(keys))
 
 

@@ -38,7 +38,7 @@ from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.emission import FINAL, PASSED_ON, Emission
-from ..windows.sparks_windows import is_window, macro_for
+from ..windows.sparks_windows import is_spark_window, macro_for
 from . import lookups
 from .context import PlannerSettings
 from .planner import dataflow
@@ -125,7 +125,7 @@ def _spark_window(text: str) -> exp.Expr | None:
     hints.mark_streams(tree)
     for select in every(tree, exp.Select):
         if select.args.get("group") is not None and hints.reads_stream(select):
-            if (window := next(filter(is_window, grouping(select).keys), None)) is not None:
+            if (window := next(filter(is_spark_window, grouping(select).keys), None)) is not None:
                 return window
     return None
 
@@ -269,7 +269,7 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
     root = read.within.plan(read.tree, streams)
     if isinstance(root, QueryError):
         return root
-    root = replace(root, query=read.rewrites.output(root.query))
+    root = replace(root, query=read.rewrites.split_rankings_of_output(root.query))
     flow = Dataflow(root, None, tuple(inputs_first(root)))
     if (left := read.rewrites.no_effect_error(flow.names)) is not None:
         return left
@@ -277,8 +277,8 @@ def _plan_windows_only(read: ReadText, emission: Emission, batch: bool = False) 
         read.check_stars()
         read.check_names()
     elif emission != FINAL:
-        raise UnintendedQueryError(emission.refusal(PASSED_ON))
-    if emission.changes:
+        raise UnintendedQueryError(emission.needs_windows_message(PASSED_ON))
+    if emission.may_update_results:
         steps = [each.window_steps(emission) for each in root.windows]
         if (left := why_rows_cant_be_replaced(root, steps, emission)) is not None:
             return left

@@ -68,7 +68,7 @@ class ReadText:
             dataflow=flow,
             static=tuple(relation for relation in self.streams.static if relation not in views),
             ranks=ranks,
-            rewrites=self.rewrites.done(flow.names),
+            rewrites=self.rewrites.effects(flow.names),
             lookups=self.lookup_tables,
             mini_batch=self.hint,
             unknown_functions=self.query.unknown_functions,

@@ -134,7 +134,7 @@ def _move_clock_predicates_below(
             for each in (read if column.table else streams)
             if column.table.lower() in ("", each.alias.lower())
         ]
-        inner = found[0].join is None or conditions.is_inner(found[0].join) if found else False
+        inner = found[0].join is None or conditions.is_inner_join(found[0].join) if found else False
         if len(found) != 1 or found[0].operator is None or not inner or not preserved:
             raise QueryError(
                 f"'{event_clock.written_condition(test)}' is next to a join, and rows are filtered by the current time "

@@ -36,8 +36,8 @@ def plan_source(planner: Planner, table: exp.Table) -> Operator:
 
 
 def plan_versions(planner: Planner, table: exp.Table) -> Operator:
-    """Plans the rows of a stream as versions: also of a source with a unique key, whose rows replace each other for
-    all other readers, and of a model whose rows change, whose versions are in its changelog."""
+    """Plans a stream whose rows are versions. Of a source with a unique key all rows are versions, also the replaced ones.
+    The versions of a model whose rows change are in its changelog."""
     known = planner.streams.known(table.name)
     if not known.replaces:
         return plan_source(planner, table)

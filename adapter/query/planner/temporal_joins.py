@@ -169,8 +169,7 @@ def _advice_on_time(alias: str, rows: Operator) -> str:
 
 
 def _times_ahead_of_watermark(relation: Relation) -> set[str]:
-    """Returns the columns (lower case) whose times the watermark hasn't passed when rows with them arrive, unless the
-    rows are late."""
+    """Returns the columns (lower case) whose times are after the watermark when a row that isn't late arrives."""
     return {name for name, delay in relation.times.items() if not delay}
 
 

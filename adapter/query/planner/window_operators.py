@@ -114,7 +114,7 @@ class WindowOperators:
         below, text = self.read_by(read), SourceText(read)
         rows = expansion.with_null_window_columns(sql(read), "below")
         items = ", ".join(f"{item} as {quote(name)}" for name, item in slice_columns(window).items())
-        plain = text.reads(None)
+        plain = text.rows_text(None)
         identity = self._identity(select, plain, window, below, "rows")
         name = self._new_name(identity, key)
         if top is not None and not window.merges and self._rewrites.topn_buckets is not None:

@@ -29,15 +29,15 @@ from .context import Planner
 from .sources import plan_source
 
 _OF_MACRO = exp.Select()
-"""Used as the SELECT that a window macro prints. It isn't in the author's text, and leaves out rows without an event
-time itself, so batch needs no filter for these."""
+"""Used as the SELECT that a window macro prints. It isn't part of the author's text, and it drops rows without an event
+time in batch, too, so batch needs no filter for them."""
 
 
 def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
-    """Plans windows and everything that stays within one. None if the query leaves its windows: then they are planned one by
-    one, and operators above them compute the rest."""
-    changes = planner.emission.changes
-    if _is_read_otherwise(planner, node):
+    """Plans a query over windows that stays within each window as one operator. None if the query leaves its windows: then
+    each window is planned on its own, and operators above compute the rest."""
+    changes = planner.emission.may_update_results
+    if _reads_updates_or_shared_ctes(planner, node):
         return None
     if changes and len(set(map(shape, hints.windows_under(node)))) > 1:
         return None
@@ -47,8 +47,8 @@ def plan_window_results(planner: Planner, node: exp.Query) -> Operator | None:
     return _plan_changing_results(planner, node, found) if changes else _plan_results(planner, node, found)
 
 
-def _is_read_otherwise(planner: Planner, node: exp.Query) -> bool:
-    """Whether a query reads an updating stream, or a non-deterministic CTE that others read, too."""
+def _reads_updates_or_shared_ctes(planner: Planner, node: exp.Query) -> bool:
+    """Whether a query reads an updating stream, or a non-deterministic CTE that is read more than once."""
     return (
         any(
             hints.is_stream(table) and planner.streams.known(table.name).replaces
@@ -79,7 +79,7 @@ def _add_results(planner: Planner, results: WindowResults) -> Operator:
     for each in results.inputs:
         planner.add(each)
     planner.ranks |= dict.fromkeys(results.ranks)
-    return planner.add(replace(results, query=planner.rewrites.output(results.query)))
+    return planner.add(replace(results, query=planner.rewrites.split_rankings_of_output(results.query)))
 
 
 def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator | None:
@@ -128,7 +128,7 @@ def plan_window_rows(planner: Planner, select: exp.Select, window: Window) -> Op
     planner.under_windows -= 1
     if below is None:
         raise QueryError(f"{window} is over a table that isn't a stream.")
-    changes = planner.emission.changes
+    changes = planner.emission.may_update_results
     if changes and window.merges:
         raise UnintendedQueryError(
             f"{window} is over joined, grouped or ranked rows, and with early or late firing those rows change, and "

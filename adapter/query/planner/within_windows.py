@@ -47,7 +47,7 @@ from ..sql.nodes import copied, shape
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
-from .locality import output_columns, why_not_grouped_by_window, why_not_local
+from .locality import output_window_columns, why_not_grouped_by_window, why_not_local
 from .row_level import first_combining_node, why_limited, why_not_row_by_row, why_streams_in_expressions
 from .window_operators import WindowOperators
 
@@ -307,7 +307,7 @@ class WithinWindows:
         select, sources = read.select, read.sources
         reason = _why_closed(select)
         if reason is None:
-            return _row_by_row(read, WINDOWED, output_columns(select, sources))
+            return _row_by_row(read, WINDOWED, output_window_columns(select, sources))
         if not select.args.get("group"):
             is_first_of_all = self._is_only_read_here(windowed.node)
             return self._closed(
@@ -340,7 +340,7 @@ class WithinWindows:
             return below
         read = _Read.over(select, below)
         select, sources = read.select, read.sources
-        outputs = output_columns(select, sources)
+        outputs = output_window_columns(select, sources)
         if (left := why_not_local(select, sources, outputs)) is not None:
             return left
         break_ties(select)
@@ -428,7 +428,7 @@ class WithinWindows:
         builder = AggregateBuilder(select, sources, window)
         if builder.why_rows_are_stored is not None:
             return builder.why_rows_are_stored
-        outputs = output_columns(select, sources)
+        outputs = output_window_columns(select, sources)
         time = self._window_column_as_time(over, window)
         left = why_not_local(select, sources, outputs) or self._why_late_results(over, window, time)
         if left is not None:

@@ -27,7 +27,7 @@ def rewrite_each(
     Raises:
         QueryError: no SELECT fits, or none that fits can be rewritten.
     """
-    tree = qualify.without_qualify(tree)
+    tree = qualify.rewrite_qualify(tree)
     names = Names(node.this for node in every(tree, exp.Identifier))
     problems: list[QueryError] = []
     done = False

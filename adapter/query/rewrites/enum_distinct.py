@@ -245,7 +245,7 @@ class _EnumDistinct:
     def _dimensions_with(self, shape: tuple[bool, ...]) -> list[tuple[_Dimension, bool]]:
         return list(zip(self.dimensions, shape, strict=True))
 
-    def _set_flags(self) -> list[str]:
+    def _flagged_keys(self) -> list[str]:
         """Returns the keys that distinguish the grouping sets of the other keys."""
         return [key for key in self.others if not all(key in members for members in self.other_sets)]
 
@@ -268,7 +268,9 @@ class _EnumDistinct:
             for word in self.bits.words
         ]
         flags = [
-            item for item in self.grouped.flag_items() if item.this.expressions[0].name in self._set_flags()
+            item
+            for item in self.grouped.flag_items()
+            if item.this.expressions[0].name in self._flagged_keys()
         ]
         made = exp.Select(expressions=[*map(column, [*self.others, *values]), *flags, *words]).from_(
             self.rows
@@ -284,7 +286,9 @@ class _EnumDistinct:
         return [*others, *(map(column, sets[0]) if len(sets) == 1 else [grouping_sets(sets)])]
 
     def _select_counts(self) -> exp.Select:
-        keys = [column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._set_flags())]]
+        keys = [
+            column(name) for name in [*self.others, *(self.grouped.flags[k] for k in self._flagged_keys())]
+        ]
         counts = [named_item(self._counts_of_call(call), call.name) for call in self.grouped.distinct]
         made = exp.Select(expressions=[*keys, *counts]).from_(self.set)
         if keys:
@@ -315,7 +319,7 @@ class _EnumDistinct:
     def _add_from(self, final: exp.Select) -> exp.Select:
         if not self.has_groups:
             return final.from_(self.counts)
-        flags = [self.grouped.flags[key] for key in self._set_flags()]
+        flags = [self.grouped.flags[key] for key in self._flagged_keys()]
         compared: list[tuple[type[exp.Expr], str]] = [(exp.NullSafeEQ, key) for key in self.others]
         compared += [(exp.EQ, flag) for flag in flags]
         tests = [

@@ -336,7 +336,7 @@ class GroupedSelect:
 
 
 class _PlaceholderColumns:
-    """Placeholder before anything is computed."""
+    """Columns for the first rewrite of a SELECT, which only collects its aggregates."""
 
     def key(self, name: str) -> exp.Expr:
         return column(name)

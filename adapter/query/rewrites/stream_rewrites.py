@@ -62,7 +62,7 @@ def with_hints(name: str, text: str, buckets: int | None = None) -> str:
     Raises:
         QueryError: the rewrite fits no SELECT, or the number of buckets is invalid.
     """
-    tree = qualify.without_qualify(parse(text, f"What {name} rewrites"))
+    tree = qualify.rewrite_qualify(parse(text, f"What {name} rewrites"))
     fits, nothing = _FITS[name]
     found = [select for select in every(tree, exp.Select) if fits(select)]
     try:
@@ -113,11 +113,12 @@ class Rewrites:
             hint = sql(_hint(name, _BUCKETS.get(name)))
             hints.check_hint_places(name.upper(), hint, found.count(name), text)
 
-    def done(self, operators: Collection[str]) -> tuple[tuple[str, str], ...]:
+    def effects(self, operators: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Returns each rewrite that has an effect, with its description.
 
         Args:
-            operators: names of the operators of the plan, and of their groups: others were planned and aren't in it.
+            operators: names of the plan's operators and of their groups. Effects in operators that were planned and aren't
+                in the plan are left out.
         """
         return tuple(
             each for each, operator in self._done.items() if operator is None or operator in operators
@@ -185,7 +186,7 @@ class Rewrites:
                 f"{who} ranks the rows of {self.topn_buckets} buckets, and the first of these",
             )
 
-    def output(self, query: exp.Query) -> exp.Query:
+    def split_rankings_of_output(self, query: exp.Query) -> exp.Query:
         """Returns the query above the window operators, with its rankings split if that is requested."""
         if self.topn_buckets is None:
             return query
@@ -202,10 +203,10 @@ class Rewrites:
         """Returns the error about the first requested rewrite that had no effect; None if all had one.
 
         Args:
-            operators: see `done`.
+            operators: see `effects`.
             in_operators: whether the query is planned as operators.
         """
-        done = {name for name, _ in self.done(operators)}
+        done = {name for name, _ in self.effects(operators)}
         for name in self.asked:
             if name not in done:
                 problem = self._problems.get(name)

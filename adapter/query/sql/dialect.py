@@ -65,8 +65,8 @@ number of arguments alone."""
 def _parser_keeping_arguments(
     name: str, reads: Callable[..., exp.Expr]
 ) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Returns a parser of a call: sqlglot's, or, for arguments that it doesn't print all of, one that keeps the call as
-    written. Spark then says what is wrong with it."""
+    """Returns a parser for calls of a function. It keeps a call as written if sqlglot wouldn't print all of its arguments;
+    Spark then reports what is wrong with it."""
 
     @cache
     def keeps(number: int) -> bool:
@@ -303,7 +303,7 @@ def parse(sql: str, what: str = "A streaming model") -> exp.Query:
 
 @lru_cache(64)
 def _parse_once(sql: str, what: str) -> exp.Query:
-    """Returns the tree of a text, the same one each time: planning asks for a model's text again and again."""
+    """Returns the tree of a text. It is cached and must not be changed; planning parses a model's text many times."""
     _check_build()
     try:
         text = without_semicolons(sql)

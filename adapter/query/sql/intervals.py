@@ -19,7 +19,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 LONGEST = 3_652_059 * DAY
-"""From the first to the last TIMESTAMP, of the years 1 and 9999: the longest interval that means anything."""
+"""Length of the range of TIMESTAMP, the years 1 to 9999. Longer intervals are rejected."""
 
 _UNITS = {
     "week": WEEK,

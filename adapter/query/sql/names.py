@@ -68,8 +68,8 @@ class Names:
 class ContentNames:
     """Makes names of state columns that don't depend on other expressions in the query.
 
-    If several texts would get one name, all of them get a digest. Which those are is known only after all names are
-    made. So names are made twice, the second time with the `ambiguous` ones of the first.
+    If several texts would get one name, all of them get a digest. Such texts are known only after all names are made. So
+    names are made twice, the second time with the `ambiguous` texts of the first.
 
     >>> def named(*texts, ambiguous=()):
     ...     names = ContentNames({"step"}, ambiguous)

@@ -1,5 +1,5 @@
-"""Breaks ties of OVER, so that stream and batch give the same rows: those of ROW_NUMBER by all output columns in order,
-those of LAG, ROWS frames and the like by all values that the SELECT reads.
+"""Breaks ties of OVER, so that stream and batch return the same rows. ROW_NUMBER is ordered by all output columns in order;
+LAG, ROWS frames and the like by all values that the SELECT reads.
 
 >>> from .dialect import parse, sql
 >>> tree = parse("select a, b, row_number() over (partition by a order by b) as rn from t")
@@ -37,7 +37,7 @@ _UNORDERED = re.compile(r"\b(variant|interval)\b(?!:| (year|month|day|hour|minut
 
 
 def break_ties(select: exp.Select) -> None:
-    """Adds what breaks ties to the ORDER BY of each OVER whose value depends on the order of tied rows. Changes the tree."""
+    """Adds tie-breaking values to the ORDER BY of each OVER that depends on the order of tied rows. Changes the tree."""
     if select.meta_get(_BROKEN):
         return
     tied = [each for each in _own_windows(select) if depends_on_ties(each)]

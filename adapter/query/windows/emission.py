@@ -41,7 +41,7 @@ class Emission:
     """Whether each micro-batch emits results until the state is cleared, because other windows read them."""
 
     @property
-    def changes(self) -> bool:
+    def may_update_results(self) -> bool:
         """Whether an emitted result may be updated."""
         return self.first is not None or self.late_updates or self.at_once
 
@@ -50,8 +50,8 @@ class Emission:
         """Whether rows that arrive after the on-time firing update the result."""
         return self.last > self.complete
 
-    def refusal(self, why: str) -> str:
-        """Returns the message that these configs need windows. `why` says why the query has none."""
+    def needs_windows_message(self, why: str) -> str:
+        """Returns the message that the configs which are set need windows. `why` says why the query has none."""
         is_set = {
             "first_result_offset": self.first is not None,
             "update_rate": self.update is not None,
@@ -69,7 +69,7 @@ FINAL = Emission()
 
 PASSED_ON = " that are kept until they close, and this query emits its rows at once"
 NO_WINDOWS = ", and this query has no windows, so its results change at once"
-"""Reasons why a query has no window results, for `refusal`."""
+"""Reasons why a query has no window results, for `needs_windows_message`."""
 
 
 def emission_from_configs(config: Mapping[str, Any]) -> Emission:

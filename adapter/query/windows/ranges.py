@@ -29,7 +29,9 @@ class TimeRange:
 
     def hull(self, other: TimeRange) -> TimeRange:
         """Returns the shortest range that contains both."""
-        return TimeRange(_widest(min, self.since, other.since), _widest(max, self.until, other.until))
+        return TimeRange(
+            _wider_bound(min, self.since, other.since), _wider_bound(max, self.until, other.until)
+        )
 
     def condition(self, column: str) -> str:
         """SQL predicate: a time is in the range.
@@ -39,7 +41,7 @@ class TimeRange:
         >>> TimeRange().condition("ts")
         'true'
         """
-        return _between_bounds(column, ">=", self.since, "<", self.until)
+        return _bounds_condition(column, ">=", self.since, "<", self.until)
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,13 @@ class WindowRange:
 
     def hull(self, other: WindowRange) -> WindowRange:
         """Returns the shortest range that contains both."""
-        return WindowRange(_widest(min, self.after, other.after), _widest(max, self.until, other.until))
+        return WindowRange(
+            _wider_bound(min, self.after, other.after), _wider_bound(max, self.until, other.until)
+        )
 
     def condition(self, column: str) -> str:
         """SQL predicate: a window with this end is in the range."""
-        return _between_bounds(column, ">", self.after, "<=", self.until)
+        return _bounds_condition(column, ">", self.after, "<=", self.until)
 
     def exclusion_condition(self, lowest: str, highest: str) -> str:
         """SQL predicate: no window with an end between `lowest` and `highest` is in the range."""
@@ -197,12 +201,12 @@ def _last_instant(window: Window, local: int) -> int:
     return local - min(_offsets_about(window, local))
 
 
-def _widest(widest: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+def _wider_bound(widest: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
     """Returns the wider one of two bounds; None for no bound."""
     return None if one is None or other is None else widest(one, other)
 
 
-def _between_bounds(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
+def _bounds_condition(column: str, over: str, low: int | None, under: str, high: int | None) -> str:
     found = [f"{column} {over} {instant_literal(low)}"] if low is not None else []
     found += [f"{column} {under} {instant_literal(high)}"] if high is not None else []
     return " and ".join(found) or "true"

@@ -1,4 +1,4 @@
-"""Finds the macro that does what Spark's ``window()`` in a GROUP BY does."""
+"""Finds the windowing macro that corresponds to Spark's ``window()`` in a GROUP BY."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlglot import exp
 from ..sql.dialect import function_name, sql
 
 
-def is_window(key: exp.Expr) -> bool:
+def is_spark_window(key: exp.Expr) -> bool:
     """Whether a key of GROUP BY is Spark's ``window()``."""
     return isinstance(key, exp.Func) and function_name(key) == "window"
 

@@ -21,7 +21,7 @@ STREAM = "stream"
 
 
 OPTIONS = {"emit": "emit ", "time_zone": "time zone "}
-"""Option → prefix of the literal in a hint that has it; these literals follow the lengths."""
+"""Option → prefix of its literal in a hint. Such literals come after the lengths."""
 
 
 @dataclass(frozen=True)
@@ -110,17 +110,17 @@ class Window:
         and the instant of the clock change if it is skipped."""
         if not self.time_zone:
             return f"timestamp_micros({micros})"
-        near = self._local_time(micros)
+        near = self._nearest_instant_sql(micros)
         # For a skipped time Spark returns one that is later by the length of the gap. The first instant after the change is
         # the first minute with the new offset: a minute of UTC, or of the local time before the change, whose offset may
         # have seconds (Africa/Monrovia until 1972).
-        ahead = f"({self._clock(near)} - unix_micros({near}))"
+        ahead = f"({self._local_micros_sql(near)} - unix_micros({near}))"
         first = f"{micros} - {ahead}"
         minutes = ", ".join(
             f"sequence({first} - pmod({first}{before}, {_MINUTE}), unix_micros({near}), {_MINUTE})"
             for before in ("", f" + {micros} - unix_micros({near})")
         )
-        changed = f"__minute -> {self._clock('timestamp_micros(__minute)')} - __minute = {ahead}"
+        changed = f"__minute -> {self._local_micros_sql('timestamp_micros(__minute)')} - __minute = {ahead}"
         forward = f"timestamp_micros(array_min(filter(concat({minutes}), {changed})))"
         return f"case when {self.micros(near)} <> {micros} then {forward} else {near} end"
 
@@ -131,34 +131,35 @@ class Window:
         if not self.time_zone:
             return first
         # If a clock is put back near this time, it has been put back three hours later.
-        later = f"({self._local_time(micros)} + interval 3 hours)"
+        later = f"({self._nearest_instant_sql(micros)} + interval 3 hours)"
         second = f"timestamp_micros({micros} - ({self.micros(later)} - unix_micros({later})))"
         return f"case when {self.micros(second)} = {micros} then {second} else {first} end"
 
     def local_time_exists(self, micros: str) -> str | None:
         """SQL predicate: the local time exists; None without a time zone, where all times do."""
-        return f"{self.micros(self._local_time(micros))} = {micros}" if self.time_zone else None
+        return f"{self.micros(self._nearest_instant_sql(micros))} = {micros}" if self.time_zone else None
 
     def next_local_time(self, micros: str) -> str:
         """SQL of the first existing local time at or after a time."""
         if not self.time_zone:
             return micros
-        return f"case when {self.local_time_exists(micros)} then {micros} else {self._clock(self.instant(micros))} end"
+        later = self._local_micros_sql(self.instant(micros))
+        return f"case when {self.local_time_exists(micros)} then {micros} else {later} end"
 
-    def _local_time(self, micros: str) -> str:
+    def _nearest_instant_sql(self, micros: str) -> str:
         return f"to_utc_timestamp(timestamp_micros({micros}), '{self.time_zone}')"
 
-    def _clock(self, instant: str) -> str:
+    def _local_micros_sql(self, instant: str) -> str:
         """SQL of an instant that is known to be usable, as microseconds in the time zone."""
         return f"unix_micros(from_utc_timestamp({instant}, '{self.time_zone}'))"
 
     def slice_end(self, micros: str) -> str:
         """SQL of the end of an instant's slice."""
-        return f"{micros} - {_pmod(micros, self.offset, self.slice_length)} + {self.slice_length}"
+        return f"{micros} - {_pmod_sql(micros, self.offset, self.slice_length)} + {self.slice_length}"
 
     def start(self, micros: str) -> str:
         """SQL of the start of an instant's window (of the longest one). Not for hop."""
-        return f"{micros} - {_pmod(micros, self.offset, self.size)}"
+        return f"{micros} - {_pmod_sql(micros, self.offset, self.size)}"
 
     def first_end(self, slice_end: str) -> str:
         """SQL of the end of the first window that contains a slice.
@@ -169,7 +170,7 @@ class Window:
         """
         if self.kind != "hop":
             return slice_end
-        return f"{slice_end} + {_pmod(f'-({slice_end})', -(self.offset + self.size), self.step)}"
+        return f"{slice_end} + {_pmod_sql(f'-({slice_end})', -(self.offset + self.size), self.step)}"
 
     def last_end(self, slice_end: str) -> str:
         """SQL of the end of the last window that contains a slice."""
@@ -181,7 +182,7 @@ class Window:
 
     def last_end_until(self, micros: str) -> str:
         """SQL of the last window end at or before an instant."""
-        return f"{micros} - {_pmod(micros, self.phase, self.step)}"
+        return f"{micros} - {_pmod_sql(micros, self.phase, self.step)}"
 
     def first_end_after(self, micros: str) -> str:
         """SQL of the first window end after an instant."""
@@ -189,11 +190,11 @@ class Window:
 
     def start_of_first(self, micros: str) -> str:
         """SQL of the start of a session's window, from the time of its first row. For windows that merge."""
-        return f"{micros} - {_pmod(micros, 0, self.step)}" if self.grows else micros
+        return f"{micros} - {_pmod_sql(micros, 0, self.step)}" if self.grows else micros
 
     def end_of_last(self, micros: str) -> str:
         """SQL of the end of a session's last window, from the time of its last row plus the gap. For windows that merge."""
-        return f"{micros} + {_pmod(f'-({micros})', 0, self.step)}" if self.grows else micros
+        return f"{micros} + {_pmod_sql(f'-({micros})', 0, self.step)}" if self.grows else micros
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -227,6 +228,6 @@ class Window:
         return f"{self.kind}({', '.join(words)})"
 
 
-def _pmod(micros: str, offset: int, modulus: int) -> str:
+def _pmod_sql(micros: str, offset: int, modulus: int) -> str:
     offset %= modulus
     return f"pmod({micros}{f' - {offset}' if offset else ''}, {modulus})"

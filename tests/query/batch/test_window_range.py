@@ -103,7 +103,7 @@ def test_or_its_window_time() -> None:
     assert overwriting.overwrite(WindowRange(0, HOUR)).condition == (
         "`at` >= timestamp'1970-01-01T00:00:00Z' and `at` < timestamp'1970-01-01T01:00:00Z'"
     )
-    assert overwriting.newest("db.t") == "select unix_micros(max(`at`)) + 1 from db.t"
+    assert overwriting.newest_end_query("db.t") == "select unix_micros(max(`at`)) + 1 from db.t"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse
 def reads(source: str, *columns: str) -> str:
     select = parse(f"select 1 from {source}")
     assert isinstance(select, exp.Select)
-    return SourceText(select).reads(columns)
+    return SourceText(select).rows_text(columns)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_expressions() -> None:
     def text(source: str, expression: str) -> str:
         select = parse(f"select {expression} from {source}")
         assert isinstance(select, exp.Select)
-        return SourceText(select).expression(select.expressions[0])
+        return SourceText(select).expression_text(select.expressions[0])
 
     assert text("t as a", "sum(a.V)") == text("t", "SUM( v )") == "SUM(v)"
     both = "t as a join u as b on a.i = b.i"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dbt.adapters.spark_streaming.query.normalize.semi_joins import as_joins
+from dbt.adapters.spark_streaming.query.normalize.semi_joins import rewrite_as_semi_joins
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 
 
 def joined(test: str) -> str | None:
     select = parse(f"select l.k from l where {test}")
     assert isinstance(select, exp.Select)
-    made = as_joins(select)
+    made = rewrite_as_semi_joins(select)
     return None if made is None else sql(made).partition(" FROM l ")[2]
 
 

@@ -296,7 +296,7 @@ def test_outcomes_are_those_of_the_operators_of_the_plan() -> None:
     rewrites = Rewrites(parse(text), text)
     for operator in ("one", "other", None):
         rewrites.record_split_ranking(operator)
-    assert [what.partition(" ranks")[0] for _, what in rewrites.done({"other"})] == [
+    assert [what.partition(" ranks")[0] for _, what in rewrites.effects({"other"})] == [
         "other",
         "the query over the windows",
     ]
@@ -307,4 +307,4 @@ def test_a_rewrite_of_an_operator_that_is_not_in_the_plan_has_no_effect() -> Non
     text = "select /*+ SPLIT_TOPN(4) */ * from (select *, rank() over (order by a) as r from t) where r < 9"
     rewrites = Rewrites(parse(text), text)
     rewrites.record_split_ranking("one")
-    assert rewrites.done({"other"}) == () and rewrites.no_effect_error({"other"}) is not None
+    assert rewrites.effects({"other"}) == () and rewrites.no_effect_error({"other"}) is not None

@@ -50,7 +50,9 @@ def test_contradictions_are_named(config: dict[str, Any], sentence: str) -> None
 
 
 def test_only_early_and_late_results_change() -> None:
-    assert not emission.emission_from_configs({}).changes
-    assert not emission.emission_from_configs({"complete_result_offset": "1 minute"}).changes
-    assert emission.emission_from_configs(EARLY).changes
-    assert emission.emission_from_configs({"late_updates": True, "last_result_offset": "1 hour"}).changes
+    assert not emission.emission_from_configs({}).may_update_results
+    assert not emission.emission_from_configs({"complete_result_offset": "1 minute"}).may_update_results
+    assert emission.emission_from_configs(EARLY).may_update_results
+    assert emission.emission_from_configs(
+        {"late_updates": True, "last_result_offset": "1 hour"}
+    ).may_update_results

@@ -64,7 +64,7 @@ def qualify_columns(
 
     def columns_of(relation: exp.Expr) -> frozenset[str] | None:
         if id(relation) not in known:
-            known[id(relation)] = _columns_of(relation, ask)
+            known[id(relation)] = _column_names_of(relation, ask)
         return known[id(relation)]
 
     unknown: dict[str, None] = {}
@@ -197,7 +197,7 @@ def _lateral_view_with_column(name: str, select: exp.Select) -> exp.Lateral | No
     return next((each for each, columns in named if not columns or name in columns), None)
 
 
-def _columns_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:
+def _column_names_of(relation: exp.Expr, ask: QueryRunner | None) -> frozenset[str] | None:
     """Returns a relation's columns in lower case. None if unknown."""
     names = column_names_if_known(relation, ask)
     return None if names is None else frozenset(map(str.lower, names))

@@ -31,7 +31,7 @@ _TYPES = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE STRING BINA
 
 
 def result_selects(query: exp.Expr) -> Iterator[exp.Select]:
-    """Yields the SELECTs whose rows are the query's."""
+    """Yields the SELECTs that a query consists of: itself, or the sides of its set operations."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         yield from result_selects(query.left)

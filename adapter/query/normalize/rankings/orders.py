@@ -57,8 +57,8 @@ def order_by_columns(order: exp.Expr, select: exp.Select) -> list[exp.Expr]:
 
 
 def put_order_above(select: exp.Select, order: exp.Expr, alias: str) -> tuple[exp.Select, exp.Expr]:
-    """Returns a SELECT over this one with its columns, and the ORDER BY (from `expand_order`) over these. Other order
-    expressions become hidden columns below. Changes the tree.
+    """Returns a SELECT over this one with its columns, and the ORDER BY (from `expand_order`) over these columns. Other
+    values of the ORDER BY become hidden columns of the inner SELECT. Changes the tree.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select k, lag(v) over (order by ts) as p from t order by p + 1, w")

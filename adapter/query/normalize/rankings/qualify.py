@@ -1,7 +1,7 @@
 """Rewrites QUALIFY as WHERE over a subquery.
 
 >>> from ...sql.dialect import parse, sql
->>> print(sql(without_qualify(parse("select k from t qualify row_number() over (partition by k order by v) = 1"))))
+>>> print(sql(rewrite_qualify(parse("select k from t qualify row_number() over (partition by k order by v) = 1"))))
 SELECT k FROM (SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS _w FROM t) AS _t WHERE _w = 1
 """
 
@@ -20,9 +20,9 @@ _COMPUTED = (exp.Window, exp.AggFunc, *AROUND)
 """Nodes with a value for each row: OVER, and aggregates with their FILTER or WITHIN GROUP."""
 
 
-def without_qualify(tree: exp.Query) -> exp.Query:
+def rewrite_qualify(tree: exp.Query) -> exp.Query:
     """Rewrites QUALIFY as WHERE over a subquery, and moves LIMIT above it. Changes the tree."""
-    return replace_each(replace_each(tree, exp.Select, _with_limit_above), exp.Select, _filter_over_subquery)
+    return replace_each(replace_each(tree, exp.Select, _move_limit_above), exp.Select, _filter_over_subquery)
 
 
 def _filter_over_subquery(select: exp.Select) -> exp.Query | None:
@@ -74,8 +74,8 @@ AS _t WHERE _w < 3 AND _w_2 > w
 
 
 def _parts_over_rows(qualify: exp.Expr, select: exp.Select) -> list[tuple[exp.Expr, bool]]:
-    """Returns the parts of a QUALIFY that have a value for each row of its SELECT: OVER, aggregates, columns, and those of
-    the SELECT's relations in subqueries. Each comes with whether it is in a subquery."""
+    """Returns the parts of a QUALIFY that have a value for each row of its SELECT: OVER, aggregates, and columns of the
+    SELECT's relations. The flag says whether a part is in a subquery."""
     found: list[tuple[exp.Expr, bool]] = []
     for node in every(qualify, *_COMPUTED, exp.Column):
         if node.find_ancestor(exp.Select) is not select:
@@ -102,12 +102,12 @@ def _column_above(item: exp.Expr) -> exp.Column:
     return exp.column(item.alias_or_name, quoted=isinstance(name, exp.Identifier) and name.args.get("quoted"))
 
 
-def _with_limit_above(select: exp.Select) -> exp.Select | None:
+def _move_limit_above(select: exp.Select) -> exp.Select | None:
     """Moves a LIMIT next to QUALIFY to a SELECT above, because QUALIFY is applied first.
 
     >>> from ...sql.dialect import parse, sql
     >>> tree = parse("select k from t qualify row_number() over (order by v) = 1 order by w limit 3")
-    >>> print(sql(_with_limit_above(tree)))
+    >>> print(sql(_move_limit_above(tree)))
     SELECT `k` FROM (SELECT k, w AS `__sorted_by_0` FROM t QUALIFY ROW_NUMBER() OVER (ORDER BY v) = 1) AS qualified \
 ORDER BY `__sorted_by_0` LIMIT 3
     """

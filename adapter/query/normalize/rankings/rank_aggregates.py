@@ -1,4 +1,4 @@
-"""Finds rankings whose first ranks are all that the GROUP BY above reads: its aggregates ignore the other rows.
+"""Finds the ranks that a GROUP BY reads of a ranking below it, if its aggregates ignore all rows after some rank.
 
 >>> from ...sql.dialect import parse
 >>> ranked = "select k, v, row_number() over (partition by k order by v) as rn from t"
@@ -68,7 +68,9 @@ def greatest_ranks_read(select: exp.Select) -> dict[str, int]:
     if select.args.get("group"):
         if any(not _column_names([test], alias) <= keys for test in filters(select)):
             return {}  # the first row of a group may be filtered and others not
-        asked = {name: last for name, last in asked.items() if last and _is_within(read[0], name, keys)}
+        asked = {
+            name: last for name, last in asked.items() if last and _is_partitioned_within(read[0], name, keys)
+        }
     return dict(list(asked.items())[:1])
 
 
@@ -141,7 +143,7 @@ def _last_ranks(condition: exp.Expr) -> dict[tuple[str, str], int]:
     }
 
 
-def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
+def _is_partitioned_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     """Whether a relation's rank is partitioned by a subset of these columns and no row is filtered, so each
     combination of their values has a row with rank 1."""
     query = relation.unnest()
@@ -158,7 +160,7 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
         return False
     below = relations(query)[0]
     if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star):
-        return not columns_left_out(query.expressions[0]) and _is_within(below, rank, keys)
+        return not columns_left_out(query.expressions[0]) and _is_partitioned_within(below, rank, keys)
     named = {
         item.alias_or_name.lower(): item.unalias().name.lower()
         for item in query.expressions
@@ -166,12 +168,12 @@ def _is_within(relation: exp.Expr, rank: str, keys: Collection[str]) -> bool:
     }
     if not {rank, *keys} <= named.keys():
         return False
-    return _is_within(below, named[rank], {named[key] for key in keys})
+    return _is_partitioned_within(below, named[rank], {named[key] for key in keys})
 
 
 def _column_names(nodes: Collection[exp.Expr], alias: str) -> set[str]:
-    """Returns the names of the columns that expressions over a relation with this alias read, of a struct without its
-    fields. A subquery, whose columns are unknown, adds the name ""."""
+    """Returns the names of the columns that expressions over a relation read. For a field of a struct it is the struct's
+    name. A subquery, whose columns are unknown, adds the name ""."""
     found = {""} if any(node.find(exp.Query) for node in nodes) else set()
     for node in nodes:
         for column in every(node, exp.Column):

@@ -69,7 +69,7 @@ def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound
 
 
 def _push_down(relation: exp.Expr, bound: _RankBound, at_top: bool) -> None:
-    """Adds a filter by the bound around the ranking that a relation's column comes from.
+    """Puts a filter by the bound around the ranking that computes a relation's column.
 
     Args:
         at_top: whether the filter is also added if the relation itself is that ranking.
@@ -136,7 +136,7 @@ def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
 
 
 def _filter_ranking(query: exp.Select, bound: _RankBound) -> None:
-    if not any(hints.marked_as_stream(each) or hints.window_of(each) for each in every(query, exp.Select)):
+    if not any(hints.is_marked_as_stream(each) or hints.window_of(each) for each in every(query, exp.Select)):
         return  # batch relations aren't ranked incrementally
     column, last = exp.column(bound.column, quoted=True), exp.Literal.number(bound.last)
     kind = exp.EQ if bound.alone else exp.LTE

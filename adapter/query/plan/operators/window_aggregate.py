@@ -105,7 +105,9 @@ class WindowAggregate(WindowOperator):
                 spec.metrics, steps.state_columns(), f"partial aggregate per {unit}", values_of
             ),
         )
-        return replace(found, changelog=Changelog(UPSERT, key)) if context.emission.changes else found
+        return (
+            replace(found, changelog=Changelog(UPSERT, key)) if context.emission.may_update_results else found
+        )
 
     @property
     def _output_query(self) -> exp.Select:

@@ -60,7 +60,7 @@ class WindowBuffer(WindowOperator):
             context, f"{spec.window}{self.rows_suffix()}", state=state, notes=tuple(notes)
         )
         # Nothing identifies a row of a window.
-        return replace(found, changelog=Changelog(RETRACT)) if context.emission.changes else found
+        return replace(found, changelog=Changelog(RETRACT)) if context.emission.may_update_results else found
 
 
 class BufferedWindows(WindowSteps):

@@ -107,7 +107,7 @@ class OpenWindows:
             quote(f"{self.part}_{name}") for name in ("row", "times", "came_at")
         )
         self.end = f"{ROW}.{quote(operator.window_end)}"
-        if emission.changes:
+        if emission.may_update_results:
             end, before, after = (
                 _micros_sql(self.end),
                 _micros_sql(clock_sql("now_before")),
@@ -135,7 +135,7 @@ class OpenWindows:
         step = f"{clock_sql(STEP)} as {generations.ADDED_IN}"
         new = f"select {ROW}, {TIMES}, {step} from (\n{packed_change(self.below)}\n)\nwhere {self.is_emitted}"
         stored = f"{self._stored_columns()}\nwhere {self.is_emitted}"
-        if self.emission.changes:
+        if self.emission.may_update_results:
             stored += f" and not {self._was_emitted_condition('now_before')}"
             # A retraction may be of a row that was emitted before, so its weight stays negative.
             net = net_change if self.changes else partial(repeated_rows, changes=False)
@@ -146,7 +146,7 @@ class OpenWindows:
         return self._closed_rows(f"{stored}\nunion all\n{closes}", closed), self._closed_rows(closes, closed)
 
     def state(self) -> StatePart:
-        if self.emission.changes:
+        if self.emission.may_update_results:
             items = self._state_items(f"{_micros_sql(clock_sql('now_after'))} as {self.stored_at}, ")
             step, kept = (
                 f"{generations.ADDED_IN} as {STEP}",
@@ -172,7 +172,7 @@ class OpenWindows:
 
     def _stored_changes(self) -> str:
         columns = f"{self.row} as {ROW}, {self.times} as {TIMES}, {STEP} as {generations.ADDED_IN}"
-        columns += f", {self.stored_at} as {_STORED_AT}" if self.emission.changes else ""
+        columns += f", {self.stored_at} as {_STORED_AT}" if self.emission.may_update_results else ""
         return f"select {columns} from state where part = '{self.part}'"
 
     def _stored_columns(self) -> str:

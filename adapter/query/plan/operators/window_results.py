@@ -150,7 +150,7 @@ class WindowResults(PrintedOperator):
         if not text:
             return None
         found = self.explanation(context, text, WITHIN_WINDOWS.get(name, name), reads=read)
-        if context.upserts is None and context.emission.changes:
+        if context.upserts is None and context.emission.may_update_results:
             return replace(
                 found, changelog=Changelog(RETRACT if found.key is None else UPSERT, found.key or ())
             )

@@ -94,7 +94,7 @@ class JoinedRelations:
 
     @property
     def _is_inner(self) -> bool:
-        return all(conditions.is_inner(each.join) for each in self._sides)
+        return all(conditions.is_inner_join(each.join) for each in self._sides)
 
     def _equated_columns(self, side: _Side, others: Collection[str]) -> set[str]:
         """Returns a relation's columns that are equated with columns of other relations: by its own join condition or,

@@ -70,13 +70,13 @@ class WindowTrigger:
         """SQL predicate: a window with this end emits a result."""
         return (
             self._firing_due_condition(f"unix_micros({column})")
-            if self.emission.changes
+            if self.emission.may_update_results
             else self.may_fire_condition(column, column)
         )
 
     def may_fire_condition(self, first: str, last: str) -> str:
         """SQL predicate: a window that ends from `first` to `last` may emit a result."""
-        if not self.emission.changes:
+        if not self.emission.may_update_results:
             return f"{first} <= {self.after} and ({self.before} is null or {last} > {self.before})"
         alive = f"({self._shown_before} is null or unix_micros({last}) > {self._cleared_until_sql()})"
         return (
@@ -110,14 +110,14 @@ class WindowTrigger:
             ends = f"sequence(first_micros, last_micros, {window.step})"
         if window.grows and (exists := window.local_time_exists("each")):
             ends = f"filter({ends}, each -> {exists} or each = {final})"
-        if clock and self.emission.changes:
+        if clock and self.emission.may_update_results:
             # Subqueries aren't allowed in a lambda.
             ends = f"filter({ends}, each -> {self._firing_due_condition('each', NOW_BEFORE, NOW_AFTER)})"
         rows = f"select {', '.join(columns)}, explode({ends}) as end_micros\nfrom "
         if not clock:
             return f"{rows}{relation}"
         after_it, until, watermarks = self.first_unfired_end(), self.last_cleared_end(), ""
-        if self.emission.changes:
+        if self.emission.may_update_results:
             after_it, until = (
                 window.first_end_after(f"({self._cleared_until_sql()})"),
                 last if self.emission.at_once else window.last_end_until(f"({self._firing_until_sql()})"),

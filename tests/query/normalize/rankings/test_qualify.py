@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
     ["count(*)", "count(1)", "sum(1)", "-1", "upper('x')", "cast(count(*) as int)", "a[0]", "interval 1 day"],
 )
 def test_items_without_a_name_are_no_stars_and_no_literals(item: str) -> None:
-    made = qualify.without_qualify(
+    made = qualify.rewrite_qualify(
         parse(f"select k, {item} from t group by k qualify row_number() over (order by k) < 3")
     )
     printed = sql(parse(f"select {item}").expressions[0])
@@ -26,6 +26,6 @@ def test_items_without_a_name_are_no_stars_and_no_literals(item: str) -> None:
 @pytest.mark.parametrize("item", ["v", "t.v", "1", "x as y", "cast(v as int)", "*"])
 def test_other_items_keep_their_names(item: str) -> None:
     made = sql(
-        qualify.without_qualify(parse(f"select {item} from t qualify row_number() over (order by k) < 3"))
+        qualify.rewrite_qualify(parse(f"select {item} from t qualify row_number() over (order by k) < 3"))
     )
     assert "_c" not in made

@@ -136,7 +136,7 @@ def test_qualify_over_groups() -> None:
     ],
 )
 def test_aggregates_in_qualify_are_computed_below(text: str, hidden: str) -> None:
-    below = qualify.without_qualify(parse(text)).args["from_"].this.this
+    below = qualify.rewrite_qualify(parse(text)).args["from_"].this.this
     assert [sql(item) for item in below.expressions[len(parse(text).expressions) :]] == [hidden]
 
 
@@ -159,13 +159,13 @@ def test_aggregates_that_order_what_qualify_leaves_are_computed_below(by: str, a
     text = (
         f"select k, sum(v) as v from t group by k qualify rank() over (order by k) < 3 order by {by} limit 3"
     )
-    made = qualify.without_qualify(parse(text))
+    made = qualify.rewrite_qualify(parse(text))
     assert [sql(each) for each in made.args["order"].expressions] == [above]
 
 
 def test_qualify_within_qualify() -> None:
     rows = f"select price from {TUMBLE} qualify row_number() {OVER} <= 3"
-    tree = qualify.without_qualify(parse(f"select price from ({rows}) qualify row_number() {OVER} <= 2"))
+    tree = qualify.rewrite_qualify(parse(f"select price from ({rows}) qualify row_number() {OVER} <= 2"))
     assert [select for select in tree.find_all(exp.Select) if select.args.get("qualify")] == []
 
 
