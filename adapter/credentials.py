@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.sources import profile_connections
 from dbt.adapters.spark_streaming.sources.connectors import CONNECTORS
-from dbt.adapters.spark_streaming.util.paths import with_home
+from dbt.adapters.spark_streaming.util.paths import expand_home
 from dbt.adapters.spark_streaming.util.redaction import register_secrets, without_secrets, yaml_kind
 from dbt.adapters.spark_streaming.util.settings import (
     SettingInfo,
@@ -209,9 +209,9 @@ class SparkStreamingCredentials(SparkCredentials):
     def resolve_paths(self, project_root: str | Path) -> None:
         """Resolves relative paths against the project's folder."""
         if not _URI_SCHEME.match(self.storage_root):
-            self.storage_root = str((Path(project_root) / with_home(self.storage_root)).resolve())
+            self.storage_root = str((Path(project_root) / expand_home(self.storage_root)).resolve())
         if self.cache_dir is not None:
-            self.cache_dir = str((Path(project_root) / with_home(self.cache_dir)).resolve())
+            self.cache_dir = str((Path(project_root) / expand_home(self.cache_dir)).resolve())
 
     @property
     def is_local(self) -> bool:

@@ -29,17 +29,17 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
     check_column_types(session, model, model.columns or {})
     recomputed: list[WindowRange] = []
 
-    def windows(session: SparkSession, closed: int) -> backfill.Windows:
-        def ask(query: str) -> tuple[int | None, ...]:
+    def windows_to_recompute(session: SparkSession, closed: int) -> backfill.Windows:
+        def query_row(query: str) -> tuple[int | None, ...]:
             row = session.sql(query).first()
             assert row is not None
             return tuple(row)
 
         try:
-            overwriting = WindowOverwriter(query.sql, ask, batch=False)
+            overwriting = WindowOverwriter(query.sql, query_row, batch=False)
             ends = closed_part_of(overwriting.touched_windows(span), closed)
             ends = require_all_closed(overwriting.extend_over_sessions(ends, model.target), closed)
-            batch.check_history(overwriting, ends, model.target, ask)
+            batch.check_history(overwriting, ends, model.target, query_row)
             plan = overwriting.overwrite(ends)
         except QueryError as problem:
             raise StreamError(f"Model {name}: {problem}") from problem
@@ -48,7 +48,7 @@ def backfill_model(project: DbtProject, name: str, start: datetime, end: datetim
         return backfill.Windows(plan.sql, plan.condition, divided, _range_notes(ends))
 
     # Without columns, a backfill doesn't change those of the table.
-    rows = backfill.backfill(session, replace(model, columns=None), program, windows)
+    rows = backfill.backfill(session, replace(model, columns=None), program, windows_to_recompute)
     notes = _range_notes(recomputed[0])
     return f"{name}: {counted(rows, 'row')} in the windows that end after {notes['after']} and until {notes['until']} (UTC)."
 

@@ -126,16 +126,16 @@ def _render_tree(root: Explanation) -> RenderableType:
             numbers[node.identity] = len(numbers) + 1
     shown: set[str] = set()
 
-    def add(node: Explanation, into: Tree) -> None:
+    def add_operator(node: Explanation, into: Tree) -> None:
         branch = into.add(_render_operator(node, numbers.get(node.identity), node.identity in shown))
         if node.identity not in shown:
             shown.add(node.identity)
             for each in node.inputs:
-                add(each, branch)
+                add_operator(each, branch)
 
     holder = Tree(_render_operator(root, None, False), guide_style="dim")
     for each in root.inputs:
-        add(each, holder)
+        add_operator(each, holder)
     return holder
 
 

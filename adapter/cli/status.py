@@ -104,11 +104,11 @@ def status_table(found: Sequence[Mapping[str, Any]], width: int) -> Table:
     rows = [_status_row(entry) for entry in found]
     columns = [name for name in _COLUMNS if name not in _IF_ANY or any(row.get(name) for row in rows)]
 
-    def needed(name: str) -> int:
+    def needed_width(name: str) -> int:
         return 3 + max(len(line) for row in rows for line in [name, *row.get(name, "").splitlines()])
 
     for name in _LESS:
-        if name in columns and 2 + sum(map(needed, columns)) > width:
+        if name in columns and 2 + sum(map(needed_width, columns)) > width:
             columns.remove(name)
     table = Table(box=SIMPLE_HEAD)
     for name in columns:
@@ -198,11 +198,11 @@ def print_state_activity(found: Sequence[Mapping[str, Any]]) -> None:
 def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
     """Returns a table of the parts of a model's state: operator, size, and the reads and writes of the last micro-batch."""
 
-    def done(what: str, last: Mapping[str, Any]) -> str:
+    def rows_and_bytes_text(what: str, last: Mapping[str, Any]) -> str:
         rows, size = last[f"rows_{what}"], last[f"bytes_{what}"]
         return f"{rows:,}\n{bytes_text(size)}" if rows or size else "0"
 
-    def row(part: Mapping[str, Any]) -> tuple[str, ...]:
+    def state_row(part: Mapping[str, Any]) -> tuple[str, ...]:
         last = part["last"]
         size = (
             f"{part['rows']:,}\n{bytes_text(part['bytes'])}, {counted(part['files'], 'file')}"
@@ -213,14 +213,14 @@ def state_table(model: str, parts: Sequence[Mapping[str, Any]]) -> Table:
             part["operator"] or "",
             (part.get("holds") or "") if part["part"] else "several operators at once",
             size,
-            done("read", last),
+            rows_and_bytes_text("read", last),
             *((f"{last['hits']:,}", f"{last['misses']:,}") if last["lookups"] else ("", "")),
-            done("written", last),
-            done("deleted", last),
+            rows_and_bytes_text("written", last),
+            rows_and_bytes_text("deleted", last),
         )
 
     numbers = ("rows", "read", "hits", "misses", "written", "deleted")
-    return text_table(("operator", "holds", *numbers), map(row, parts), model, numbers)
+    return text_table(("operator", "holds", *numbers), map(state_row, parts), model, numbers)
 
 
 def _duration_text(seconds: float) -> str:

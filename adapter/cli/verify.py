@@ -39,7 +39,7 @@ def verify_model(project: DbtProject, name: str) -> dict[str, Any]:
 def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
     settings = stream_node.stream_settings(query.node)
 
-    def text(views: Mapping[str, str]) -> str:
+    def text_over_views(views: Mapping[str, str]) -> str:
         try:
             return comparing.replace_tables_by_views(
                 streaming.batch_text(query.sql, query.ask, query.known), views
@@ -48,7 +48,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem
 
     return VerifyRequest(
-        text,
+        text_over_views,
         comparing.columns_of_final_rows(query.plan),
         settings.emission,
         has_windows=comparing.has_windows(query.plan),

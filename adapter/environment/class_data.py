@@ -50,7 +50,7 @@ class LoadedClasses:
         """Runs a diagnostic command inside the JVM, as ``jcmd``, which a JRE lacks, does from outside."""
         jvm, gateway = self._session._jvm, self._session.sparkContext._gateway
 
-        def array(of: Any, values: Sequence[Any]) -> Any:
+        def java_array(of: Any, values: Sequence[Any]) -> Any:
             result = gateway.new_array(of, len(values))
             for index, value in enumerate(values):
                 result[index] = value
@@ -65,10 +65,10 @@ class LoadedClasses:
         call = [
             bean,
             name,
-            array(objects, [array(strings, arguments)]),
-            array(strings, ["[Ljava.lang.String;"]),
+            java_array(objects, [java_array(strings, arguments)]),
+            java_array(strings, ["[Ljava.lang.String;"]),
         ]
-        return str(invoke.invoke(server, array(objects, call)))
+        return str(invoke.invoke(server, java_array(objects, call)))
 
 
 class ClassData:

@@ -15,7 +15,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from ..sources.connectors import ICEBERG_VERSION
-from ..util.paths import with_home
+from ..util.paths import expand_home
 from .java import Java, Jvm, proxy_flags, truststore_flags, write_truststore
 
 logger = AdapterLogger("Spark")
@@ -31,8 +31,8 @@ LOCAL_FILES_CLASS = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 def default_cache() -> Path:
     """Returns the user's cache folder, shared by all projects."""
     if own := os.environ.get("DBT_SPARK_STREAMING_CACHE"):
-        return with_home(own)
-    return with_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "dbt-spark-streaming"
+        return expand_home(own)
+    return expand_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "dbt-spark-streaming"
 
 
 def jars_of_packages(
@@ -129,11 +129,11 @@ def _logging_progress(folder: Path, every: float = 5) -> Iterator[None]:
     """Logs the size of a folder every `every` seconds."""
     done = threading.Event()
 
-    def watch() -> None:
+    def log_size() -> None:
         while not done.wait(every):
             logger.info(f"… {_folder_megabytes(folder)} MB so far")
 
-    watcher = threading.Thread(target=watch, daemon=True)
+    watcher = threading.Thread(target=log_size, daemon=True)
     watcher.start()
     try:
         yield

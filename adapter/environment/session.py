@@ -19,7 +19,7 @@ from ..sources import connectors
 from ..sources.connectors import ICEBERG_VERSION
 from ..sources.source_tables import CATALOG as _SPARKS_CATALOG
 from ..util.redaction import redacted_cause, without_secrets
-from ..util.sizes import size
+from ..util.sizes import parse_size
 from .class_data import ClassData, LoadedClasses
 from .copied_root import check_not_copied
 from .file_sources import DeclaredSources
@@ -322,7 +322,7 @@ def _page_size(memory: str) -> str:
     >>> _page_size("2g"), _page_size("600m"), _page_size("48G"), _page_size("16384")
     ('1m', '1m', '16m', '8m')
     """
-    pages = (size(memory, plain=1 << 20) or 0) >> 31
+    pages = (parse_size(memory, plain=1 << 20) or 0) >> 31
     return f"{min(64, 1 << max(0, pages.bit_length() - 1))}m"
 
 
@@ -346,7 +346,7 @@ def _garbage_collector_flag(memory: str, flags: Sequence[str]) -> list[str]:
     >>> _garbage_collector_flag("2g", ["-XX:+UseG1GC"]), _garbage_collector_flag("2g", ["@flags.txt"])
     ([], [])
     """
-    is_small = (size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
+    is_small = (parse_size(memory, plain=1 << 20) or 0) <= _MEMORY_OF_PARALLEL
     # A file of flags (@file) may choose one, too.
     is_chosen = any(re.fullmatch(r"-XX:\+Use\w+GC|@.+", flag) for flag in flags)
     return ["-XX:+UseParallelGC"] if is_small and not is_chosen else []
@@ -361,7 +361,7 @@ def _g1_region_size(memory: str) -> str | None:
     >>> _g1_region_size("2g"), _g1_region_size("600m"), _g1_region_size("48G"), _g1_region_size("64m")
     ('16m', '4m', '32m', None)
     """
-    regions = (size(memory, plain=1 << 20) or 0) >> 27
+    regions = (parse_size(memory, plain=1 << 20) or 0) >> 27
     return f"{min(32, 1 << (regions.bit_length() - 1))}m" if regions else None
 
 

@@ -228,13 +228,13 @@ def once_per_storage(make: Callable[[Storage], _T]) -> Callable[[Storage], _T]:
     lock = threading.Lock()
     objects: weakref.WeakKeyDictionary[Storage, _T] = weakref.WeakKeyDictionary()
 
-    def get(storage: Storage) -> _T:
+    def get_or_make(storage: Storage) -> _T:
         with lock:
             if storage not in objects:
                 objects[storage] = make(storage)
             return objects[storage]
 
-    return get
+    return get_or_make
 
 
 def _write_hadoop_file(files: Any, path: Any, text: str) -> None:

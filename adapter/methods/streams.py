@@ -345,8 +345,8 @@ class StreamingMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: False)
     def has_state_of_earlier_table(self, model: Mapping[str, Any]) -> bool:
-        """Returns whether this run starts a model's stream although its table exists. That is so if a run was interrupted
-        after it created the table, before it deleted the state and the checkpoint of an earlier table of that name."""
+        """Returns whether a model's state and checkpoint belong to an earlier table of its name, because a run was
+        interrupted after it created the table, before it deleted them. The stream then starts from the beginning."""
         with streaming.raising_dbt_errors():
             return owner.is_left_by_dropped_table(
                 self.environment.session(), stream_node.stream_model(model, self.environment)

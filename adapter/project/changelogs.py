@@ -54,9 +54,9 @@ def with_changelogs(
                 continue
             name = last_part(table)
             raise QueryError(
-                f"Rows of {relation} change, and it doesn't keep its changes yet. Run it again: it will, now that a "
-                f"streaming model reads it (`dbt run --select {name}`). If only batch models do, set its "
-                "config changelog: true first."
+                f"Rows of {relation} change, and it has no changelog yet. Run it again, `dbt run --select {name}`: it gets "
+                "one, now that a streaming model reads it. If only batch models read it, set its config changelog: true "
+                "first."
             )
     return found
 

@@ -20,13 +20,13 @@ from ..util.settings import (
     SIZE,
     SettingInfo,
     ValueType,
-    count,
+    count_type,
     interval_or_type,
     is_columns,
     is_name,
-    mapping,
+    mapping_type,
     one_of_type,
-    text,
+    text_type,
 )
 
 AVAILABLE_NOW = "available_now"
@@ -255,7 +255,7 @@ _WRITTEN = (
     ),
     ModelConfig(
         "max_snapshots",
-        count("how many snapshots are kept at most, as in 200"),
+        count_type("how many snapshots are kept at most, as in 200"),
         "the number of snapshots that are kept at most",
         500,
     ),
@@ -287,7 +287,7 @@ STREAMING: tuple[ModelConfig, ...] = (
 _TABLES = (
     ModelConfig(
         "file_format",
-        text("write the name of a format, as in 'iceberg'"),
+        text_type("write the name of a format, as in 'iceberg'"),
         "format of the table",
         default_text="the profile's `file_format`",
     ),
@@ -299,12 +299,12 @@ _TABLES = (
     ),
     ModelConfig(
         "tblproperties",
-        mapping("{'write.format.default': 'orc'}"),
+        mapping_type("{'write.format.default': 'orc'}"),
         "Iceberg's table properties",
     ),
     ModelConfig(
         "location_root",
-        text("write a path"),
+        text_type("write a path"),
         "folder that the table's folder is made in",
         default_text="the catalog's warehouse",
     ),
@@ -316,13 +316,13 @@ _TABLES = (
     ),
     ModelConfig(
         "buckets",
-        count("a whole number of at least 1"),
+        count_type("a whole number of at least 1"),
         "the number of buckets; needs `clustered_by`",
         models="`table` and `incremental`",
     ),
     ModelConfig(
         "options",
-        mapping("{'compression': 'zstd'}"),
+        mapping_type("{'compression': 'zstd'}"),
         "Spark's `OPTIONS` of CREATE TABLE",
     ),
 )
@@ -361,7 +361,7 @@ _INCREMENTAL = (
     ),
     ModelConfig(
         "lookback",
-        count("how many windows, 0 or more", least=0),
+        count_type("how many windows, 0 or more", least=0),
         "batches of `microbatch`, or windows of `window_overwrite`, that are computed again before the newest one",
         1,
     ),

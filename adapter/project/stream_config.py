@@ -11,7 +11,7 @@ from ..query.sql import intervals
 from ..query.windows import emission
 from ..query.windows.emission import FINAL, Emission
 from ..stream.common.model import CHANGELOG_RETENTION, FROM_NOW, MIGRATE, Retention
-from ..util.sizes import size
+from ..util.sizes import parse_size
 from ..util.text import did_you_mean
 from .model_configs import ALL, AVAILABLE_NOW, FOREVER, SKIP, STREAMING, TABLES, check_configs
 
@@ -175,7 +175,7 @@ def _retention(config: Mapping[str, Any]) -> Retention:
             "longer than zero; write how long readers of the table may take, as in '1 hour'",
         ),
         max_snapshots=_value_or_default(config, "max_snapshots"),
-        target_file_size=size(_value_or_default(config, "target_file_size")) or 0,
+        target_file_size=parse_size(_value_or_default(config, "target_file_size")) or 0,
     )
 
 

@@ -216,7 +216,7 @@ def plan_with_known_relations(
 def query_runner(environment: Environment) -> QueryRunner:
     """Returns a query runner in an environment's session. It makes the sources that a query names readable."""
 
-    def ask(query: str) -> Sequence[object]:
+    def query_first_row(query: str) -> Sequence[object]:
         environment.declared.create_tables_named_in(query)
         try:
             return tuple(environment.session().sql(query).first() or ())
@@ -224,7 +224,7 @@ def query_runner(environment: Environment) -> QueryRunner:
             # Spark can't analyse a part of the query.
             raise QueryError(readable_error(problem)) from redacted_cause(problem)
 
-    return ask
+    return query_first_row
 
 
 def model_program(node: Mapping[str, Any], planned: Plan, names: StateNames = NEW_STATE) -> Program:
@@ -415,7 +415,7 @@ def known_relations(
     declared = project_relations.declarations_by_relation(graph)
     changing: dict[str, Known] = {}
 
-    def read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
+    def relations_read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
         found = project_relations.known_relations(declared, graph, node)
         for relation, changes in changing.items():
             known = found.get(relation, Known())
@@ -423,10 +423,12 @@ def known_relations(
         return found
 
     for each in upstream:
-        upsert = model_program(each, plan_model(each, each["compiled_code"], read_by(each), ask)).upsert
+        upsert = model_program(
+            each, plan_model(each, each["compiled_code"], relations_read_by(each), ask)
+        ).upsert
         if upsert is not None:
             changing[each["relation_name"]] = Known(key=upsert.key or ())
-    return read_by(node)
+    return relations_read_by(node)
 
 
 def known_relations_in_batch(

@@ -131,14 +131,14 @@ class Preparer:
     def _prepare(self, names: Sequence[str]) -> None:
         left = set(names)
 
-        def note(outcome: Outcome) -> None:
+        def record_outcome(outcome: Outcome) -> None:
             if outcome.name not in left:
                 return
             left.discard(outcome.name)
             self._set_result(outcome.name, outcome.prepared or _preparation_error(outcome))
 
         try:
-            self._run(names, note)
+            self._run(names, record_outcome)
             problem: BaseException = PreparationError("dbt gave no reason; see logs/dbt.log.")
         except BaseException as raised:  # a SystemExit would end this thread, and all models would wait
             problem = raised

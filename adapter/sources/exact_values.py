@@ -227,11 +227,13 @@ class ExactValues:
             return f"if({value} is null, null, named_struct({fields}))"
         if kind.parts:
 
-            def inner(checked: ColumnType, value: str, text: str, depth: int) -> str:
+            def corrected_element(checked: ColumnType, value: str, text: str, depth: int) -> str:
                 (part,) = kind.parts.values()
                 return self._corrected_value_sql(part, checked, value, text, depth)
 
-            replaced = _replace_elements_sql(kind, checked, value=value, text=text, depth=depth, of_one=inner)
+            replaced = _replace_elements_sql(
+                kind, checked, value=value, text=text, depth=depth, of_one=corrected_element
+            )
             return f"coalesce({replaced}, {value})"
         if kind.name == _TEXT:
             return f"if({_is_nested_text_condition(value)} or {text} is null, {value}, {text})"

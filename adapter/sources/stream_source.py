@@ -11,7 +11,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from ..util.paths import with_home
+from ..util.paths import expand_home
 from ..util.quoting import quote
 from ..util.redaction import is_secret, redact_by_form, register_secrets, without_secrets, yaml_kind
 from ..util.settings import (
@@ -20,10 +20,10 @@ from ..util.settings import (
     ValueType,
     as_options,
     is_columns,
-    mapping,
+    mapping_type,
     one_of_type,
     setting_names,
-    text,
+    text_type,
 )
 from ..util.text import did_you_mean
 from . import file_options, messages, profile_connections, source_tables, unreadable
@@ -65,10 +65,10 @@ SETTINGS = (
     SettingInfo("format", one_of_type(ICEBERG, KAFKA, *FILE_FORMATS), "format of the rows", ICEBERG),
     SettingInfo(
         "options",
-        mapping("{path: data/orders}"),
+        mapping_type("{path: data/orders}"),
         "Spark's options of the format. Files need `path`; a relative one starts at the project",
     ),
-    SettingInfo("path", text("write a folder"), "another place for the option `path`"),
+    SettingInfo("path", text_type("write a folder"), "another place for the option `path`"),
     SettingInfo(
         "schema",
         ValueType("text, mapping, or list", _COLUMNS),
@@ -96,7 +96,7 @@ SETTINGS = (
     ),
     SettingInfo(
         "connection",
-        text("write the name of a connection"),
+        text_type("write the name of a connection"),
         "options from the profile under this name ([Secrets](#secrets))",
     ),
 )
@@ -492,5 +492,5 @@ def with_absolute_path(source: DeclaredSource, project_root: str | Path) -> Decl
     path = source.options.get("path")
     if path is None or _SCHEME.match(path):
         return source
-    absolute = (Path(project_root) / with_home(path)).resolve()
+    absolute = (Path(project_root) / expand_home(path)).resolve()
     return replace(source, options={**source.options, "path": str(absolute)})

@@ -320,12 +320,12 @@ class Records:
     def _error_message_sql(self, unreadable: str) -> str:
         """SQL for the error message on an unreadable record."""
 
-        def value(name: str) -> str:
+        def quoted_value_sql(name: str) -> str:
             text = rf"left(regexp_replace({unreadable}.{quoted(name)}, '\\s+', ' '), 100)"
             return f"concat({_QUOTE}, {text}, {_QUOTE})"
 
         cases = [
-            f"when {unreadable}.{quoted(name)} is not null then concat('the value ', {value(name)}, "
+            f"when {unreadable}.{quoted(name)} is not null then concat('the value ', {quoted_value_sql(name)}, "
             + literal(f" of its column {name} can't be read as {kind.upper()} (")
             + ")"
             for name, kind in self._parsed_types.items()
@@ -333,7 +333,7 @@ class Records:
         ]
         others = "".join(f", or {each}" for each in self._other_reasons)
         unlike = literal(f" can't be read as {self.format.upper()} with its columns{others} (")
-        whole = f"concat('the record ', {value(WHOLE)}, {unlike})"
+        whole = f"concat('the record ', {quoted_value_sql(WHOLE)}, {unlike})"
         what = f"case {' '.join(cases)} else {whole} end" if cases else whole
         return (
             f"concat({literal(f'Source {self.source}: ')}, {what}, {self.place}, {literal(f'). {_ADVICE}')})"

@@ -106,31 +106,31 @@ class _ModelPlanner:
     def _render(self, model: Model) -> str:
         """Returns a model's text as dbt would compile it."""
 
-        def window(kind: str) -> Any:
-            def macro(relation: str, time: str, *lengths: str, **options: Any) -> str:
+        def window_macro(kind: str) -> Any:
+            def expand_window(relation: str, time: str, *lengths: str, **options: Any) -> str:
                 return expansion.expand_window(
                     relation, window_arguments.make_window(kind, time, *lengths, **options)
                 )
 
-            return macro
+            return expand_window
 
         def ref(name: str) -> str:
             read = self._models.get(name)
             return f"({self._render(read)})" if read is not None and read.is_ephemeral else f"model.{name}"
 
-        def versions(relation: str, time: str, key: Any = None) -> str:
+        def expand_as_of(relation: str, time: str, key: Any = None) -> str:
             return expansion.expand_as_of(
                 *as_of.as_of_arguments(relation, time, key, self._known.get(relation))
             )
 
-        macros = {kind: window(kind) for kind in windows.KINDS}
+        macros = {kind: window_macro(kind) for kind in windows.KINDS}
         return (
             Environment(autoescape=False)
             .from_string(model.text)
             .render(
                 **macros,
                 stream=expansion.expand_stream,
-                as_of=versions,
+                as_of=expand_as_of,
                 ref=ref,
                 source=lambda _, name: f"source.{name}",
             )
@@ -206,12 +206,12 @@ class _ModelPlanner:
         """Returns the columns that bound the state if their values don't grow; none if they can't."""
         names = list(dict.fromkeys([*self._model.domains, *self._keys_read()]))
 
-        def bounds(names: Sequence[str]) -> bool:
+        def bounds_state(names: Sequence[str]) -> bool:
             return bool(names) and self._plan_or_refusal(**config, constant_domains=list(names))[1] is None
 
-        if not bounds(names):
+        if not bounds_state(names):
             return []
         for name in list(names):
-            if bounds(rest := [each for each in names if each != name]):
+            if bounds_state(rest := [each for each in names if each != name]):
                 names = rest
         return names

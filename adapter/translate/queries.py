@@ -402,14 +402,14 @@ def _group_key_columns(query: exp.Query, grows: bool) -> list[frozenset[str]]:
         return []
     window = WINDOW_COLUMNS[1:] if grows else WINDOW_COLUMNS
 
-    def name_of(node: exp.Expr) -> str:
+    def key_text(node: exp.Expr) -> str:
         is_window = isinstance(node, exp.Column) and node.name.lower() in window
         return "window" if is_window else str(node.sql(dialect=DIALECT)).lower()
 
     columns: dict[str, set[str]] = {}
     for item in query.expressions:
-        columns.setdefault(name_of(item.unalias()), set()).add(item.alias_or_name.lower())
-    names = dict.fromkeys(map(name_of, group.expressions))
+        columns.setdefault(key_text(item.unalias()), set()).add(item.alias_or_name.lower())
+    names = dict.fromkeys(map(key_text, group.expressions))
     # Several windows have one start, and each end has one start.
     return [frozenset(columns.get(name, ())) for name in names if name != WINDOW_COLUMNS[0]]
 

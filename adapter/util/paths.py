@@ -7,7 +7,7 @@ from pathlib import Path
 from dbt_common.exceptions import DbtRuntimeError
 
 
-def with_home(path: str) -> Path:
+def expand_home(path: str) -> Path:
     """Returns a path with the home folder that ``~`` or ``~user`` at its beginning means.
 
     Raises:

@@ -152,10 +152,10 @@ def literal(value: Any) -> str:
         return f"double('{value!r}')"
     if isinstance(value, (datetime.datetime, datetime.date)):
         value = value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat()
-    return f"'{escape(str(value))}'"
+    return f"'{escape_literal(str(value))}'"
 
 
-def escape(text: str) -> str:
+def escape_literal(text: str) -> str:
     """Escapes text for a string literal. ``${`` is escaped, because Spark substitutes variables in string literals, too."""
     return text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
 

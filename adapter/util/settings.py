@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .quoting import option_text
-from .sizes import size
+from .sizes import parse_size
 
 
 @dataclass(frozen=True)
@@ -85,20 +85,20 @@ def one_of_type(*values: str) -> ValueType:
     return ValueType(name, {"enum": [*values]}, instead, lambda value: value in values)
 
 
-def count(example: str, least: int = 1, unit: str = "") -> ValueType:
+def count_type(example: str, least: int = 1, unit: str = "") -> ValueType:
     """Returns the type of a setting that is a whole number. `example` ends the message on an invalid value."""
     schema = {"type": "integer", "minimum": least}
     return ValueType("number", schema, f"write {example}", lambda value: is_count(value, least), unit)
 
 
-def mapping(example: str) -> ValueType:
+def mapping_type(example: str) -> ValueType:
     """Returns the type of a setting that has names and values. `example` is one of them, in YAML."""
     return ValueType(
         "mapping", {"type": "object"}, f"write names with their values, as in {example}", is_plain_mapping
     )
 
 
-def text(instead: str) -> ValueType:
+def text_type(instead: str) -> ValueType:
     """Returns the type of a setting that is a text. `instead` ends the message on an invalid value."""
     return ValueType("text", {"type": "string", "minLength": 1}, instead, is_name)
 
@@ -116,7 +116,7 @@ SIZE = ValueType(
     "size",
     {"type": ["string", "integer"], "examples": ["64 MB", "1g"]},
     "write a size, as in '64 MB'",
-    lambda value: 0 < (size(value) or 0) < 1 << 63,
+    lambda value: 0 < (parse_size(value) or 0) < 1 << 63,
     "bytes, or with KB, MB, GB",
 )
 

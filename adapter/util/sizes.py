@@ -9,13 +9,13 @@ _SIZE = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def size(text: Any, plain: int = 1) -> int | None:
+def parse_size(text: Any, plain: int = 1) -> int | None:
     """Returns a size in bytes, or None if the text isn't a size.
 
     Args:
         plain: the unit of a number without one, in bytes.
 
-    >>> size("64 MB"), size("1g"), size(4096), size("16384", plain=1 << 20), size("large")
+    >>> parse_size("64 MB"), parse_size("1g"), parse_size(4096), parse_size("16384", plain=1 << 20), parse_size("large")
     (67108864, 1073741824, 4096, 17179869184, None)
     """
     found = _SIZE.fullmatch(str(text).strip())

@@ -8,18 +8,18 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.spark_streaming.environment.packages import default_cache
-from dbt.adapters.spark_streaming.util.paths import with_home
+from dbt.adapters.spark_streaming.util.paths import expand_home
 
 
 def test_a_home_folder_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert with_home("~/spark") == Path("/home/me/spark")
-    assert with_home("/a/~/spark") == Path("/a/~/spark")
+    assert expand_home("~/spark") == Path("/home/me/spark")
+    assert expand_home("/a/~/spark") == Path("/a/~/spark")
 
 
 def test_a_home_folder_that_is_not_known_is_a_message() -> None:
     with pytest.raises(DbtRuntimeError, match="path ~nobody-is-called-so/spark begins with a home folder"):
-        with_home("~nobody-is-called-so/spark")
+        expand_home("~nobody-is-called-so/spark")
 
 
 def test_the_cache_of_a_user_without_a_home_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

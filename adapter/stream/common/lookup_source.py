@@ -14,32 +14,40 @@ from ...query.sql import intervals
 from ...sources import profile_connections
 from ...sources.stream_source import DeclaredSource
 from ...util.redaction import register_secrets, yaml_kind
-from ...util.settings import INTERVAL, SettingInfo, as_options, count, mapping, setting_names, text
+from ...util.settings import (
+    INTERVAL,
+    SettingInfo,
+    as_options,
+    count_type,
+    mapping_type,
+    setting_names,
+    text_type,
+)
 from ...util.text import did_you_mean
 
 SETTINGS = (
     SettingInfo(
         "url",
-        text("write a JDBC URL"),
+        text_type("write a JDBC URL"),
         "JDBC URL, as in `jdbc:postgresql://host/database`",
         default_text="required",
     ),
     SettingInfo(
         "dbtable",
-        text("write a table"),
+        text_type("write a table"),
         "the table, or a query: `(select … from …) as t`",
         default_text="the source's name",
     ),
     SettingInfo(
         "driver",
-        text("write a class"),
+        text_type("write a class"),
         "the driver's class; its Maven coordinates are `packages` of the [profile](profile.md)",
         default_text="by the URL",
     ),
-    SettingInfo("options", mapping("{fetchsize: 1000}"), "Spark's JDBC options and the driver's own"),
+    SettingInfo("options", mapping_type("{fetchsize: 1000}"), "Spark's JDBC options and the driver's own"),
     SettingInfo(
         "connection",
-        text("write the name of a connection"),
+        text_type("write the name of a connection"),
         "options from the profile, which may include `url` and `driver`",
     ),
     SettingInfo(
@@ -50,11 +58,13 @@ SETTINGS = (
     ),
     SettingInfo(
         "chunk_size",
-        count("a whole number"),
+        count_type("a whole number"),
         "keys per request. Oracle takes 1000 values in a statement, SQL Server 2100",
         500,
     ),
-    SettingInfo("retries", count("a whole number", least=0), "how often a failed request is tried again", 3),
+    SettingInfo(
+        "retries", count_type("a whole number", least=0), "how often a failed request is tried again", 3
+    ),
 )
 """Keys of a source's ``meta.lookup``. The reference and the schemas for editors are made from them."""
 

@@ -419,7 +419,7 @@ def test_a_table_whose_rows_are_replaced_no_more_says_so(spark: Any, storage_roo
     before.add((0, "a", 1))
     before.run()
     table = before.model.target
-    with pytest.raises(QueryError, match="doesn't keep its changes yet"):
+    with pytest.raises(QueryError, match="has no changelog yet"):
         spark.sql(f"drop table {before.model.changes}")
         changelogs.with_changelogs(spark, {}, {table: table})
     before.reset()
