@@ -148,7 +148,7 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         for name, value in (*environment.versions().items(), ("Catalog", environment.describe_catalog())):
             fire_event(DebugCmdOut(msg=f"  {name}: {value}"))
         root = without_secrets(environment.storage.root)
-        if problem := environment.storage.write_problem():
+        if problem := environment.storage.unwritable_reason():
             raise DbtRuntimeError(
                 f"The storage root {root} can't be written: {without_secrets(problem)}. Name another place as "
                 "'storage_root' in the profile."

@@ -143,7 +143,7 @@ class Service:
                 time.sleep(_LOOK)
                 end = self._environment.jvm_end_message() or self._watch.spark_ended
             if signals:
-                self._environment.make_close_quick()
+                self._environment.speed_up_close()
                 self._stop_models(signals)
             elif end is not None:
                 self.supervisor.fail_all(end)
@@ -224,7 +224,7 @@ class Service:
                     "model": name,
                     **health.as_json(),
                     "progress": stream.progress,
-                    "is_new": stream.latest is not None,
+                    "is_new": stream.progress_in_this_process is not None,
                 }
             )
         self._board.show_progress(found, header)
@@ -359,7 +359,7 @@ class _Watch:
         running = False
         for name, each in self.supervisor.models.items():
             stream = self.streams.streams[name]
-            latest = stream.latest or {}
+            latest = stream.progress_in_this_process or {}
             done = (each.restarts, latest.get("batch"), latest.get("flush"))
             if stream.running is not None:
                 running = True

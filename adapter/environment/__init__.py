@@ -118,7 +118,7 @@ class Environment(ABC):
     def close(self) -> None:
         """Stops all streams and Spark. The next call of `session` starts Spark again."""
 
-    def make_close_quick(self) -> None:
+    def speed_up_close(self) -> None:
         """Makes `close` skip the work that only speeds up the next start."""
         return
 

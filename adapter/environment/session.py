@@ -152,7 +152,7 @@ class SessionEnvironment(Environment):
     def cancel(self, group: str) -> None:
         if self._session is None:
             return
-        self.make_close_quick()
+        self.speed_up_close()
         self.stop_streams()
         self._session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
@@ -171,8 +171,8 @@ class SessionEnvironment(Environment):
         jvm = self._jvm
         return None if jvm is None else jvm.end_message()
 
-    def make_close_quick(self) -> None:
-        """See `Environment.make_close_quick`. Skips the archive of classes, which takes up to half a minute to write."""
+    def speed_up_close(self) -> None:
+        """See `Environment.speed_up_close`. Skips the archive of classes, which takes up to half a minute to write."""
         self._classes = None
 
     def close(self) -> None:

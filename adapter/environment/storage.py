@@ -187,7 +187,7 @@ class Storage:
             found[str(status.getPath())] = int(status.getModificationTime())
         return found
 
-    def write_problem(self) -> str | None:
+    def unwritable_reason(self) -> str | None:
         """Returns why the root can't be written, or None if it can.
 
         Raises:

@@ -56,7 +56,7 @@ class RunningModel:
         return written or self.earlier_progress
 
     @property
-    def latest(self) -> Mapping[str, Any] | None:
+    def progress_in_this_process(self) -> Mapping[str, Any] | None:
         """The progress after the last micro-batch or flush of this process, or None if there was none."""
         return None if self.model is None else latest_progress(self.model)
 
@@ -163,7 +163,7 @@ def _wait_until_ended(stream: RunningModel, running: RunningStream, attempt: Att
 
 
 def _last_batch_id(stream: RunningModel) -> object:
-    found = stream.latest
+    found = stream.progress_in_this_process
     return None if found is None else (found["batch"], found["flush"])
 
 

@@ -295,7 +295,7 @@ class Records:
         return None
 
     def rows_sql(self, records: str) -> str:
-        """A query for the rows.
+        """SQL for the source's rows, in which unreadable records are handled by `on_error`.
 
         Args:
             records: a relation with the columns of `schema`.

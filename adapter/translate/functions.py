@@ -32,7 +32,7 @@ _CLOCKS = ("current_timestamp", "now")
 
 
 def spark_call(name: str, *arguments: Any) -> exp.Expr:
-    """Returns a call of a function of Spark's."""
+    """Returns a call of a Spark function."""
     return exp.Anonymous(this=name, expressions=[exp.convert(each, copy=True) for each in arguments])
 
 

@@ -54,7 +54,7 @@ def plan_models(
             note(model.line, text)
             model.problems.append(Note(model.line, text))
             continue
-        _note_other_key(model, upsert, note)
+        _note_primary_key_mismatch(model, upsert, note)
         found = Known(model.config.get("event_time"))
         known[f"model.{model.name}"] = (
             found if upsert is None else replace(found, key=upsert.key or (), changes=True)
@@ -74,7 +74,7 @@ def _models_inputs_first(models: Mapping[str, Model]) -> list[Model]:
         return [*models.values()]
 
 
-def _note_other_key(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
+def _note_primary_key_mismatch(model: Model, upsert: Any, note: Callable[[int, str], None]) -> None:
     """Adds a note on a PRIMARY KEY by which Flink replaces rows, and the model's table doesn't."""
     key, columns = ", ".join(model.key), {each.lower() for each in model.key}
     if not key or (upsert is not None and {*(upsert.key or ())} == columns):

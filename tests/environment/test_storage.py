@@ -75,8 +75,11 @@ def test_a_reader_never_sees_half_a_text(storage: Storage) -> None:
 
 def test_a_root_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert Storage(str(tmp_path), no_session).write_problem() is None
-    assert Storage(str(tmp_path / "file"), no_session).write_problem() in ("Not a directory", "File exists")
+    assert Storage(str(tmp_path), no_session).unwritable_reason() is None
+    assert Storage(str(tmp_path / "file"), no_session).unwritable_reason() in (
+        "Not a directory",
+        "File exists",
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def test_a_root_whose_file_system_is_missing_is_told_when_it_is_needed() -> None
     """Not when Spark starts: what is built in batch needs none."""
     root = missing("s3a://AKIA:swordfish@b/x")
     for first in (
-        root.write_problem,
+        root.unwritable_reason,
         lambda: root.exists(root.checkpoints),
         lambda: root.list(root.savepoints),
     ):

@@ -46,7 +46,7 @@ def test_what_the_session_is_made_of(spark: Any, spark_environment: Any) -> None
     versions = spark_environment.versions()
     assert versions["Spark"].startswith("4.1.")
     assert versions["Iceberg"].startswith("1.12.")
-    assert spark_environment.storage.write_problem() is None
+    assert spark_environment.storage.unwritable_reason() is None
 
 
 def test_the_jvm_takes_diagnostic_commands(spark: Any) -> None:
