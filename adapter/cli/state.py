@@ -19,7 +19,7 @@ from ..stream.progress.state_metrics import Size
 from ..stream.progress.watermark import to_text
 from ..stream.run.evolve import Verdict, effect_of_edit
 from ..stream.run.lock import check_free
-from ..stream.state.inspect import Inspected, inspect
+from ..stream.state.inspect import Inspected, inspect_stored_state
 from ..util.text import counted
 from .planned import plan_next_run
 from .project import DbtProject, ProjectError
@@ -39,7 +39,7 @@ def inspect_state(project: DbtProject, name: str, sample: int, keys: Sequence[st
             )
         values[column.strip()] = value.strip()
     environment = project.environment()
-    found = inspect(environment.session(), stream_node.stream_model(node, environment), sample, values)
+    found = inspect_stored_state(environment.session(), stream_node.stream_model(node, environment), sample, values)
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
     return _state_as_json(name, found)

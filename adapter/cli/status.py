@@ -81,7 +81,7 @@ def _remarks(entry: Mapping[str, Any]) -> list[str]:
         and (windows := open_windows.from_json(progress.get("windows")))
         and windows.windows
     ):
-        lines.append(f"{windows.described().partition(',')[0]}. {windows.advice(entry['model'])}")
+        lines.append(f"{windows.summary_text().partition(',')[0]}. {windows.advice(entry['model'])}")
     if progress is not None and (unreadable := describe_progress(progress, "total")):
         lines.append(f"{unreadable}, since its stream began")
     return lines

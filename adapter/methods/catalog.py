@@ -112,7 +112,7 @@ def stream_figures(progress: Mapping[str, Any] | None) -> dict[str, str | int]:
         "rows in": total["rows_in"],
         "rows out": total["rows_out"],
         "dropped rows": dropped,
-        "open windows": "" if windows is None else windows.described(),
+        "open windows": "" if windows is None else windows.summary_text(),
         "state": f"{counted(state['rows'], 'row')}, {state['bytes']:,} bytes" if state else "none",
         "operators": progress.get("operators", ""),
     }

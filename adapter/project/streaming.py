@@ -498,7 +498,7 @@ def dbt_response(result: StreamResult) -> StreamResponse:
     if result.stopped:
         message = f"stopped before the end of its input, {message}"
     if result.windows is not None and result.windows.windows:
-        message += f", {result.windows.described()}"
+        message += f", {result.windows.summary_text()}"
     if result.unreadable:
         message += f", {unreadable_rows.describe(result.unreadable)}"
     if result.lookup_requests:
@@ -512,7 +512,7 @@ def dbt_response(result: StreamResult) -> StreamResponse:
         code="STREAM",
         rows_affected=result.rows_out,
         **counts,
-        unreadable_rows=unreadable_rows.rows_of(result.unreadable),
+        unreadable_rows=unreadable_rows.total_rows(result.unreadable),
         unreadable=unreadable_rows.as_json(result.unreadable),
         watermark=watermark,
         windows=None if result.windows is None else result.windows.as_json(),

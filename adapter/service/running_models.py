@@ -13,7 +13,7 @@ from ..stream.common.errors import TransientError
 from ..stream.common.identifiers import joined_name, parts
 from ..stream.common.model import StreamModel
 from ..stream.common.stop_requests import StopRequest, stop_requests
-from ..stream.progress.report import latest_progress, read_progress, written_progress
+from ..stream.progress.report import last_written_progress, progress_of_this_process, read_progress
 from ..stream.run.runner import RunningStream
 from ..stream.sources.source_schemas import Restarts, SchemaChanged
 from .health import CATCHING_UP, RUNNING
@@ -52,13 +52,13 @@ class RunningModel:
     @property
     def progress(self) -> Mapping[str, Any] | None:
         """The last progress that this process knows, without reading storage."""
-        written = None if self.model is None else written_progress(self.model)
+        written = None if self.model is None else last_written_progress(self.model)
         return written or self.earlier_progress
 
     @property
     def progress_in_this_process(self) -> Mapping[str, Any] | None:
         """The progress after the last micro-batch or flush of this process, or None if there was none."""
-        return None if self.model is None else latest_progress(self.model)
+        return None if self.model is None else progress_of_this_process(self.model)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 from dbt.adapters.spark_streaming.cli.progress_board import ProgressBoard
 from dbt.adapters.spark_streaming.cli.status import status_table
 from dbt.adapters.spark_streaming.stream.progress.position import Position
-from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, report
+from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, progress_report
 
 
 def entry(
@@ -23,7 +23,7 @@ def entry(
     progress = None
     if batch is not None:
         position = Position("views", query_id="q", batch=batch, rows_in=rows)
-        progress = report(position, BatchMetrics(rows_in=rows, seconds={"read": 0.5}), None)
+        progress = progress_report(position, BatchMetrics(rows_in=rows, seconds={"read": 0.5}), None)
     since = "2026-01-01T00:00:00Z"
     return {
         "model": "views",

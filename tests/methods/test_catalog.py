@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.methods.catalog import (
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
 from dbt.adapters.spark_streaming.stream.progress.position import Position
-from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, report
+from dbt.adapters.spark_streaming.stream.progress.report import BatchMetrics, progress_report
 
 RELATION = SparkStreamingRelation.create(schema="shop", identifier="orders_per_shop", type="table")
 DESCRIBED = Description((ColumnMetadata("string", 1, "shop"),), {"Statistics": "900 bytes, 2 rows"})
@@ -23,7 +23,7 @@ POSITION = Position(
     "m", query_id="q", batch=1, after=1_748_768_820_000_000, rows_in=6, late_rows=1, rows_out=2
 )
 PROGRESS: dict[str, Any] = {
-    **report(POSITION, BatchMetrics(), {"rows": 3, "bytes": 12_000, "files": 1}),
+    **progress_report(POSITION, BatchMetrics(), {"rows": 3, "bytes": 12_000, "files": 1}),
     "operators": "Sink shop.orders_per_shop ← Source raw.orders",
     "windows": OpenWindowSummary(1, 1_748_769_600_000_000, 1_748_769_900_000_000).as_json(),
 }
@@ -55,6 +55,6 @@ def test_another_table_has_none_of_them_in_the_same_columns() -> None:
 
 
 def test_a_model_that_keeps_no_state_and_no_windows() -> None:
-    figures = stream_figures(report(Position("m", query_id="q", batch=0), BatchMetrics(), None))
+    figures = stream_figures(progress_report(Position("m", query_id="q", batch=0), BatchMetrics(), None))
     assert (figures["state"], figures["watermark"]) == ("none", "none yet")
     assert "open windows" not in figures and "operators" not in figures

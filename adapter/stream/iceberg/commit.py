@@ -442,7 +442,7 @@ def _write_files(rows: DataFrame | None, table: Any) -> list[Any]:
     spark.conf.set(f"spark.sql.catalog.{_WRITTEN}", _CATALOG_OF_FILES)
     tables.add(name, table)
     try:
-        query_metrics.append(rows, f"{_WRITTEN}.`{name}`")
+        query_metrics.append_and_record_plan(rows, f"{_WRITTEN}.`{name}`")
         return list(java_elements(coordinator.fetchNewFiles(table, name).iterator()))
     finally:
         tables.remove(name)

@@ -27,7 +27,7 @@ from ..iceberg.commit import append
 from ..iceberg.ownership import owned_table
 from ..iceberg.table import IcebergTable, load_table
 from ..progress.position import Position, read_position, with_output_counts
-from ..progress.report import BatchMetrics, report, with_row_counts, write_progress
+from ..progress.report import BatchMetrics, progress_report, with_counts_of_progress, write_progress
 from ..progress.watermark import to_text
 from ..run.evolve import effect_on_state
 from ..run.lock import model_lock
@@ -250,7 +250,9 @@ def _copy(
     rows = copied.count()
     if state is not None:
         position = replace(state, model=model.name, query_id=query_id)
-        made.begin_with(spark, original.rows(spark, STATE), original.tables[STATE][1].properties, position)
+        made.create_with_rows(
+            spark, original.rows(spark, STATE), original.tables[STATE][1].properties, position
+        )
     if out is not None:
         # The position in an append commit doesn't count that commit's rows (`own_rows`), so they are subtracted here.
         summary = original.tables[TABLE][0].last_summary()
@@ -266,11 +268,13 @@ def _copy(
     with around("clone.metadata", model.name):
         model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
     # The progress file doesn't exist yet.
-    last = with_row_counts(original.model, out) if state is None and out is not None else state
+    last = with_counts_of_progress(original.model, out) if state is None and out is not None else state
     assert last is not None
     last = with_output_counts(last, out)
-    size = made.size() if state is not None else None
-    write_progress(model, report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size))
+    size = made.total_size() if state is not None else None
+    write_progress(
+        model, progress_report(replace(last, model=model.name, query_id=query_id), BatchMetrics(), size)
+    )
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows)
 
 

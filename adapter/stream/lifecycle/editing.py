@@ -31,7 +31,7 @@ from ..run.runner import open_stopped
 from ..run.saving import save_before
 from ..sources.readers import read_streams
 from ..sources.rows import BatchCache, scan_cached
-from ..state.column_mapping import signature_in_table
+from ..state.column_mapping import signature_with_physical_names
 from ..storage.savepoints import EDIT
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class _Edit:
             name: {self._physical_name(name, column).lower() for column in columns}
             for name, columns in step.state_layout(empty).physical_names.items()
         }
-        context.state.show(spark)
+        context.state.register_state_view(spark)
 
     def compare(
         self, rows: str, more: str | None, cache: BatchCache
@@ -422,7 +422,7 @@ class _Edit:
 
     def _aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each window operator and group, with physical column names."""
-        return signature_in_table(self._context.program.signature, self._mapping).aggregates
+        return signature_with_physical_names(self._context.program.signature, self._mapping).aggregates
 
     @staticmethod
     def _values(aggregates: AggregateState) -> set[str]:

@@ -22,7 +22,7 @@ from ..iceberg.branches import branches_with_prefix, has_schema, missing_files, 
 from ..iceberg.ownership import check_no_foreign_tables, role_table_name
 from ..iceberg.table import IcebergTable, load_table
 from ..progress.position import read_position, with_output_counts
-from ..progress.report import BatchMetrics, report, write_progress
+from ..progress.report import BatchMetrics, progress_report, write_progress
 from ..run.evolve import effect_on_state
 from ..run.lock import model_lock
 from ..run.saving import delete_while_locked, model_tables, save_before
@@ -250,5 +250,5 @@ def _report(
     state, target = tables[STATE], sink_of(spark, model, program.upsert).position()
     position = target if state is None else read_position(state.last_summary())
     if position is not None:
-        size = None if state is None else StateTable(spark, model).size()
-        write_progress(model, report(with_output_counts(position, target), BatchMetrics(), size))
+        size = None if state is None else StateTable(spark, model).total_size()
+        write_progress(model, progress_report(with_output_counts(position, target), BatchMetrics(), size))

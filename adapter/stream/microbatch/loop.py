@@ -15,14 +15,14 @@ from ..common.failpoints import reached
 from ..progress import query_metrics
 from ..progress.metrics_sink import publish
 from ..progress.position import Position
-from ..progress.report import BatchMetrics, read_progress, report, windows_so_far, write_progress
+from ..progress.report import BatchMetrics, last_noted_windows, progress_report, read_progress, write_progress
 from ..progress.result import COUNTS, StreamResult
-from ..progress.unreadable_rows import rows_of
+from ..progress.unreadable_rows import total_rows
 from ..progress.watermark import Watermark
 from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
 from ..state.schema import KnownColumns
-from ..state.table import Widened, digest
+from ..state.table import Widened, signature_digest
 from ..storage.source_order import Order, in_first_order
 from .micro_batch import MicroBatch, RunContext, now
 from .splitter import BatchSplitter, SubBatch
@@ -51,7 +51,9 @@ class Batches:
     ) -> None:
         self._total = StreamResult()
         signature = context.program.signature
-        begun = position or Position(context.model.name, query_id="", batch=-1, signature=digest(signature))
+        begun = position or Position(
+            context.model.name, query_id="", batch=-1, signature=signature_digest(signature)
+        )
         self.position = begun.with_text(signature.text)
         self.context = context
         self._query_id = query_id
@@ -105,7 +107,7 @@ class Batches:
         with self._splitter.split_batch(batch, number, ordered, since) as pieces:
             for piece in pieces:
                 query_id = self.position.query_id or self._query_id()
-                position = replace(self.position.next(number), query_id=query_id, cut=piece.cut)
+                position = replace(self.position.next_epoch(number), query_id=query_id, cut=piece.cut)
                 self._ingest_piece(spark, piece, position, at)
                 if piece.cut is not None:
                     reached("batch:cut", self.context.model.name)
@@ -127,7 +129,7 @@ class Batches:
                 raise
             if committed:
                 raise self._widened_error() from None
-            self.context.state.note_inputs(rows.schema)
+            self.context.state.record_inputs(rows.schema)
             self._ingest_piece(spark, piece, position, at)
 
     def _widens_state(self, spark: SparkSession, rows: DataFrame) -> bool:
@@ -138,7 +140,7 @@ class Batches:
         state = self.context.state
         if not self.context.program.keeps_state or not state.exists:
             return False
-        known = KnownColumns(state.types(spark), state.mapping, lambda part: ())
+        known = KnownColumns(state.physical_types(spark), state.mapping, lambda part: ())
         step = MicroBatch(self.context, spark, self.position, self._session_defaults)
         try:
             layout = step.state_layout(spark.createDataFrame([], rows.schema), known)
@@ -153,7 +155,7 @@ class Batches:
 
     def begin_without_input(self, spark: SparkSession, no_rows: DataFrame) -> None:
         """Emits the rows that exist before the first micro-batch, such as a total of no rows."""
-        position = replace(self.position.next(-1), query_id=self._query_id())
+        position = replace(self.position.next_epoch(-1), query_id=self._query_id())
         session.prepare(spark, self._session_defaults)
         self._ingest_piece(spark, SubBatch(no_rows, None), position, now())
 
@@ -166,7 +168,7 @@ class Batches:
         """Rebuilds operators for an edited query, in a separate epoch without input."""
         # Reuses the last arrival time, so that no stream becomes idle.
         at = max(self.position.last_arrival.values(), default=now())
-        self._ingest_piece(spark, SubBatch(no_rows, None), self.position.next(self.position.batch), at)
+        self._ingest_piece(spark, SubBatch(no_rows, None), self.position.next_epoch(self.position.batch), at)
 
     def flush(self, spark: SparkSession) -> None:
         """Closes all open windows, as at the end of the input. Raises if the last micro-batch isn't fully ingested."""
@@ -177,7 +179,7 @@ class Batches:
             )
         # Windows emit rows into windows over them, so this may take several rounds.
         while (closing := closing_watermark(spark, self.context, self.position)) is not None:
-            position = self.position.next(self.position.batch)
+            position = self.position.next_epoch(self.position.batch)
             with self._with_advice_on_widening(), self._open_micro_batch(spark, position) as step:
                 step.advance_watermark_to(closing)
                 step.emit()
@@ -200,11 +202,11 @@ class Batches:
         """Writes the progress report of the last micro-batch if a crash came between its commits and the report."""
         progress = read_progress(self.context.model) or {}
         if (progress.get("batch"), progress.get("flush")) != (self.position.batch, self.position.flush):
-            progress = report(self.position, BatchMetrics(), self._state_size())
+            progress = progress_report(self.position, BatchMetrics(), self._state_size())
             write_progress(self.context.model, progress, is_of_earlier_process=True)
 
     def _state_size(self) -> dict[str, int] | None:
-        return self.context.state.size() if self.context.program.keeps_state else None
+        return self.context.state.total_size() if self.context.program.keeps_state else None
 
     @property
     def result(self) -> StreamResult:
@@ -241,15 +243,15 @@ class Batches:
         model, state = self.context.model, None if meter is None else meter.report()
         operators = self.context.program.operators
         entries: dict[str, object] = {} if operators is None else {"operators": operators().tree}
-        entries |= windows_so_far(model, self.position)
-        write_progress(model, {**report(self.position, metrics, state), **entries})
+        entries |= last_noted_windows(model, self.position)
+        write_progress(model, {**progress_report(self.position, metrics, state), **entries})
         self._publish_metrics(spark, metrics, meter)
 
     def _publish_metrics(self, spark: SparkSession, metrics: BatchMetrics, meter: StateMeter | None) -> None:
         counts = {
             name: getattr(metrics, name) for name in ("rows_in", "rows_out", "late_rows", "null_time_rows")
         }
-        counts |= {"batches": 1, "unreadable_rows": rows_of(metrics.unreadable)}
+        counts |= {"batches": 1, "unreadable_rows": total_rows(metrics.unreadable)}
         sizes = {f"state.{name}": size for name, size in (self._state_size() or {}).items()}
         publish(
             spark, self.context.model.unique_name, counts, sizes, () if meter is None else meter.last_metrics

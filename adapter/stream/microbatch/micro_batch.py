@@ -58,7 +58,7 @@ from ..sources.rows import (
     truncate_lineage,
     with_row_counts,
 )
-from ..state.schema import KnownColumns, Layout, layout_of, schema_of
+from ..state.schema import KnownColumns, Layout, derive_layout, merged_schema
 from ..state.table import StateTable
 from .lookups import Lookups
 
@@ -249,13 +249,13 @@ class MicroBatch:
     def _fold_state(self) -> None:
         state, parts = self._context.state, self._context.program.parts
         grown = state.parts_to_fold(parts, self.position.after)
-        if not grown and not state.is_scattered():
+        if not grown and not state.has_many_small_files():
             return
         with self.metrics.timed("fold"):
             if grown:
                 set_shuffle_partitions(self._spark, self._session_defaults, state.rows, are_few(state.rows))
                 self._register_clock()
-                state.show(self._spark)
+                state.register_state_view(self._spark)
                 self.position = replace(self.position, folded=True)
                 folds = {
                     part.name: self._analyzed_sql(part, part.fold) for part in parts if part.name in grown
@@ -374,7 +374,7 @@ class MicroBatch:
         for stream, count in zip(self._context.program.inputs, counts, strict=True):
             self.metrics.rows_in += count.rows
             if count.unreadable:
-                self.metrics.note_unreadable(names[stream.relation], count.unreadable)
+                self.metrics.add_unreadable(names[stream.relation], count.unreadable)
             newest[stream.relation] = count.newest
             if stream.event_time is None:
                 times = [each.newest for each in filtered if stream.view in each.streams]
@@ -400,7 +400,7 @@ class MicroBatch:
         if self._context.state.exists:
             names = step.reads if step.sees_changes else ()
             added = {name: self._added[name] for name in names if name in self._added}
-            self._context.state.show(self._spark, step.reads, added)
+            self._context.state.register_state_view(self._spark, step.reads, added)
         return self._rows_counting_lookups(step, item_sql(step, state_is_empty or self._has_no_input(step)))
 
     def _rows_counting_lookups(self, step: Step, text: str) -> DataFrame:
@@ -408,7 +408,7 @@ class MicroBatch:
         rows = sql(self._spark, text)
         if not step.state_lookups or text != step.sql:
             return rows
-        name = query_metrics.lookups_of(step.name)
+        name = query_metrics.lookup_metrics_name(step.name)
         self.observed_lookups[name] = step.state_lookups
         return query_metrics.with_observations(rows, name, step.state_lookups)
 
@@ -417,7 +417,7 @@ class MicroBatch:
         tables that it reads: another state table may have a column of the same name with another type."""
         if not self._context.state.mapping:
             return text
-        self._context.state.show(self._spark, part.reads)
+        self._context.state.register_state_view(self._spark, part.reads)
         name = f"{part.name}__written"
         register_view(sql(self._spark, text), name)
         return f"select * from {name}"
@@ -467,7 +467,7 @@ class MicroBatch:
                     self._add_late_counts([counts])
                     # Windows may emit more rows than came in.
                     fed += counts.live_rows
-        state.show(self._spark)
+        state.register_state_view(self._spark)
         self._computed = {each.name for each in (*ingest, *cascade) if isinstance(each, Step)}
         self._commit_state(self._added, few=are_few(max(rows, fed) + (state.rows if cascade else 0)))
 
@@ -489,7 +489,7 @@ class MicroBatch:
         if rewrite is None:
             return None
         rows = self._rows_of.get(rewrite.grows_by, 0)
-        return rewrite if self._context.state.is_renewed_by(part.name, rows) else None
+        return rewrite if self._context.state.is_cheap_to_rewrite(part.name, rows) else None
 
     def _with_cheapest_sql(self, step: Step) -> Step:
         """Returns the step with the text that costs least for the number of input rows."""
@@ -543,7 +543,7 @@ class MicroBatch:
             if (error := constraints.violation_error(problem)) is None:
                 raise
             if self._context.program.keeps_state:
-                self._context.state.take_back(self._spark, self.position)
+                self._context.state.undo_micro_batch(self._spark, self.position)
             raise error from problem
         self.metrics.commits += 1
         self.position = replace(self.position, rows_out=self.position.rows_out + self.metrics.rows_out)
@@ -567,7 +567,7 @@ class MicroBatch:
                 register_view(self._context.lookups.no_rows(self._spark, item), item.view)
                 continue
             if isinstance(item, Step) and item.sees_changes:
-                seen = schema_of(parts[name].schema for name in item.reads)
+                seen = merged_schema(parts[name].schema for name in item.reads)
                 register_view(self._spark.createDataFrame([], seen), "state")
             rows = self._spark.sql(item.sql if isinstance(item, Rows) else item_sql(item, True))
             if isinstance(item, StatePart):
@@ -592,7 +592,7 @@ class MicroBatch:
             *program.parts,
             *program.output_steps,
         ]
-        return layout_of(schemas, dict.fromkeys(each.reads for each in readers), stored, known)
+        return derive_layout(schemas, dict.fromkeys(each.reads for each in readers), stored, known)
 
 
 def now() -> int:

@@ -31,7 +31,7 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
         watermark = latest_local_time(
             _LOWEST if now is None else now, None if now is None else each.time_zone
         )
-        state.show(spark, [each.part])
+        state.register_state_view(spark, [each.part])
         rows = spark.sql(each.sql, args={"watermark": watermark} if ":watermark" in each.sql else None)
         found, next_end = _count_open_windows(each, rows.collect(), watermark)
         if next_end is not None:

@@ -9,8 +9,14 @@ from ...query.program import Program, StateLookup
 from ..common.model import StreamModel
 from ..progress.query_metrics import metrics_reader
 from ..progress.report import read_progress
-from ..progress.state_metrics import PartFigures, PartMetrics, Size, operators_in, sizes_in
-from ..state.table import StateTable, digest
+from ..progress.state_metrics import (
+    PartFigures,
+    PartMetrics,
+    Size,
+    operators_from_progress,
+    sizes_from_progress,
+)
+from ..state.table import StateTable, signature_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,10 +29,10 @@ class StateMeter:
 
     def __init__(self, spark: SparkSession, model: StreamModel, program: Program, state: StateTable) -> None:
         self._state, self._reader = state, metrics_reader(spark)
-        self._query = digest(program.signature)
+        self._query = signature_digest(program.signature)
         progress = read_progress(model)
-        self._sizes, self._snapshot = sizes_in(progress, state.snapshot), state.snapshot
-        operators = operators_in(progress, self._query)
+        self._sizes, self._snapshot = sizes_from_progress(progress, state.snapshot), state.snapshot
+        operators = operators_from_progress(progress, self._query)
         if operators is None:
             operators = dict(program.operators().of_parts) if program.operators else {}
         self._operators = operators
@@ -44,10 +50,10 @@ class StateMeter:
         for part, figures in (written or {}).items():
             done.setdefault(part, PartFigures()).add(figures)
             if sizes is not None:
-                sizes[part] = sizes.get(part, Size()).after(figures)
-        if sizes is None or sum(sizes.values(), Size()) != Size(**state.size()):
+                sizes[part] = sizes.get(part, Size()).after_writes(figures)
+        if sizes is None or sum(sizes.values(), Size()) != Size(**state.total_size()):
             # Another writer changed the state, or a run ended before its report.
-            sizes = state.sizes()
+            sizes = state.part_sizes()
         self._sizes, self._snapshot, self._last = sizes, state.snapshot, done
         for part, figures in done.items():
             self._total.setdefault(part, PartFigures()).add(figures)
@@ -65,7 +71,7 @@ class StateMeter:
     def report(self) -> dict[str, object]:
         """Returns the state's figures for the progress report, as plain JSON."""
         return {
-            **self._state.size(),
+            **self._state.total_size(),
             "snapshot": self._snapshot,
             "query": self._query,
             "parts": [each.as_dict() for each in self.last_metrics],

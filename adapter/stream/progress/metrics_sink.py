@@ -55,14 +55,14 @@ class Metrics:
         self._source = _Source(self._registry)
         spark._jsc.sc().env().metricsSystem().registerSource(self._source)
 
-    def count(self, name: str, number: int) -> None:
+    def increment(self, name: str, number: int) -> None:
         """Adds a number to a counter."""
         if name not in self._counters:
             self._counters[name] = self._registry.counter(name)
         if number:
             self._counters[name].inc(number)
 
-    def show(self, name: str, value: int) -> None:
+    def set_gauge(self, name: str, value: int) -> None:
         """Sets a gauge."""
         if name not in self._gauges:
             self._gauges[name] = self._registry.register(name, self._gauge(value))
@@ -79,22 +79,22 @@ def publish(
     parts: Iterable[PartMetrics] = (),
 ) -> None:
     """Publishes the metrics of a micro-batch: increments of the model's counters, and values of its gauges."""
-    metrics = _metrics_of(spark)
+    metrics = _application_metrics(spark)
     for name, number in counts.items():
-        metrics.count(f"{model}.{name}", number)
+        metrics.increment(f"{model}.{name}", number)
     for name, value in sizes.items():
-        metrics.show(f"{model}.{name}", value)
+        metrics.set_gauge(f"{model}.{name}", value)
     for each in parts:
         state = f"{model}.state.{each.part or 'several'}"
         for name, number in each.figures.counts().items():
             if number or each.part:
-                metrics.count(f"{state}.{name}", number)
+                metrics.increment(f"{state}.{name}", number)
         if each.part:
             for name, value in asdict(each.size).items():
-                metrics.show(f"{state}.{name}", value)
+                metrics.set_gauge(f"{state}.{name}", value)
 
 
-def _metrics_of(spark: SparkSession) -> Metrics:
+def _application_metrics(spark: SparkSession) -> Metrics:
     application = str(spark.sparkContext.applicationId)
     with _lock:
         if application not in _of_applications:

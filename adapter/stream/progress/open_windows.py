@@ -15,7 +15,7 @@ class OpenWindowSummary:
     """Windows that have rows and have not fired on time yet. Times are in microseconds since 1970 (UTC).
 
     >>> some = OpenWindowSummary(2, closes_at=600_000_000, after_event=900_000_000)
-    >>> some.described()
+    >>> some.summary_text()
     '2 windows open, the next closes at 1970-01-01 00:10:00'
     >>> first, _, then = some.advice("few").partition("; ")
     >>> first
@@ -30,16 +30,16 @@ class OpenWindowSummary:
     after_event: int | None = None
     """The event time of a row that advances the watermark to `closes_at`."""
     waits_for: Sequence[str] = ()
-    """Streams that had no row yet, so that there is no watermark."""
+    """Streams without a row so far, so that there is no watermark."""
 
-    def described(self) -> str:
+    def summary_text(self) -> str:
         """Returns the number of windows and the next end as a phrase; empty if none is open."""
         if not self.windows:
             return ""
         return f"{counted(self.windows, 'window')} open, the next closes at {time_text(self.closes_at)}"
 
     def advice(self, model: str) -> str:
-        """Returns a sentence on when the next window closes, and on the command that closes all now."""
+        """Returns a sentence on when the next window closes, and on the command that closes all windows now."""
         flush = f"`dbt-stream flush {model}` closes {verb_form(self.windows, 'it', 'all')} now"
         until = f"The next one closes at {time_text(self.closes_at)} (UTC)"
         if self.waits_for:

@@ -17,7 +17,8 @@ GROWTH = f"{PREFIX}growth"
 FOLLOWS = f"{PREFIX}table-snapshot"
 """Property of a changelog's commit that adds other writers' changes of the table: the table's snapshot."""
 _STEPS = 1_000
-"""Numbers (`Position.number`) of the steps of a micro-batch. One with more steps takes those of the next micro-batch."""
+"""How many numbers (`Position.number`) are reserved for the epochs of a micro-batch. A micro-batch with more epochs takes
+    numbers of the next micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PartGrowth:
     commits: int = 0
     """Micro-batches that added rows since then."""
     loose: int = 0
-    """Small files added since the last compaction, of rows or of files."""
+    """Small files added since the last compaction or the last merge of files."""
     since: int | None = None
     """The watermark at the last compaction, or when the state table got its first rows."""
 
@@ -42,7 +43,7 @@ class PartGrowth:
 
 @dataclass(frozen=True)
 class SplitPoint:
-    """Progress in a micro-batch that is ingested in pieces, in order of event time."""
+    """How far a micro-batch is ingested that is ingested in pieces, in order of event time."""
 
     at: int
     """Rows from this event time on, in microseconds since 1970, are not ingested yet."""
@@ -52,9 +53,10 @@ class SplitPoint:
 
 @dataclass(frozen=True)
 class Position:
-    """The last step that was committed to a table: a micro-batch, a piece of one, or a flush.
+    """The last epoch that was committed to a table, and totals up to then. An epoch is a micro-batch, a piece of one, a
+    flush, a rebuild or an edit.
 
-    A table never gets the same step twice. So a micro-batch that Spark replays after a crash is written exactly once.
+    A table never gets the same epoch twice. So a micro-batch that Spark replays after a crash is written exactly once.
     """
 
     model: str
@@ -63,16 +65,16 @@ class Position:
     batch: int
     """Structured Streaming's number of the micro-batch; -1 before the first."""
     flush: int = 0
-    """Number of the step in its micro-batch: 0 for the first, unless its `number` is taken; then further pieces, flushes,
+    """Number of the epoch in its micro-batch: 0 for the first (unless its `number` is taken), then further pieces, flushes,
     rebuilds and edits."""
     folded: bool = False
-    """Whether all rows of this step are emitted, so that the state may have been compacted and needn't emit them again."""
+    """Whether all rows of this epoch are emitted, so that the state may be compacted."""
     cut: SplitPoint | None = None
     """Where the next piece of the micro-batch begins; None if all pieces are ingested."""
     before: int | None = None
-    """The watermark before the step, in microseconds since 1970 (UTC)."""
+    """The watermark before the epoch, in microseconds since 1970 (UTC)."""
     after: int | None = None
-    """The watermark after the step."""
+    """The watermark after the epoch."""
     newest: Mapping[str, int | None] = field(default_factory=dict)
     """The newest event time of each stream."""
     last_arrival: Mapping[str, int] = field(default_factory=dict)
@@ -86,9 +88,9 @@ class Position:
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
     rows_out: int = 0
-    """Rows emitted. In the state's summary it excludes this step, whose rows are emitted later."""
+    """Rows emitted. In the state's summary without those of this epoch, which are emitted later."""
     lookup_requests: int = 0
-    """Requests to external tables. The state's summary excludes those that this step makes for its output."""
+    """Requests to external tables. In the state's summary without those for the output of this epoch."""
     lookup_keys: int = 0
     """Keys in these requests."""
     signature: str = ""
@@ -100,26 +102,26 @@ class Position:
     needs_rebuild: bool = False
     """Whether the query was edited, so that operators have to be rebuilt before the next input."""
     is_rebuild: bool = False
-    """Whether the step rebuilds operators."""
+    """Whether the epoch rebuilds operators."""
     growth: Mapping[str, PartGrowth] = field(default_factory=dict)
     """Growth of each state table up to the previous commit."""
 
     @property
     def step(self) -> tuple[int, int]:
-        """Micro-batch and step, by which positions of a stream are ordered."""
+        """(`batch`, `flush`): positions of a stream are ordered by it."""
         return self.batch, self.flush
 
     @property
     def number(self) -> int:
-        """Micro-batch and step as one number, as state rows store it: greater than those of all earlier steps."""
+        """The epoch as one number, as state rows store it. It is greater than the numbers of all earlier epochs."""
         return self.batch * _STEPS + self.flush
 
     def is_same_step(self, other: Position) -> bool:
-        """Returns whether both positions are of the same step of the same stream."""
+        """Returns whether both positions are the same epoch of the same stream."""
         return self.query_id == other.query_id and self.step == other.step
 
     def is_after(self, other: Position) -> bool:
-        """Returns whether this is a later step of the same stream."""
+        """Returns whether this is a later epoch of the same stream."""
         return self.query_id == other.query_id and self.step > other.step
 
     def with_text(self, text: str | None) -> Position:
@@ -127,8 +129,8 @@ class Position:
         other = bool(text and self.text and text != self.text)
         return replace(self, text=text or self.text, is_edited=self.is_edited or other)
 
-    def next(self, batch: int) -> Position:
-        """Returns the position of the next step: micro-batch `batch`, or another step of the current micro-batch."""
+    def next_epoch(self, batch: int) -> Position:
+        """Returns the position of the next epoch: of micro-batch `batch`, which may be the current one."""
         return replace(
             self,
             batch=batch,
@@ -207,11 +209,11 @@ def read_position(summary: Mapping[str, str]) -> Position | None:
 
 
 def with_output_counts(position: Position, target: Position | None) -> Position:
-    """Returns the last epoch of a state with the counters of its table's. These may be newer, because the state is written
-    before the output of its epoch.
+    """Returns the last epoch of a state with the counters of the model's table. The table's counters may be newer, because
+    the state is written before the output.
 
     Args:
-        target: the last epoch of the table, including its own rows; None if there is none.
+        target: the last epoch of the table; None if there is none.
     """
     if target is None:
         return position

@@ -38,13 +38,13 @@ def collect_plans() -> Iterator[list[Any]]:
 
 
 def record_plan(plan: Any) -> None:
-    """Records a plan that is run, or will be."""
+    """Adds a plan that is executed to the list of the surrounding `collect_plans`, if any."""
     plans = _plans.get()
     if plans is not None:
         plans.append(plan)
 
 
-def append(rows: DataFrame, table: str) -> None:
+def append_and_record_plan(rows: DataFrame, table: str) -> None:
     """Runs `rows.writeTo(table).append()` and records its plan, which Spark's own method discards."""
     command = rows.writeTo(table)._jwriter.appendCommand()
     state = rows.sparkSession._jsparkSession.sessionState()
@@ -58,8 +58,8 @@ class Reader:
 
     def __init__(self, spark: SparkSession) -> None:
         handles = java_class(spark, f"{_INVOKE}.MethodHandles")
-        self._each = _function(spark, handles.identity(_class(spark, "java.lang.Object")))
-        self._is_scan, self._is_observed = (_instances_of(spark, name) for name in (_SCAN, _OBSERVED))
+        self._each = _scala_function(spark, handles.identity(_java_lang_class(spark, "java.lang.Object")))
+        self._is_scan, self._is_observed = (_instance_test(spark, name) for name in (_SCAN, _OBSERVED))
 
     def read(
         self,
@@ -68,20 +68,20 @@ class Reader:
         parts: Iterable[str],
         observed_lookups: Mapping[str, tuple[StateLookup, ...]],
     ) -> dict[str, PartFigures]:
-        """Returns the reads of a state and the lookups in it, by state table; scans of several ones are under "".
-        `observed_lookups`: the lookups of each step, by the name that `lookups_of` returns for it."""
+        """Returns the reads of a state and the lookups in it, by state table; scans of several state tables are under "".
+        `observed_lookups`: the lookups of each step, by the name that `lookup_metrics_name` returns for it."""
         found: dict[str, PartFigures] = {}
         observed: dict[str, Any] = {}
         for plan in plans:
             # Cached relations aren't expanded, and their plans are recorded on their own, so each scan is counted once.
             nodes = plan.map(self._each)
-            for scan in _items(nodes.filter(self._is_scan)):
+            for scan in _scala_items(nodes.filter(self._is_scan)):
                 if str(scan.table().name()) == table:
-                    part = part_of(str(scan.scan().description()), parts)
+                    part = scanned_part(str(scan.scan().description()), parts)
                     found.setdefault(part, PartFigures()).add(_figures_of_scan(scan))
             if observed_lookups:
                 # By name, because a view with two readers is in the plan twice, with the same counts.
-                observed |= {str(each.name()): each for each in _items(nodes.filter(self._is_observed))}
+                observed |= {str(each.name()): each for each in _scala_items(nodes.filter(self._is_observed))}
         for name, lookups in observed_lookups.items():
             if name in observed and (row := observed[name].collectedMetrics()).size():
                 for place, each in enumerate(lookups):
@@ -103,7 +103,7 @@ def metrics_reader(spark: SparkSession) -> Reader:
 
 
 def with_observations(rows: DataFrame, name: str, asks: Iterable[StateLookup]) -> DataFrame:
-    """Returns rows that count their lookups in the state, under a name, while they are computed."""
+    """Returns rows that, while they are computed, count their lookups in the state under a name."""
     from pyspark.sql import functions as F
 
     counts = []
@@ -112,16 +112,16 @@ def with_observations(rows: DataFrame, name: str, asks: Iterable[StateLookup]) -
     return rows.observe(name, *(F.expr(text) for text in counts))
 
 
-def lookups_of(step: str) -> str:
+def lookup_metrics_name(step: str) -> str:
     """Returns the name under which a step's lookups are counted."""
     return f"lookups of {step}"
 
 
-def part_of(scan: str, parts: Iterable[str]) -> str:
+def scanned_part(scan: str, parts: Iterable[str]) -> str:
     """Returns the state table that a scan reads, from Iceberg's description; empty if it reads several or all of them.
 
-    >>> part_of("IcebergScan(table=db.m__state, filters=part = 'window_1a2b_groups')", ["window_1a2b", "window_1a2b_groups"])
-    'window_1a2b_groups'
+    >>> scanned_part("IcebergScan(table=db.m__state, filters=part = 'a_groups')", ["a", "a_groups"])
+    'a_groups'
     """
     named = [part for part in parts if f"'{part}'" in scan or f'"{part}"' in scan]
     return named[0] if len(named) == 1 else ""
@@ -145,24 +145,24 @@ def _figures_of_scan(scan: Any) -> PartFigures:
     )
 
 
-def _items(found: Any) -> Iterator[Any]:
+def _scala_items(found: Any) -> Iterator[Any]:
     return (found.apply(place) for place in range(found.size()))
 
 
-def _class(spark: SparkSession, name: str) -> Any:
+def _java_lang_class(spark: SparkSession, name: str) -> Any:
     return java_class(spark, "java.lang.Class").forName(name)
 
 
-def _instances_of(spark: SparkSession, name: str) -> Any:
-    """Returns a Scala function that tests for instances of a class. It filters plan nodes in Java, because transferring one
-    node to Python takes as long as testing a hundred in Java."""
+def _instance_test(spark: SparkSession, name: str) -> Any:
+    """Returns a Scala function that tests for instances of a class, to filter plan nodes in Java: transferring one node to
+    Python takes as long as testing a hundred in Java."""
     types = java_class(spark, f"{_INVOKE}.MethodType")
     signature = types.fromMethodDescriptorString("(Ljava/lang/Object;)Z", None)
     lookup = java_class(spark, f"{_INVOKE}.MethodHandles").publicLookup()
-    found = lookup.findVirtual(_class(spark, "java.lang.Class"), "isInstance", signature)
-    return _function(spark, found.bindTo(_class(spark, name)))
+    found = lookup.findVirtual(_java_lang_class(spark, "java.lang.Class"), "isInstance", signature)
+    return _scala_function(spark, found.bindTo(_java_lang_class(spark, name)))
 
 
-def _function(spark: SparkSession, handle: Any) -> Any:
+def _scala_function(spark: SparkSession, handle: Any) -> Any:
     proxies = java_class(spark, f"{_INVOKE}.MethodHandleProxies")
-    return proxies.asInterfaceInstance(_class(spark, "scala.Function1"), handle)
+    return proxies.asInterfaceInstance(_java_lang_class(spark, "scala.Function1"), handle)

@@ -44,8 +44,9 @@ class BatchMetrics:
     _within: float = field(default=0.0, repr=False, compare=False)
     """Seconds of nested phases that ended within the current one."""
 
-    def note_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
-        """Counts unreadable rows of a source. Takes the maximum: a source that is read several times has the same rows."""
+    def add_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
+        """Notes the numbers of unreadable rows of a source. A source that is read several times has the same rows each time,
+        so the maximum counts."""
         so_far = self.unreadable.get(source, {})
         self.unreadable[source] = {
             column: max(columns.get(column, 0), so_far.get(column, 0)) for column in {**so_far, **columns}
@@ -63,14 +64,14 @@ class BatchMetrics:
             self._within = around + took
 
 
-def report(
+def progress_report(
     position: Position, metrics: BatchMetrics, state: Mapping[str, object] | None, now: float | None = None
 ) -> dict[str, object]:
     """Returns the metrics of a micro-batch as a JSON object, which ``dbt-stream status`` shows.
 
     Args:
         position: the position after the micro-batch, whose counts are totals since the stream began.
-        state: rows, bytes and files of the state table and of each of its parts. None if there is no state.
+        state: rows, bytes and files of the state and of each state table. None if there is no state.
     """
     now = time.time() if now is None else now
     total, last = (
@@ -100,8 +101,9 @@ def report(
     }
 
 
-def with_row_counts(model: StreamModel, position: Position) -> Position:
-    """Completes a position by the progress file of its step: the table is committed before its rows are counted."""
+def with_counts_of_progress(model: StreamModel, position: Position) -> Position:
+    """Completes the position of a table, which is committed before its rows are counted, with the counts in the progress
+    file of the same epoch."""
     progress: Any = read_progress(model) or {}
     step = (progress.get("query_id"), progress.get("batch"), progress.get("flush"))
     if step != (position.query_id, position.batch, position.flush):
@@ -114,13 +116,14 @@ def with_row_counts(model: StreamModel, position: Position) -> Position:
 _latest: dict[str, Mapping[str, object]] = {}
 """The last progress that this process has written, by file."""
 _stepped: set[str] = set()
-"""Progress files that report a step of this process."""
+"""Progress files that report an epoch of this process."""
 
 
 def write_progress(
     model: StreamModel, progress: Mapping[str, object], is_of_earlier_process: bool = False
 ) -> None:
-    """Replaces a model's progress file atomically. `is_of_earlier_process`: whether another process took the last step."""
+    """Replaces a model's progress file atomically. `is_of_earlier_process`: whether another process ran the last
+    epoch."""
     _latest[model.progress] = progress
     if not is_of_earlier_process:
         _stepped.add(model.progress)
@@ -128,7 +131,7 @@ def write_progress(
         model.storage.write_text(model.progress, json.dumps(progress, indent=1))
 
 
-def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
+def write_open_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
     """Adds the open windows to the progress file of a model, if it has one."""
     progress = _latest.get(model.progress) or read_progress(model)
     if progress is not None:
@@ -136,9 +139,9 @@ def note_windows(model: StreamModel, windows: OpenWindowSummary) -> None:
         write_progress(model, noted, is_of_earlier_process=model.progress not in _stepped)
 
 
-def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, object]:
-    """Returns the open windows that this process noted last, as an entry of the progress. Returns {} once the first of them
-    has closed: then the entry is outdated."""
+def last_noted_windows(model: StreamModel, position: Position) -> Mapping[str, object]:
+    """Returns the open windows that this process noted last, as an entry of the progress. Returns {} once the first of these
+    windows has closed, because the entry is outdated then."""
     noted: Any = _latest.get(model.progress) or {}
     windows, closes_at = noted.get("windows"), from_text((noted.get("windows") or {}).get("closes_at"))
     is_over = closes_at is None or (position.after is not None and closes_at <= position.after)
@@ -146,7 +149,8 @@ def windows_so_far(model: StreamModel, position: Position) -> Mapping[str, objec
 
 
 def read_progress(model: StreamModel) -> dict[str, object] | None:
-    """Returns the last progress, or None if the model never ran or the file can't be read. No row depends on it."""
+    """Returns the content of the progress file, or None if the model never ran or the file can't be read. No row depends on
+    the file."""
     text = model.storage.read_text(model.progress)
     try:
         return None if text is None else dict(json.loads(text))
@@ -154,14 +158,14 @@ def read_progress(model: StreamModel) -> dict[str, object] | None:
         return None
 
 
-def written_progress(model: StreamModel) -> Mapping[str, object] | None:
-    """Returns the last progress that this process has written; None if it wrote none. The step may have been taken by an
-    earlier process."""
+def last_written_progress(model: StreamModel) -> Mapping[str, object] | None:
+    """Returns the last progress that this process has written; None if it wrote none. An earlier process may have run the
+    epoch."""
     return _latest.get(model.progress)
 
 
-def latest_progress(model: StreamModel) -> Mapping[str, object] | None:
-    """Returns the progress after the last step that this process took, or None if it took none."""
+def progress_of_this_process(model: StreamModel) -> Mapping[str, object] | None:
+    """Returns the progress after the last epoch that this process ran, or None if it ran none."""
     return _latest[model.progress] if model.progress in _stepped else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import unreadable_rows
 from .open_windows import OpenWindowSummary
-from .state_metrics import PartMetrics, added_up
+from .state_metrics import PartMetrics, sum_of_runs
 from .unreadable_rows import Unreadable
 
 COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "lookup_requests", "lookup_keys")
@@ -33,12 +33,12 @@ class StreamResult:
     lookup_keys: int = 0
     """Keys in these requests."""
     stopped: bool = False
-    """Whether it was stopped on request before it had read all input."""
+    """Whether the run was stopped on request before it had read all input."""
     state: Sequence[PartMetrics] = ()
     unreadable: Unreadable = field(default_factory=dict)
     """Rows with values that couldn't be read."""
     windows: OpenWindowSummary | None = None
-    """The windows that are open after the run; None if it has none, or they weren't looked up."""
+    """The windows that are open after the run; None if the model has no windows, or they weren't looked up."""
 
     def followed_by(self, then: StreamResult) -> StreamResult:
         """Returns the combined result of this run and the model's next one."""
@@ -50,5 +50,5 @@ class StreamResult:
             **counts,
             unreadable=unreadable_rows.sum_of_counts(self.unreadable, then.unreadable),
             stopped=self.stopped or then.stopped,
-            state=added_up(self.state, then.state),
+            state=sum_of_runs(self.state, then.state),
         )

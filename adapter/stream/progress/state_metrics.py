@@ -22,19 +22,19 @@ _WRITTEN = {
 
 @dataclass
 class PartFigures:
-    """Reads, lookups and writes of a part of the state."""
+    """Reads, lookups and writes of a state table."""
 
     scans: int = 0
     rows_read: int = 0
     bytes_read: int = 0
-    """Sizes of the files that were read. Less is actually read, because only the needed columns are."""
+    """Sizes of the files that were read. Only the needed columns of these files are read."""
     files_read: int = 0
     planning_seconds: float = 0.0
-    """Seconds that Iceberg took to find those files."""
+    """Seconds that Iceberg took to find the files."""
     lookups: int = 0
     """Number of keys that were looked up."""
     hits: int = 0
-    """Number of these keys that were found."""
+    """Number of keys that were looked up and found."""
     rows_written: int = 0
     bytes_written: int = 0
     files_written: int = 0
@@ -45,7 +45,7 @@ class PartFigures:
 
     @property
     def misses(self) -> int:
-        """Number of keys that were not found."""
+        """Number of keys that were looked up and not found."""
         return self.lookups - self.hits
 
     def add(self, other: PartFigures) -> None:
@@ -65,13 +65,13 @@ class PartFigures:
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a part of the state."""
+    """The size of a state table."""
 
     rows: int = 0
     bytes: int = 0
     files: int = 0
 
-    def after(self, done: PartFigures) -> Size:
+    def after_writes(self, done: PartFigures) -> Size:
         """Returns the size after writes and deletes."""
         return Size(
             self.rows + done.rows_written - done.rows_deleted,
@@ -85,13 +85,13 @@ class Size:
 
 @dataclass(frozen=True)
 class PartMetrics:
-    """The size and the metrics of a part of the state."""
+    """The size and the metrics of a state table."""
 
     part: str
     operator: str
-    """The operator that it belongs to, as in `dbt-stream explain`; empty if that was not looked up."""
+    """The operator of the state table, as in `dbt-stream explain`; empty if it was not looked up."""
     holds: str
-    """Description of one of its rows, as in `dbt-stream explain`; empty if `operator` is."""
+    """Description of a row of the state table, as in `dbt-stream explain`; empty if `operator` is empty."""
     size: Size
     figures: PartFigures
 
@@ -106,8 +106,8 @@ class PartMetrics:
         }
 
 
-def added_up(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple[PartMetrics, ...]:
-    """Returns the parts after two consecutive runs, with the sums of their metrics."""
+def sum_of_runs(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple[PartMetrics, ...]:
+    """Returns the state tables after two consecutive runs, with the sums of their metrics."""
     before = {each.part: each.figures for each in first}
     found = []
     for each in then:
@@ -119,7 +119,7 @@ def added_up(first: Sequence[PartMetrics], then: Sequence[PartMetrics]) -> tuple
 
 
 def written_per_part(summaries: Iterable[Mapping[str, str]]) -> dict[str, PartFigures]:
-    """Returns the writes and deletes of commits by part, from the summaries of their snapshots.
+    """Returns the writes and deletes of commits by state table, from the summaries of their snapshots.
 
     >>> summary = {"partitions.part=a": "added-data-files=1,added-records=5,added-files-size=900"}
     >>> written_per_part([summary])["a"].rows_written
@@ -143,8 +143,8 @@ def entries_by_part(summary: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def sizes_in(progress: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
-    """Returns the sizes of state tables from a model's last progress; None if that reports another snapshot."""
+def sizes_from_progress(progress: Mapping[str, Any] | None, snapshot: int | None) -> dict[str, Size] | None:
+    """Returns the sizes of state tables from a model's last progress; None if it reports another snapshot."""
     if snapshot is None:
         return {}
     state = (progress or {}).get("state") or {}
@@ -153,9 +153,11 @@ def sizes_in(progress: Mapping[str, Any] | None, snapshot: int | None) -> dict[s
     return {each["part"] or "": Size(each["rows"], each["bytes"], each["files"]) for each in state["parts"]}
 
 
-def operators_in(progress: Mapping[str, Any] | None, query: str) -> dict[str, tuple[str, str]] | None:
+def operators_from_progress(
+    progress: Mapping[str, Any] | None, query: str
+) -> dict[str, tuple[str, str]] | None:
     """Returns the operator of each state table and the description of its rows, from a model's last progress. Returns None
-    if that reports another query or lacks descriptions."""
+    if the progress reports another query or lacks descriptions."""
     state = (progress or {}).get("state") or {}
     parts = state.get("parts")
     if state.get("query") != query or parts is None or not all("holds" in each for each in parts):

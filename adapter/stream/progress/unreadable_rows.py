@@ -1,4 +1,4 @@
-"""Counts rows with values that couldn't be read, by source and column; all such rows of a source under the column ""."""
+"""Counts rows with values that couldn't be read, by source and column. The column "" counts all such rows of a source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sum_of_counts(first: Unreadable, then: Unreadable) -> dict[str, dict[str, in
     return found
 
 
-def rows_of(unreadable: Unreadable) -> int:
+def total_rows(unreadable: Unreadable) -> int:
     """Returns the total number of rows."""
     return sum(columns.get(ROWS, 0) for columns in unreadable.values())
 
@@ -45,7 +45,7 @@ def describe(unreadable: Unreadable) -> str:
 
 
 def describe_progress(progress: Mapping[str, Any], of: str) -> str:
-    """Returns the phrase of `describe` for a model's progress: ``total``, or ``last`` for the last micro-batch."""
+    """Returns the phrase of `describe` for a model's progress. `of`: ``total``, or ``last`` for the last micro-batch."""
     return describe(from_json((progress.get("unreadable") or {}).get(of, {})))
 
 

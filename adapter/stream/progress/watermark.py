@@ -27,7 +27,7 @@ class Watermark:
     idle_timeout: int | None = None
     """Processing time without rows after which a stream is idle and doesn't hold back the watermark. None means never."""
     last_arrival: Mapping[str, int] = field(default_factory=dict)
-    """Processing time at which each stream last had rows; before its first row, when waiting for it began."""
+    """Processing time at which each stream last had rows; for a stream without rows, when waiting for them began."""
     idle: tuple[str, ...] = ()
 
     def advance(self, seen: Mapping[str, int | None], now: int = 0) -> Watermark:
@@ -63,7 +63,7 @@ def _latest(one: int | None, other: int | None) -> int | None:
 
 
 def to_text(micros: int | None) -> str | None:
-    """Returns a time as ISO 8601 in UTC, with microseconds.
+    """Returns a time as ISO 8601 text in UTC, with microseconds.
 
     >>> to_text(1_500_000)
     '1970-01-01T00:00:01.500000Z'

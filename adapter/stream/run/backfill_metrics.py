@@ -267,7 +267,7 @@ class NewMetrics(MicroBatch):
         """Returns the existing rows of the state, with the columns of the new schema."""
         state, was = self._context.state, {now: name for name, now in self._change.rename.items()}
         dropped = {name.lower() for name in self._change.drop}
-        has = {name.lower() for name in state.types(self._spark)} - dropped
+        has = {name.lower() for name in state.physical_types(self._spark)} - dropped
         items = [
             f"{quoted(was.get(name, name))} as {quoted(name)}"
             for name in self._schema.names

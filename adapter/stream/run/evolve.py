@@ -31,9 +31,9 @@ from ..sink.append import AppendSink
 from ..sources.added_columns import later_columns
 from ..sources.readers import read_streams
 from ..sources.upstream import check_sources
-from ..state.column_mapping import ColumnMapping, TwoTypesError, belongs_to, signature_in_table
+from ..state.column_mapping import ColumnMapping, TwoTypesError, belongs_to, signature_with_physical_names
 from ..state.schema import KnownColumns, Layout
-from ..state.table import StateTable, digest, read_signature
+from ..state.table import StateTable, read_signature, signature_digest
 from ..storage.checkpoint import read_checkpoint
 from ..storage.deployments import interrupted_swap as swap_problem
 from ..storage.savepoints import STATE, interrupted_restore, listed
@@ -254,13 +254,15 @@ def migrate_state(
 ) -> Position:
     """Applies a change to a state, in one commit. Returns the last epoch of the changed state. `added`: values of new
     aggregates from the history; None if they start with the next row."""
-    position = replace(position if added is None else added.then, signature=digest(change.signature))
+    position = replace(
+        position if added is None else added.then, signature=signature_digest(change.signature)
+    )
     # If only the signature changes, as in a flush, the sources aren't read: one may be gone.
     inputs = None
-    if change.migration is not None or context.state.notes_inputs:
+    if change.migration is not None or context.state.records_inputs:
         inputs = read_streams(spark, context.model, context.program.inputs).schema
     if change.migration is None:
-        context.state.sign(change.signature, inputs)
+        context.state.store_signature(change.signature, inputs)
         return position
     assert inputs is not None
     position = replace(position, needs_rebuild=position.needs_rebuild or bool(change.found.rebuilt))
@@ -314,7 +316,9 @@ class _Edit:
         if program.upsert is not None and program.upsert.key is None and model.on_schema_change == IGNORE:
             # The row key is all columns, and the table would lack the new one.
             return {}
-        if not any("struct<" in kind.lower() for kind in self.context.state.types(self.spark).values()):
+        if not any(
+            "struct<" in kind.lower() for kind in self.context.state.physical_types(self.spark).values()
+        ):
             return {}
         return later_columns(self.spark, model, program.inputs, program.tables, self.position.batch)
 
@@ -325,7 +329,7 @@ class _Edit:
         spark, model, state, found = self.spark, self.context.model, self.context.state, self.found
         rows = spark.createDataFrame([], read_streams(spark, model, self.context.program.inputs).schema)
         step = MicroBatch(self.context, spark, self.position, session_defaults(spark))
-        has = state.types(spark)
+        has = state.physical_types(spark)
         try:
             layout = step.state_layout(rows, KnownColumns(has, state.mapping, partial(new_columns, found)))
         except TwoTypesError as problem:
@@ -333,8 +337,8 @@ class _Edit:
         if state.mapping or layout.mapping:
             # Compare again with physical column names, because several columns have one logical name.
             was, now = (
-                signature_in_table(self.had, state.mapping),
-                signature_in_table(signature, layout.mapping),
+                signature_with_physical_names(self.had, state.mapping),
+                signature_with_physical_names(signature, layout.mapping),
             )
             found = evolution(was, now, model.keep_state)
             if found.refused:

@@ -32,7 +32,7 @@ from ..microbatch.micro_batch import RunContext
 from ..microbatch.read_windows import read_windows
 from ..progress.open_windows import OpenWindowSummary
 from ..progress.position import Position, with_output_counts
-from ..progress.report import note_windows, with_row_counts
+from ..progress.report import with_counts_of_progress, write_open_windows
 from ..progress.result import StreamResult
 from ..sink.append import Sink
 from ..sink.upsert import sink_of
@@ -585,7 +585,7 @@ def _last_position(context: RunContext, found: StoredProgress) -> Position | Non
     position = found.state if stateful else found.target
     if position is not None:
         position = with_output_counts(position, found.target)
-    return position if position is None or stateful else with_row_counts(context.model, position)
+    return position if position is None or stateful else with_counts_of_progress(context.model, position)
 
 
 def _query_id(model: StreamModel) -> str:
@@ -648,5 +648,5 @@ def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary 
     with readable_errors(model):
         windows = read_windows(session, batches.context, batches.position)
         if windows is not None:
-            note_windows(model, windows)
+            write_open_windows(model, windows)
         return windows

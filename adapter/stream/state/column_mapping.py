@@ -1,9 +1,9 @@
 """Maps logical columns of state tables to physical columns of the Iceberg table, where one name has several types.
 
-The Iceberg table has the columns of all state tables, and a row is NULL in those of the others. State tables share a
-column of the same name and type. Where a name has several types, each type has a physical column named after both, so
-that the mapping depends on nothing else in the query. A name that Iceberg reserves is mapped, too. Existing columns
-keep their physical names, whatever columns are added, and a table property records the names that differ. This module
+The Iceberg table has the columns of all state tables; a row is NULL in the columns of other state tables. State tables share
+a column of the same name and type. Where a name has several types, each type has a physical column named after the name and
+the type, so that the mapping depends on nothing else in the query. A name that Iceberg reserves is mapped, too. Existing
+columns keep their physical names, whatever columns are added. A table property records the names that differ. This module
 doesn't use Spark.
 """
 
@@ -71,7 +71,7 @@ def physical_names(
     wanted_kinds = [(n, k.lower()) for cs in wants.values() for n, k in cs.items() if k is not None]
     for name, kind in [*of_kind, *wanted_kinds]:
         kinds.setdefault(name, set()).add(kind)
-    # Names that no column with a type in its name may have.
+    # A generated name with a type must not be any of these names.
     taken |= kinds.keys() | {name for columns in wants.values() for name in columns}
     for name in sorted(kinds):
         for kind in sorted(kinds[name]):
@@ -92,8 +92,8 @@ def physical_names(
             near = {found[other][name] for other in others if name in found.get(other, {})}
             far = {column for (of, _), column in of_kind.items() if of == name}
             found[part][name] = min(near or far, default=name)
-    _check(wants, found, beside)
-    _check_types(wants, continued, types)
+    _check_read_together(wants, found, beside)
+    _check_continued_types(wants, continued, types)
     return {part: {name: found[part][name] for name in columns} for part, columns in wants.items()}
 
 
@@ -108,7 +108,7 @@ def _name_with_type(name: str, kind: str, taken: Collection[str]) -> str:
     return column
 
 
-def _check(
+def _check_read_together(
     wants: Mapping[str, Mapping[str, str | None]], found: ColumnMapping, together: Iterable[Collection[str]]
 ) -> None:
     for parts in together:
@@ -119,13 +119,13 @@ def _check(
                 if found[other][name] != column:
                     was, now = (str(wants[each][name]).upper() for each in (other, part))
                     raise TwoTypesError(
-                        f"Two parts of the query keep something called {name}, one as {was} and the other as {now} (in its "
-                        f"state: {other}, {part}), and they are read together. Give it another name in one of them, as in "
-                        f"SELECT {name} AS {name}_2 in a query below the GROUP BY."
+                        f"Two operators of the query keep a column {name}, one as {was} and the other as {now} (in its "
+                        f"state: {other}, {part}), and both are read together. Rename one of the two columns, as in SELECT "
+                        f"{name} AS {name}_2 in a query below the GROUP BY."
                     )
 
 
-def _check_types(
+def _check_continued_types(
     wants: Mapping[str, Mapping[str, str | None]], continued: ColumnMapping, has: Mapping[str, str]
 ) -> None:
     for part, columns in continued.items():
@@ -146,16 +146,18 @@ def renamed_columns(columns: ColumnMapping) -> dict[str, dict[str, str]]:
     return {part: of_part for part, of_part in found.items() if of_part}
 
 
-def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]) -> list[tuple[str, str]]:
-    """Returns (physical name, visible name) of the columns that a text sees, which reads the state tables `parts`.
+def visible_columns(
+    names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]
+) -> list[tuple[str, str]]:
+    """Returns (physical name, visible name) of the columns that are visible to a text that reads the state tables `parts`.
 
-    A name with several types is hidden unless one of these state tables has it: it would be ambiguous.
+    A name with several types is hidden unless one of these state tables has it, because it would be ambiguous.
 
-    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["b"])
+    >>> visible_columns(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["b"])
     [('part', 'part'), ('k__date', 'k'), ('n', 'n')]
-    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["a"])
+    >>> visible_columns(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, ["a"])
     [('part', 'part'), ('k', 'k'), ('n', 'n')]
-    >>> seen_by(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, [])
+    >>> visible_columns(["part", "k", "k__date", "n"], {"b": {"k": "k__date"}}, [])
     [('part', 'part'), ('n', 'n')]
     """
     shown = {column: name for part in parts for name, column in mapping.get(part, {}).items()}
@@ -170,7 +172,9 @@ def seen_by(names: Iterable[str], mapping: ColumnMapping, parts: Collection[str]
     ]
 
 
-def signature_in_table(signature: Signature, mapping: ColumnMapping, keys: bool = False) -> Signature:
+def signature_with_physical_names(
+    signature: Signature, mapping: ColumnMapping, keys: bool = False
+) -> Signature:
     """Returns a signature with physical column names in aggregates, distinct values and, with `keys`, in keys."""
 
     def renamed(operator: str, aggregates: AggregateState) -> AggregateState:

@@ -14,7 +14,7 @@ from ..common.model import StreamModel
 from ..common.session import working_session
 from ..progress.position import Position
 from ..progress.state_metrics import Size
-from .column_mapping import signature_in_table
+from .column_mapping import signature_with_physical_names
 from .table import StateTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ColumnOfState:
     name: str
     type: str
     what: str
-    """Description of its values: the SQL of an aggregate or key, or the meaning of a column of every state."""
+    """Description of the values: the SQL of an aggregate or key, or the meaning of a column that every state may have."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Inspected:
     """State table → requested rows, with the columns that aren't NULL."""
 
 
-def inspect(
+def inspect_stored_state(
     spark: SparkSession, model: StreamModel, sample: int = 0, keys: Mapping[str, str] | None = None
 ) -> Inspected | None:
     """Reads a state; None if there is none.
@@ -72,7 +72,7 @@ def inspect(
         keys: column → value; only rows with these values are returned.
 
     Raises:
-        StreamError: a newer version of this package created the state, or it has no such column.
+        StreamError: another version of this package created the state, or a column of `keys` doesn't exist.
     """
     session = working_session(spark)
     state = StateTable(session, model)
@@ -81,9 +81,11 @@ def inspect(
     signature = state.signature() or Signature()
     counts = f"select count(*), max(unix_millis(committed_at)) from {model.state}.snapshots"
     snapshots = session.sql(counts).collect()[0]
-    parts = dict(sorted(state.sizes().items()))
-    types = state.types(session)
-    what = _KNOWN | dict(_descriptions(signature_in_table(signature, state.mapping, keys=True)))
+    parts = dict(sorted(state.part_sizes().items()))
+    types = state.physical_types(session)
+    what = _KNOWN | dict(
+        _column_descriptions(signature_with_physical_names(signature, state.mapping, keys=True))
+    )
     columns = [ColumnOfState(name, kind, what.get(name, "")) for name, kind in types.items()]
     wanted = keys or {}
     for name in wanted:
@@ -114,13 +116,13 @@ def inspect(
     )
 
 
-def _descriptions(signature: Signature) -> Iterator[tuple[str, str]]:
+def _column_descriptions(signature: Signature) -> Iterator[tuple[str, str]]:
     """Yields the columns of a state's aggregates, each with its description.
 
     >>> from ...query.state_signature import AggregateState, MetricState, WindowOperatorState
     >>> metric = MetricState("SUM(v)", ("sum_v",))
     >>> aggregates = AggregateState({"k": "UPPER(k)"}, metrics={"m": metric})
-    >>> dict(_descriptions(Signature((WindowOperatorState(aggregates=aggregates),))))
+    >>> dict(_column_descriptions(Signature((WindowOperatorState(aggregates=aggregates),))))
     {'k': 'the key UPPER(k)', 'sum_v': 'SUM(v)'}
     """
     for aggregates in signature.aggregates.values():

@@ -39,8 +39,8 @@ class KnownColumns:
     begins: Callable[[str], Collection[str] | None]
     """Returns the new columns of a state table; None if all are new."""
 
-    def continued(self, parts: Mapping[str, Collection[str]]) -> ColumnMapping:
-        """Returns the physical names of the columns that continue from the existing state."""
+    def continued_names(self, parts: Mapping[str, Collection[str]]) -> ColumnMapping:
+        """Returns the physical names of the columns that exist in the state already."""
         there = {name.lower() for name in self.types}
         found: dict[str, dict[str, str]] = {}
         for part, names in parts.items():
@@ -52,22 +52,23 @@ class KnownColumns:
         return found
 
 
-def layout_of(
+def derive_layout(
     parts: Mapping[str, StructType],
     together: Iterable[Collection[str]],
     stored: Callable[[Sequence[str]], Sequence[str]],
     known: KnownColumns | None = None,
 ) -> Layout:
-    """Returns the columns of the state tables. A column that is NULL in one gets its type from another.
+    """Returns the columns of the state tables. A column that is always NULL in one state table gets its type from another.
 
     Args:
+        together: sets of state tables that one text of the program reads.
         stored: converts SQL types to the types that a table stores.
 
     Raises:
         ValueError: a name has two types where only one is possible, or a column has no type.
     """
     names = {part: {name.lower(): name.lower() for name in schema.names} for part, schema in parts.items()}
-    if not is_plain(parts.values()) or (known is not None and known.mapping):
+    if not has_one_type_per_name(parts.values()) or (known is not None and known.mapping):
         texts = {
             part: {each.name.lower(): _type_text(each.dataType) for each in schema.fields}
             for part, schema in parts.items()
@@ -77,15 +78,15 @@ def layout_of(
         wants = {
             part: {name: in_table.get(kind) for name, kind in own.items()} for part, own in texts.items()
         }
-        continued = known.continued(names) if known is not None else None
+        continued = known.continued_names(names) if known is not None else None
         names = physical_names(wants, together, continued, known.types if known is not None else None)
-    schema = schema_of([_renamed(schema, names[part]) for part, schema in parts.items()])
+    schema = merged_schema([_with_physical_names(schema, names[part]) for part, schema in parts.items()])
     spelled = {name.lower(): name for name in schema.names}
     physical = {part: {n: spelled[column] for n, column in own.items()} for part, own in names.items()}
     return Layout(schema, physical)
 
 
-def is_plain(schemas: Iterable[StructType]) -> bool:
+def has_one_type_per_name(schemas: Iterable[StructType]) -> bool:
     """Returns whether every column name has one type only."""
     known: dict[str, str] = {}
     return all(
@@ -96,7 +97,7 @@ def is_plain(schemas: Iterable[StructType]) -> bool:
     )
 
 
-def schema_of(schemas: Iterable[StructType]) -> StructType:
+def merged_schema(schemas: Iterable[StructType]) -> StructType:
     """Merges the columns of several schemas, ``part`` first.
 
     Raises:
@@ -105,7 +106,7 @@ def schema_of(schemas: Iterable[StructType]) -> StructType:
     >>> from pyspark.sql.types import LongType, NullType, StructField, StructType
     >>> groups = StructType([StructField("k", LongType()), StructField("n", NullType())])
     >>> values = StructType([StructField("N", LongType())])
-    >>> schema_of([groups, values]).simpleString()
+    >>> merged_schema([groups, values]).simpleString()
     'struct<part:string,k:bigint,n:bigint>'
     """
     from pyspark.sql.types import NullType, StringType, StructField, StructType
@@ -122,7 +123,7 @@ def schema_of(schemas: Iterable[StructType]) -> StructType:
     return StructType([StructField("part", StringType()), *merged.values()])
 
 
-def _renamed(schema: StructType, names: Mapping[str, str]) -> StructType:
+def _with_physical_names(schema: StructType, names: Mapping[str, str]) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     def name(each: StructField) -> str:

@@ -1,7 +1,7 @@
 """A model's state between micro-batches, as an Iceberg table that anyone can query.
 
-Each state table of the query is one partition. A micro-batch appends in one commit, whose snapshot carries the
-`Position`. From time to time the state is compacted, which writes the same state in fewer rows and keeps the
+Each state table of the query is one partition of the Iceberg table. A micro-batch appends in one commit, whose snapshot
+carries the `Position`. From time to time the state is compacted: the same state is written in fewer rows, with the same
 position.
 """
 
@@ -47,7 +47,7 @@ from ..progress.position import (
 )
 from ..progress.state_metrics import PartFigures, Size, entries_by_part, written_per_part
 from ..storage.savepoints import STATE
-from .column_mapping import ColumnMapping, seen_by
+from .column_mapping import ColumnMapping, visible_columns
 from .schema import Layout
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ _LOCAL = {
 
 
 class Widened(Exception):
-    """Columns of the state were widened for a source's new types. The micro-batch has to be repeated: its results
-    have the old types, and hashes that it looked up differ between types."""
+    """Columns of the state were widened for a source's new types. The micro-batch has to be repeated, because its results
+    and the hashes that it looked up depend on the old types."""
 
 
 class StateTable:
@@ -122,15 +122,16 @@ class StateTable:
         return self._table
 
     def position(self) -> Position | None:
-        """Returns the position of the last committed micro-batch. Raises if the table has rows and no snapshot has one."""
+        """Returns the position of the last committed micro-batch. Raises if the table has rows and no snapshot has a
+        position."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
         found = read_position(summary)
         if found is None and self._table.known is not None:
             raise StreamError(
-                f"Model {self._model.name}: no snapshot of its state {self._model.state} says how far it has come; "
-                f"they were expired by hand. To rebuild it: {self._model.rebuild}."
+                f"Model {self._model.name}: no snapshot of its state {self._model.state} has the stream's position; "
+                f"somebody has expired them. To rebuild it: {self._model.rebuild}."
             )
         newest = self._table.newest_summary()
         if COMPACTED in newest:
@@ -141,7 +142,7 @@ class StateTable:
         return found
 
     def signature(self) -> Signature | None:
-        """Returns the signature of the query that the state is of; None if there is no state. Raises `StreamError` if
+        """Returns the signature of the query that made the state; None if there is no state. Raises `StreamError` if
         another version of this package created the table."""
         if self._table is None:
             return None
@@ -149,21 +150,21 @@ class StateTable:
         return read_signature(self._model, properties, f"its state {self._model.state}")
 
     @property
-    def notes_inputs(self) -> bool:
+    def records_inputs(self) -> bool:
         """Whether the state records the input columns, for micro-batches without input."""
         return self._table is not None and self._table.property(_INPUTS) is not None
 
-    def sign(self, signature: Signature, inputs: StructType | None) -> None:
-        """Stores the signature of a query that can use the rows of the state as they are.
+    def store_signature(self, signature: Signature, inputs: StructType | None) -> None:
+        """Stores the signature of a query that can use the existing rows of the state.
 
         Args:
-            inputs: columns of the next micro-batches, if one without input needs them; else None.
+            inputs: columns of the next micro-batches, if a micro-batch without input needs them; else None.
         """
-        self.table.set_properties({_SIGNATURE: _signature_text(signature), **self._with_inputs(inputs)})
+        self.table.set_properties({_SIGNATURE: _signature_text(signature), **self._inputs_property(inputs)})
 
-    def _with_inputs(self, inputs: StructType | None) -> dict[str, str]:
-        """Returns the property that records the input columns, if this state has it."""
-        return {_INPUTS: inputs.json()} if inputs is not None and self.notes_inputs else {}
+    def _inputs_property(self, inputs: StructType | None) -> dict[str, str]:
+        """Returns the new value of the property that records the input columns; empty if this state doesn't record them."""
+        return {_INPUTS: inputs.json()} if inputs is not None and self.records_inputs else {}
 
     def create(
         self, spark: SparkSession, layout: Layout, signature: Signature, inputs: StructType | None = None
@@ -171,7 +172,7 @@ class StateTable:
         """Creates the table.
 
         Args:
-            inputs: columns of a micro-batch, if one without input needs them; else None.
+            inputs: columns of a micro-batch, if a micro-batch without input needs them; else None.
 
         Raises:
             StreamError: Iceberg doesn't support the type of a column.
@@ -182,7 +183,7 @@ class StateTable:
             if holds_interval(kind):
                 raise StreamError(
                     f"Model {self._model.name}: its state would keep {field.name} as {kind.upper()}, "
-                    "which an Iceberg table can't hold; convert intervals to numbers below the aggregates, as in "
+                    "which an Iceberg table can't store; convert intervals to numbers below the aggregates, as in "
                     "timestampdiff(SECOND, started_at, ended_at)."
                 )
         timed = (
@@ -194,22 +195,24 @@ class StateTable:
             **{f"{_METRICS}{name}": "full" for name in timed},
             _SIGNATURE: _signature_text(signature),
             _VERSION: str(VERSION),
-            **(_property_of_columns(layout.mapping) if layout.mapping else {}),
+            **(_mapping_property(layout.mapping) if layout.mapping else {}),
             **({} if inputs is None else {_INPUTS: inputs.json()}),
         }
-        self._create(spark, schema, properties)
+        self._create_table(spark, schema, properties)
 
-    def begin_with(
+    def create_with_rows(
         self, spark: SparkSession, rows: DataFrame, properties: Mapping[str, str], position: Position
     ) -> None:
         """Creates the table with the rows of another model's state, whose last micro-batch is fully emitted.
-        `properties`: properties of the other table that belong to its columns."""
-        table = self._create(spark, rows.schema, properties)
+        `properties`: properties of the other table that concern its columns."""
+        table = self._create_table(spark, rows.schema, properties)
         # Growth is counted from here, as after a compaction.
         notes = replace(position, folded=True, growth={}).properties()
         commit.append("state.clone", self._model, table, rows, notes)
 
-    def _create(self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]) -> IcebergTable:
+    def _create_table(
+        self, spark: SparkSession, schema: StructType, properties: Mapping[str, str]
+    ) -> IcebergTable:
         """Creates the table, with properties in addition to the default ones."""
         settings = {**_PROPERTIES, **(_LOCAL if self._model.storage.is_local else {}), **properties}
         columns, by = column_types(schema), "partitioned by (part)"
@@ -218,7 +221,7 @@ class StateTable:
         self._columns = self._shown = self._known_mapping = None
         return table
 
-    def take_back(self, spark: SparkSession, position: Position) -> None:
+    def undo_micro_batch(self, spark: SparkSession, position: Position) -> None:
         """Rolls the state back to before a micro-batch whose output the table can't accept."""
         with around("state.take_back", self._model.name):
             roll_back(spark, self.table, position)
@@ -232,7 +235,7 @@ class StateTable:
             self._known_mapping = json.loads(noted or "{}")
         return self._known_mapping
 
-    def types(self, spark: SparkSession) -> dict[str, str]:
+    def physical_types(self, spark: SparkSession) -> dict[str, str]:
         """Returns the physical columns of the state and their types, as in CREATE TABLE."""
         return column_types(spark.table(self._model.state).schema)
 
@@ -245,14 +248,14 @@ class StateTable:
         mapping: ColumnMapping,
         added: Callable[[StructType], DataFrame] | None = None,
     ) -> None:
-        """Migrates the state to another query, in one commit that carries its last position. `added`: returns rows to add,
-        for the new schema; None to add none."""
-        self._growth = self._growth_but_of(change.emptied_tables)
+        """Migrates the state to another query, in one commit that carries the last position. `added`: returns the rows to
+        add, for the new schema; None to add none."""
+        self._growth = self._growth_without(change.emptied_tables)
         timed = (name for name, kind in change.add.items() if kind.lower().startswith("timestamp"))
         settings = {
             _SIGNATURE: _signature_text(signature),
-            **self._with_inputs(inputs),
-            **(_property_of_columns(mapping) if mapping or self.mapping else {}),
+            **self._inputs_property(inputs),
+            **(_mapping_property(mapping) if mapping or self.mapping else {}),
             **{f"{_METRICS}{name}": "full" for name in timed},
         }
         properties = replace(position, growth=self._growth).properties()
@@ -274,7 +277,7 @@ class StateTable:
         snapshot = self.table.known
         return f"{self._model.state}{'' if snapshot is None else f' version as of {snapshot}'}"
 
-    def show(
+    def register_state_view(
         self,
         spark: SparkSession,
         reads: Collection[str] | None = None,
@@ -283,9 +286,9 @@ class StateTable:
         """Registers the view ``state`` over the current table.
 
         Args:
-            reads: the state tables that a text reads. It sees their columns where a name has several types; None for
-                the columns as they are in the table.
-            added: state table → query of rows that are about to be appended, as in `append`; they are in the view, too.
+            reads: the state tables that a text reads. Where a name has several types, the view has the columns of these
+                state tables. None for the columns as they are in the table.
+            added: state table → query of rows that are about to be appended, as in `append`. The view has these rows, too.
         """
         # Reads by snapshot: after a commit Spark would recompute cached rows that derive from the table's name.
         kept = f"select * from {self.relation}"
@@ -293,9 +296,9 @@ class StateTable:
         now = (spark, kept, frozenset(reads or ()) if renamed else None, tuple(added.values()))
         if self._shown == now:
             return
-        text = "\nunion all\n".join([kept, *self._selected(spark, added)])
+        text = "\nunion all\n".join([kept, *self._append_queries(spark, added)])
         if renamed:
-            names = seen_by(self._columns_of(spark).names, self.mapping, reads or ())
+            names = visible_columns(self._columns_of(spark).names, self.mapping, reads or ())
             columns = ", ".join(f"{quoted(column)} as {quoted(name)}" for column, name in names)
             text = f"select {columns} from (\n{text}\n)"
         register_view(sql(spark, text), "state")
@@ -321,31 +324,31 @@ class StateTable:
             parts: state table → query. Columns that a query lacks are NULL.
             rewritten: state tables whose existing rows are replaced.
         """
-        rows = self._united(spark, self._selected(spark, parts), few) if parts else None
-        properties = replace(position, growth=self._growth_but_of(rewritten)).properties()
+        rows = self._union_of(spark, self._append_queries(spark, parts), few) if parts else None
+        properties = replace(position, growth=self._growth_without(rewritten)).properties()
         if rows is not None and rewritten:
             commit.overwrite("state.append", self._model, self.table, rows, properties, rewritten)
         else:
             commit.append("state.append", self._model, self.table, rows, properties)
-        self._note_commit([part for part in parts if part not in rewritten], position)
-        self._note_commit(rewritten, replace(position, folded=True))
+        self._record_commit([part for part in parts if part not in rewritten], position)
+        self._record_commit(rewritten, replace(position, folded=True))
 
     def fold(self, spark: SparkSession, parts: Mapping[str, str], position: Position) -> None:
         """Compacts state tables: replaces their rows by those of the queries, in one commit that carries `position`."""
-        rows = self._united(spark, self._texts(spark, parts), few=False)
-        properties = replace(position, growth=self._growth_but_of(parts)).properties()
+        rows = self._union_of(spark, self._part_queries(spark, parts), few=False)
+        properties = replace(position, growth=self._growth_without(parts)).properties()
         commit.overwrite("state.fold", self._model, self.table, rows, properties, list(parts))
-        self._note_commit(parts, position)
+        self._record_commit(parts, position)
         self._is_compacted = True
 
     def edit(self, rows: DataFrame, parts: Sequence[str], position: Position) -> None:
         """Replaces all rows of these state tables, in one commit that carries `position`."""
-        properties = replace(position, growth=self._growth_but_of(parts)).properties()
+        properties = replace(position, growth=self._growth_without(parts)).properties()
         commit.overwrite("state.edit", self._model, self.table, rows, properties, parts)
 
     def compact(self, spark: SparkSession) -> None:
-        """Merges small files in one commit. It carries no position: Iceberg commits it without a condition, and
-        another run may have continued in the meantime."""
+        """Merges small files in one commit. The commit carries no position: Iceberg makes it without a condition, and
+        another run may have continued meanwhile."""
         self._growth = {part: replace(growth, loose=0) for part, growth in self._growth.items()}
         with around("state.compact", self._model.name):
             self.table.compact(spark, {COMPACTED: "true", GROWTH: growth_to_text(self._growth)}, _FILE_SIZE)
@@ -369,8 +372,8 @@ class StateTable:
         )
 
     def drop_unwritten(self, spark: SparkSession) -> None:
-        """Drops the table if there is one, which a killed process has left before its first rows. Raises if another run has
-        written it meanwhile."""
+        """Drops a table without rows that a killed process has left, if there is one. Raises if another run has written the
+        table meanwhile."""
         if self._table is None:
             return
         self._table.known = None
@@ -381,24 +384,24 @@ class StateTable:
 
     def is_small(self, part: str) -> bool:
         """Returns whether reading all rows of a state table costs no more than finding some of them."""
-        return self._rows_of(part) <= _ROWS
+        return self._row_count(part) <= _ROWS
 
-    def is_renewed_by(self, part: str, rows: int) -> bool:
-        """Returns whether rewriting a state table costs no more than appending so many rows."""
-        return rows >= _ROWS and 0 < self._rows_of(part) <= 2 * rows and self.rows > 0
+    def is_cheap_to_rewrite(self, part: str, rows: int) -> bool:
+        """Returns whether rewriting a state table costs no more than appending `rows` rows."""
+        return rows >= _ROWS and 0 < self._row_count(part) <= 2 * rows and self.rows > 0
 
-    def _rows_of(self, part: str) -> int:
+    def _row_count(self, part: str) -> int:
         growth = self._growth.get(part, PartGrowth())
         return growth.folded + growth.rows
 
     @property
     def rows(self) -> int:
         """Number of rows in the table, from the newest snapshot."""
-        return self._count("total-records")
+        return self._summary_count("total-records")
 
-    def size(self) -> dict[str, int]:
+    def total_size(self) -> dict[str, int]:
         """Returns the number of rows, bytes and files, from the newest snapshot."""
-        size, files = self._count("total-files-size"), self._count("total-data-files")
+        size, files = self._summary_count("total-files-size"), self._summary_count("total-data-files")
         return {"rows": self.rows, "bytes": size, "files": files}
 
     @property
@@ -418,13 +421,14 @@ class StateTable:
         summaries = self._table.summaries_since(snapshot)
         return None if summaries is None else written_per_part(summaries)
 
-    def sizes(self) -> dict[str, Size]:
+    def part_sizes(self) -> dict[str, Size]:
         """Returns the size of each state table, from Iceberg's metadata."""
         sizes = {} if self._table is None else self._table.partition_sizes()
         return {part: Size(*size) for part, size in sizes.items()}
 
     def parts_to_fold(self, parts: Iterable[StatePart], watermark: int | None) -> list[str]:
-        """Returns the names of the state tables for which compaction pays: they have grown enough, or have expired rows."""
+        """Returns the names of the state tables for which compaction pays, because they have grown enough or have expired
+        rows."""
         found = []
         for part in parts:
             growth = self._growth.get(part.name, PartGrowth())
@@ -435,7 +439,7 @@ class StateTable:
                 found.append(part.name)
         return found
 
-    def is_scattered(self) -> bool:
+    def has_many_small_files(self) -> bool:
         """Returns whether the table has so many small files that merging them pays."""
         return sum(growth.loose for growth in self._growth.values()) >= _LOOSE_FILES
 
@@ -446,19 +450,19 @@ class StateTable:
         if self._maintenance is None:
             self._maintenance = Maintenance("state", self._model, self._table, _RETENTION, is_read=False)
         if self._is_compacted:
-            # The rows from before the compaction are still on disk.
+            # Old snapshots still have the rows from before the compaction.
             self._is_compacted = False
             self._maintenance.check_snapshots_next()
         return self._maintenance.maintain_after_commit(spark)
 
-    def _count(self, what: str) -> int:
+    def _summary_count(self, what: str) -> int:
         return 0 if self._table is None else self._table.summary_count(what)
 
-    def _note_commit(self, parts: Iterable[str], position: Position) -> None:
+    def _record_commit(self, parts: Iterable[str], position: Position) -> None:
         for part in parts:
             self._record_growth(part, self.table.added_rows(part), position)
 
-    def _growth_but_of(self, parts: Collection[str]) -> dict[str, PartGrowth]:
+    def _growth_without(self, parts: Collection[str]) -> dict[str, PartGrowth]:
         """Returns the growth of the state tables other than `parts`, which a commit rewrites."""
         return {part: growth for part, growth in self._growth.items() if part not in parts}
 
@@ -479,11 +483,11 @@ class StateTable:
                 since=position.after if had.since is None else had.since,
             )
 
-    def _united(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
+    def _union_of(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
         united = "\nunion all\n".join(made)
         return sql(spark, one_file(united) if few else united)
 
-    def _texts(
+    def _part_queries(
         self,
         spark: SparkSession,
         parts: Mapping[str, str],
@@ -493,10 +497,10 @@ class StateTable:
         columns = self._columns_of(spark)
         return [columns.select(spark, query, name, check) for name, query in parts.items()]
 
-    def _selected(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
+    def _append_queries(self, spark: SparkSession, parts: Mapping[str, str]) -> list[str]:
         """Returns SQL for the rows to append to state tables. Raises `Widened` if columns were widened for them."""
         wider: list[Widening] = []
-        found = self._texts(spark, parts, partial(self._check_type, wider))
+        found = self._part_queries(spark, parts, partial(self._check_column_type, wider))
         if not wider:
             return found
         self._widen(reduce(or_, wider))
@@ -504,7 +508,7 @@ class StateTable:
 
     def widen(self, spark: SparkSession, schema: StructType) -> bool:
         """Widens columns to those of a program; returns whether any was narrower."""
-        has = {name.lower(): (name, kind) for name, kind in self.types(spark).items()}
+        has = {name.lower(): (name, kind) for name, kind in self.physical_types(spark).items()}
         wider = Widening()
         for field in schema.fields:
             if field.name.lower() in has:
@@ -522,22 +526,22 @@ class StateTable:
         commit.migrate("state.migrate", self._model, self.table, change, last.properties())
         self._columns = self._shown = None
 
-    def note_inputs(self, inputs: StructType) -> None:
+    def record_inputs(self, inputs: StructType) -> None:
         """Records the input columns from now on, if this state records them."""
-        if self._table is not None and (notes := self._with_inputs(inputs)):
+        if self._table is not None and (notes := self._inputs_property(inputs)):
             self._table.set_properties(notes)
 
-    def _check_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
-        """Adds to `wider` if a column can hold values of another type once it is widened. Raises if it can't hold them:
-        Spark would round them silently after a type change in a source."""
+    def _check_column_type(self, wider: list[Widening], name: str, given: str, kind: str) -> None:
+        """Adds to `wider` if a column has to be widened for values of another type. Raises if widening doesn't help: Spark
+        would silently round the values after a type change in a source."""
         more = widening((name,), kind, given)
         if more and not more.fields:
             wider.append(more)
         elif is_lossy(given.lower(), kind.lower()):
             raise StreamError(
                 f"Model {self._model.name}: its query gives values of {given.upper()} for {name} of its state, which "
-                f"is {kind.upper()}, so they would be cut off or lost: most likely a column of a source is of another "
-                "type than it was. Nothing of this micro-batch was ingested. Convert it where it is read, as in "
+                f"is {kind.upper()}, so they would be cut off or lost: most likely the type of a source's column has "
+                "changed. Nothing of this micro-batch was ingested. Convert it where it is read, as in "
                 f"cast({name} as {kind.upper()}) as {name}, and continue the state with that: {self._model.keep_command}. "
                 f"{self._model.rebuild_advice}"
             )
@@ -565,7 +569,7 @@ def read_signature(model: StreamModel, properties: Mapping[str, str], what: str 
     )
 
 
-def _property_of_columns(mapping: ColumnMapping) -> dict[str, str]:
+def _mapping_property(mapping: ColumnMapping) -> dict[str, str]:
     """Returns the property that records the physical columns."""
     return {_MAPPING: json.dumps(mapping, sort_keys=True)}
 
@@ -574,10 +578,11 @@ def _signature_text(signature: Signature) -> str:
     return json.dumps(to_json(signature), sort_keys=True)
 
 
-def digest(signature: Signature) -> str:
+def signature_digest(signature: Signature) -> str:
     """Returns a short hash of a signature.
 
-    >>> digest(Signature(event_times={"a": "t", "b": "u"})) == digest(Signature(event_times={"b": "u", "a": "t"}))
+    >>> one, other = (Signature(event_times=times) for times in ({"a": "t", "b": "u"}, {"b": "u", "a": "t"}))
+    >>> signature_digest(one) == signature_digest(other)
     True
     """
     return hashlib.sha256(_signature_text(signature).encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.iceberg.table import load_table
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.saving import save
-from dbt.adapters.spark_streaming.stream.state.inspect import inspect
+from dbt.adapters.spark_streaming.stream.state.inspect import inspect_stored_state
 from tests.functional.stream.harness import replayed
 from tests.functional.stream.test_evolution import (
     AFTER,
@@ -263,7 +263,7 @@ def test_what_is_shown(spark: Any, storage_root: Path) -> None:
     s = Model(spark, storage_root)
     s.add(BEFORE)
     s.run(APART)
-    shown = inspect(spark, s.model, sample=2)
+    shown = inspect_stored_state(spark, s.model, sample=2)
     assert shown is not None
     assert {each.name: (each.type, each.what) for each in shown.columns if "ts" in each.name} == {
         "ts__date": ("date", "the key ts"),

@@ -116,7 +116,7 @@ def test_distinct_values_that_would_be_rounded(spark: Any, storage_root: Path, t
             s.run(COUNTED)
     assert (
         f"Model {s.model.name}: its query gives values of DOUBLE for p of its state, which is BIGINT, so they would be "
-        "cut off or lost: most likely a column of a source is of another type than it was. Nothing of this micro-batch "
+        "cut off or lost: most likely the type of a source's column has changed. Nothing of this micro-batch "
         "was ingested. Convert it where it is read, as in cast(p as BIGINT) as p, and continue the state with that: "
         f"`dbt run --select {s.model.name} --vars '{{keep_state: true}}'`. To rebuild it: "
     ) in str(refused.value.msg)

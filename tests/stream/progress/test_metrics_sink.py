@@ -18,10 +18,10 @@ class Recorded(metrics_sink.Metrics):
     def __init__(self) -> None:
         self.counters, self.gauges = Counter[str](), dict[str, int]()
 
-    def count(self, name: str, number: int) -> None:
+    def increment(self, name: str, number: int) -> None:
         self.counters[name] += number
 
-    def show(self, name: str, value: int) -> None:
+    def set_gauge(self, name: str, value: int) -> None:
         self.gauges[name] = value
 
 

@@ -69,28 +69,28 @@ def test_a_query_with_another_text_is_an_edit_from_then_on() -> None:
     assert begun.with_text("a") == begun.with_text(None) == begun
     edited = begun.with_text("b")
     assert edited.text == "b" and edited.is_edited
-    assert read_position(edited.next(1).properties()) == edited.next(1)
+    assert read_position(edited.next_epoch(1).properties()) == edited.next_epoch(1)
     assert edited.with_text("b").is_edited
 
 
 def test_no_two_steps_have_one_number() -> None:
     """After a thousand edits between two micro-batches, rows of the state would count as newer than the next ones."""
     step = Position("m", "q", batch=3, flush=998)
-    edited = replace(step.next(3), needs_rebuild=True)
-    rebuilt = edited.next(3)
+    edited = replace(step.next_epoch(3), needs_rebuild=True)
+    rebuilt = edited.next_epoch(3)
     assert rebuilt.is_rebuild and not rebuilt.needs_rebuild
     following = [
         edited,
         rebuilt,
-        rebuilt.next(4),
-        rebuilt.next(4).next(4),
-        rebuilt.next(4).next(5),
-        rebuilt.next(7),
+        rebuilt.next_epoch(4),
+        rebuilt.next_epoch(4).next_epoch(4),
+        rebuilt.next_epoch(4).next_epoch(5),
+        rebuilt.next_epoch(7),
     ]
     assert [each.step for each in following] == [(3, 999), (3, 1000), (4, 1), (4, 2), (5, 0), (7, 0)]
     assert [each.number for each in following] == [3999, 4000, 4001, 4002, 5000, 7000]
     assert all(later.is_after(earlier) for earlier, later in itertools.pairwise(following[:4]))
-    assert Position("m", "q", batch=-1, flush=1).next(0).step == (0, 0)
+    assert Position("m", "q", batch=-1, flush=1).next_epoch(0).step == (0, 0)
 
 
 def test_a_table_counts_what_the_last_epoch_of_its_state_has_emitted() -> None:

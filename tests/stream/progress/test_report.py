@@ -13,11 +13,11 @@ from dbt.adapters.spark_streaming.stream.progress.position import PartGrowth, Po
 from dbt.adapters.spark_streaming.stream.progress.report import (
     BatchMetrics,
     lag_seconds,
-    latest_progress,
-    note_windows,
+    last_noted_windows,
+    progress_of_this_process,
+    progress_report,
     read_progress,
-    report,
-    windows_so_far,
+    write_open_windows,
     write_progress,
 )
 
@@ -46,7 +46,7 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
         model.storage.write_text(model.progress, text)
         assert read_progress(model) is None, "nothing depends on it"
     metrics = BatchMetrics(rows_in=10, late_rows=1, rows_out=4, commits=2, jobs=7, seconds={"read": 0.12345})
-    progress = report(POSITION, metrics, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
+    progress = progress_report(POSITION, metrics, {"rows": 3, "bytes": 100, "files": 2}, now=1_772_323_260.0)
     write_progress(model, progress)
     found = read_progress(model)
     assert found == progress
@@ -64,30 +64,30 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_open_windows_are_kept_until_one_of_them_has_closed(tmp_path: Path) -> None:
     model = StreamModel("open", "db.open", "db.state", Storage(str(tmp_path), lambda: None), ())
-    assert windows_so_far(model, POSITION) == {}
-    write_progress(model, report(POSITION, BatchMetrics(), None))
-    assert windows_so_far(model, POSITION) == {}
+    assert last_noted_windows(model, POSITION) == {}
+    write_progress(model, progress_report(POSITION, BatchMetrics(), None))
+    assert last_noted_windows(model, POSITION) == {}
     closes_at = 1_772_323_260_000_000
     windows = OpenWindowSummary(2, closes_at=closes_at, after_event=closes_at)
-    note_windows(model, windows)
+    write_open_windows(model, windows)
     later = replace(POSITION, batch=13, after=closes_at - 1)
-    assert windows_so_far(model, later) == {"windows": windows.as_json()}
-    assert windows_so_far(model, replace(later, after=closes_at)) == {}
-    assert windows_so_far(model, replace(later, query_id="another")) == {}
-    note_windows(model, OpenWindowSummary(0))
-    assert windows_so_far(model, later) == {}
+    assert last_noted_windows(model, later) == {"windows": windows.as_json()}
+    assert last_noted_windows(model, replace(later, after=closes_at)) == {}
+    assert last_noted_windows(model, replace(later, query_id="another")) == {}
+    write_open_windows(model, OpenWindowSummary(0))
+    assert last_noted_windows(model, later) == {}
 
 
 def test_what_an_earlier_process_did_is_not_this_ones_progress(tmp_path: Path) -> None:
     model = StreamModel("earlier", "db.earlier", "db.state", Storage(str(tmp_path), lambda: None), ())
-    earlier = report(POSITION, BatchMetrics(rows_in=5), None)
+    earlier = progress_report(POSITION, BatchMetrics(rows_in=5), None)
     model.storage.write_text(model.progress, json.dumps(earlier))
-    note_windows(model, OpenWindowSummary(1))
-    assert latest_progress(model) is None
+    write_open_windows(model, OpenWindowSummary(1))
+    assert progress_of_this_process(model) is None
     write_progress(model, earlier, is_of_earlier_process=True)
-    assert latest_progress(model) is None
-    own = report(replace(POSITION, batch=13), BatchMetrics(rows_in=1), None)
+    assert progress_of_this_process(model) is None
+    own = progress_report(replace(POSITION, batch=13), BatchMetrics(rows_in=1), None)
     write_progress(model, own)
-    note_windows(model, OpenWindowSummary(2))
-    assert latest_progress(model) == read_progress(model)
-    assert latest_progress(model) == {**own, "windows": OpenWindowSummary(2).as_json()}
+    write_open_windows(model, OpenWindowSummary(2))
+    assert progress_of_this_process(model) == read_progress(model)
+    assert progress_of_this_process(model) == {**own, "windows": OpenWindowSummary(2).as_json()}

@@ -7,14 +7,14 @@ import io
 from rich.console import Console
 
 from dbt.adapters.spark_streaming.cli.status import state_table, status_table
-from dbt.adapters.spark_streaming.stream.progress.query_metrics import part_of
+from dbt.adapters.spark_streaming.stream.progress.query_metrics import scanned_part
 from dbt.adapters.spark_streaming.stream.progress.state_metrics import (
     PartFigures,
     PartMetrics,
     Size,
-    added_up,
-    operators_in,
-    sizes_in,
+    operators_from_progress,
+    sizes_from_progress,
+    sum_of_runs,
     written_per_part,
 )
 
@@ -49,35 +49,35 @@ def test_commits_say_what_came_to_each_part_and_what_went() -> None:
     }
     found = written_per_part([append, fold])
     assert found["a/b"] == PartFigures(rows_written=5, bytes_written=900, files_written=1)
-    assert Size(2, 700, 1).after(found["c"]) == Size(2 + 4 + 1 - 6, 700 + 800 + 300 - 1500, 1 + 2 - 2)
+    assert Size(2, 700, 1).after_writes(found["c"]) == Size(2 + 4 + 1 - 6, 700 + 800 + 300 - 1500, 1 + 2 - 2)
 
 
 def test_figures_of_before_count_only_for_the_same_snapshot_and_query() -> None:
-    assert sizes_in(PROGRESS, 7) == {GROUPS.part: Size(10, 1_000, 2)}
-    assert sizes_in(PROGRESS, 8) is None
-    assert sizes_in(None, 7) is None
-    assert sizes_in({"state": {"rows": 1, "bytes": 2, "files": 3}}, 7) is None
-    assert sizes_in(PROGRESS, None) == {}  # there is no state, whatever they say
-    assert operators_in(PROGRESS, "abc") == {
+    assert sizes_from_progress(PROGRESS, 7) == {GROUPS.part: Size(10, 1_000, 2)}
+    assert sizes_from_progress(PROGRESS, 8) is None
+    assert sizes_from_progress(None, 7) is None
+    assert sizes_from_progress({"state": {"rows": 1, "bytes": 2, "files": 3}}, 7) is None
+    assert sizes_from_progress(PROGRESS, None) == {}  # there is no state, whatever they say
+    assert operators_from_progress(PROGRESS, "abc") == {
         GROUPS.part: ("GroupAggregate by k", "partial aggregates per key")
     }
-    assert operators_in(PROGRESS, "abd") is None
+    assert operators_from_progress(PROGRESS, "abd") is None
     before = {"part": GROUPS.part, "operator": "GroupAggregate by k"}  # as an earlier version wrote it
-    assert operators_in({"state": {"query": "abc", "parts": [before]}}, "abc") is None
+    assert operators_from_progress({"state": {"query": "abc", "parts": [before]}}, "abc") is None
 
 
 def test_two_runs_add_up() -> None:
     later = PartMetrics(GROUPS.part, "", "", Size(11), PartFigures(lookups=2, hits=2))
     new = PartMetrics("values", "", "", Size(), PartFigures(scans=1))
-    (groups, values) = added_up([GROUPS], [later, new])
+    (groups, values) = sum_of_runs([GROUPS], [later, new])
     assert (groups.size, groups.figures.lookups, groups.figures.misses) == (Size(11), 5, 2)
     assert values == new
 
 
 def test_a_scan_of_several_parts_is_of_none_of_them() -> None:
-    assert part_of("filters=part = 'a'", ["a", "a_b"]) == "a"
-    assert part_of("filters=part IN ('a', 'a_b')", ["a", "a_b"]) == ""
-    assert part_of("filters=", ["a"]) == ""
+    assert scanned_part("filters=part = 'a'", ["a", "a_b"]) == "a"
+    assert scanned_part("filters=part IN ('a', 'a_b')", ["a", "a_b"]) == ""
+    assert scanned_part("filters=", ["a"]) == ""
 
 
 def test_status_shows_reads_hits_and_misses() -> None:

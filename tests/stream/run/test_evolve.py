@@ -29,7 +29,10 @@ def prepared(
     monkeypatch.setattr(evolve._Edit, "plan_migration", planned)
     fields = SimpleNamespace(fields=table_gets_fields)
     monkeypatch.setattr(evolve, "widenings", lambda *_: fields)
-    program, state = SimpleNamespace(signature=signature, upsert=None), SimpleNamespace(types=lambda _: {})
+    program, state = (
+        SimpleNamespace(signature=signature, upsert=None),
+        SimpleNamespace(physical_types=lambda _: {}),
+    )
     work: Any = SimpleNamespace(model=MODEL, program=program, state=state)
     none: Any = None
     return evolve.plan_state_change(

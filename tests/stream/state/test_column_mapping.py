@@ -23,8 +23,8 @@ from dbt.adapters.spark_streaming.stream.state.column_mapping import (
     TwoTypesError,
     physical_names,
     renamed_columns,
-    seen_by,
-    signature_in_table,
+    signature_with_physical_names,
+    visible_columns,
 )
 from dbt.adapters.spark_streaming.stream.state.schema import KnownColumns
 
@@ -88,7 +88,8 @@ def test_null_is_of_the_type_that_is_read_with_it() -> None:
 
 def test_two_types_in_one_text() -> None:
     with pytest.raises(
-        ValueError, match=r"something called k, one as (DATE|INT) and the other as (DATE|INT)"
+        ValueError,
+        match=r"operators of the query keep a column k, one as (DATE|INT) and the other as (DATE|INT)",
     ):
         physical_names({"a": {"k": "date"}, "b": {"k": "int"}}, [("a", "b")])
 
@@ -130,10 +131,10 @@ def test_columns_of_the_protocol_have_their_names() -> None:
 def test_what_texts_see() -> None:
     names = ["part", "K", "k__date", "k__int", "n"]
     noted = {"b": {"k": "k__date"}, "c": {"k": "k__int"}}
-    assert seen_by(names, noted, ["c"]) == [("part", "part"), ("k__int", "k"), ("n", "n")]
-    assert seen_by(names, noted, ["a"]) == [("part", "part"), ("K", "K"), ("n", "n")]
+    assert visible_columns(names, noted, ["c"]) == [("part", "part"), ("k__int", "k"), ("n", "n")]
+    assert visible_columns(names, noted, ["a"]) == [("part", "part"), ("K", "K"), ("n", "n")]
     # One that doesn't say what it reads must not see another's.
-    assert seen_by(names, noted, []) == [("part", "part"), ("n", "n")]
+    assert visible_columns(names, noted, []) == [("part", "part"), ("n", "n")]
 
 
 def test_signatures() -> None:
@@ -145,12 +146,14 @@ def test_signatures() -> None:
     group = GroupState(aggregates=AggregateState(distinct_sets={"k": values}))
     signature = Signature((operator, ranking), TreeState(groups={"group_1": group}))
     noted = {"window_1_groups": {"k": "k__int"}, "group_1_distinct_k": {"k": "k__date"}}
-    found = signature_in_table(signature, noted)
+    found = signature_with_physical_names(signature, noted)
     assert found.aggregates["window_1"].metrics == {"SUM(k)": MetricState("SUM(k)", ("k__int", "n"))}
     assert found.aggregates["window_1"].keys == {"k": "k"} and found.windows[1] == ranking
     assert found.aggregates["group_1"].distinct_sets == {"k": DistinctState(columns=("k__date",))}
-    assert signature_in_table(signature, noted, keys=True).aggregates["window_1"].keys == {"k__int": "k"}
-    assert signature_in_table(signature, {}) == signature
+    assert signature_with_physical_names(signature, noted, keys=True).aggregates["window_1"].keys == {
+        "k__int": "k"
+    }
+    assert signature_with_physical_names(signature, {}) == signature
 
 
 def test_a_part_that_comes_has_no_column_yet() -> None:
@@ -169,7 +172,7 @@ def test_a_part_that_comes_has_no_column_yet() -> None:
         "window_1_distinct_v": {"k": "int", "v": "int"},
         "window_2_groups": {"k": "date"},
     }
-    continued = known.continued(wants)
+    continued = known.continued_names(wants)
     assert continued == {"window_1_groups": {"k": "k__int"}, "window_2_groups": {"k": "k"}}
     together = [("window_1_groups", "window_1_distinct_v")]
     assert physical_names(wants, together, continued, known.types)["window_1_distinct_v"] == {
