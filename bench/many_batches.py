@@ -37,7 +37,7 @@ from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.sql.intervals import parse
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, changelog_name
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load_table
 from dbt.adapters.spark_streaming.stream.microbatch import loop as batches_module
 from dbt.adapters.spark_streaming.stream.run.runner import RunningStream
@@ -183,7 +183,7 @@ class Bench:
             assert program.upsert is not None
             known = {"ranking": Known(key=tuple(program.upsert.key or ()), changes=True)}
             reading = generate.generate_program(plan_query.plan(READER, known, domains=("category",)))
-            source = StreamSource("ranking", feed_of("bench.ranking"))
+            source = StreamSource("ranking", changelog_name("bench.ranking"))
             reader = self.model("reader", "category string, total bigint", source, trigger="2 seconds")
             with RunningStream(self.spark, reader, reading) as following:
                 self.go(ranking, program)

@@ -28,7 +28,7 @@ from dbt.adapters.spark_streaming.stream.lifecycle.promoting import promote, rol
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore, undo
 from dbt.adapters.spark_streaming.stream.run.runner import run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
-from dbt.adapters.spark_streaming.stream.storage.deployments import version
+from dbt.adapters.spark_streaming.stream.storage.deployments import version_of_model
 
 COUNTS = "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k"
 
@@ -68,7 +68,7 @@ def main() -> None:
             run_stream(spark, model, program)
 
         feed(f"range({rows})")
-        new = version(model, stage_deployment(spark, model, again=False).new)
+        new = version_of_model(model, stage_deployment(spark, model, again=False).new)
         spark.sql(f"create table {new.target} (k bigint, n bigint) using iceberg")
         run_stream(spark, new, program)
         seconds: dict[str, list[float]] = {each: [] for each in named}

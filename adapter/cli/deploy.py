@@ -18,7 +18,7 @@ from ..stream.run.evolve import effect_of_edit
 from ..stream.run.lock import check_free
 from ..stream.run.runner import run_stream
 from ..stream.storage import deployments
-from ..stream.storage.deployments import PROMOTED, version
+from ..stream.storage.deployments import PROMOTED, version_of_model
 from ..util.text import counted
 from .planned import plan_next_run
 from .project import DbtProject, ProjectError, owned_model, raising_project_errors
@@ -79,7 +79,7 @@ def _lag_problem(project: DbtProject, name: str, progress: SwapProgress) -> str 
     try:
         with raising_project_errors():
             session, model, program = plan_next_run(project, name)
-            return effect_of_edit(session, version(model, progress.new.target), program).refused
+            return effect_of_edit(session, version_of_model(model, progress.new.target), program).refused
     except ProjectError as problem:
         return str(problem)
 
@@ -192,7 +192,7 @@ def _reader_sentences(name: str, done: SwapResult, back: str) -> list[str]:
 def table_of_other_version(project: DbtProject, name: str) -> str | None:
     """Returns the table that `clean_up` drops; None if there is none. Doesn't start Spark."""
     model, _ = owned_model(project, name)
-    deployment = deployments.read(model.storage, model.target)
+    deployment = deployments.read_deployment(model.storage, model.target)
     return None if deployment is None else deployment.other_table
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..stream.lifecycle import restoring
 from ..stream.run import saving
 from ..stream.run.lock import check_free
-from ..stream.storage.savepoints import Savepoint, listed
+from ..stream.storage.savepoints import Savepoint, stored_savepoints
 from .planned import plan_next_run
 from .project import DbtProject, owned_model
 from .terminal import terminal, text_table
@@ -34,7 +34,7 @@ def delete_savepoint(project: DbtProject, name: str, savepoint_name: str) -> str
 def list_savepoints(project: DbtProject, name: str) -> list[dict[str, Any]]:
     """Returns the savepoints of a model, the oldest first. Doesn't start Spark."""
     model, _ = owned_model(project, name)
-    found = listed(model.storage, model.savepoints)
+    found = stored_savepoints(model.storage, model.savepoints)
     return [
         {
             "name": each.name,

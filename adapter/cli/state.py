@@ -39,7 +39,9 @@ def inspect_state(project: DbtProject, name: str, sample: int, keys: Sequence[st
             )
         values[column.strip()] = value.strip()
     environment = project.environment()
-    found = inspect_stored_state(environment.session(), stream_node.stream_model(node, environment), sample, values)
+    found = inspect_stored_state(
+        environment.session(), stream_node.stream_model(node, environment), sample, values
+    )
     if found is None:
         raise ProjectError(f"{name} has no state: it keeps none, or has not run yet.")
     return _state_as_json(name, found)

@@ -266,7 +266,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             stream_node.stream_settings(model)
             described = stream_node.stream_model(model, self.environment)
             owner.check_owner(self.environment.session(), described)
-            deployments.check_settled(described)
+            deployments.check_no_interrupted_swap(described)
             if self._is_empty_run():
                 return
             if getattr(self.config.args, "SAMPLE", None) is not None:  # type: ignore[attr-defined]
@@ -321,7 +321,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             if has is not None:
                 there = {name.lower() for name in has}
                 comes = {name: kind for name, kind in gives.items() if name.lower() not in there}
-                constraints.check_table(self.environment.session(), described, comes)
+                constraints.check_existing_rows(self.environment.session(), described, comes)
             return gives
 
     @available.parse(lambda *arguments, **named: False)
@@ -383,7 +383,7 @@ class StreamingMethods(metaclass=AdapterMeta):
             found = stream_node.stream_model(model, self.environment, program, graph)
             found = replace(found, keep_state=run.keep_state, columns=gives)
             found = _with_bootstrap_table(found, run.bootstrap, graph)
-            return found.at_once() if run.at_once else found, program
+            return found.without_source_limits() if run.at_once else found, program
 
         def replan() -> tuple[StreamModel, Program]:
             self.environment.declared.forget_tables_named_in(sql)

@@ -11,7 +11,7 @@ from ..query.errors import QueryError
 from ..query.frontend.streams import Known
 from ..query.normalize.names import own_names
 from ..stream.common.identifiers import last_part
-from ..stream.common.model import feed_of
+from ..stream.common.model import changelog_name
 from ..stream.iceberg.table import IcebergTable, load_table
 from ..stream.sink.changelog import KEY_PROPERTY, REPLACED_PROPERTY
 from ..stream.sink.incremental_runs import have_written
@@ -34,7 +34,7 @@ def with_changelogs(
     found = dict(known)
     for relation, table in tables.items():
         loaded = _load_iceberg_table(spark, relation, table)
-        changelog = load_table(spark, feed_of(table))
+        changelog = load_table(spark, changelog_name(table))
         key = changelog.property(KEY_PROPERTY) if changelog is not None else None
         if changelog is not None and key is not None:
             _check_changelog_complete(loaded, relation)

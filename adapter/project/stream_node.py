@@ -15,7 +15,7 @@ from ..sources.limits import with_row_limit
 from ..sources.stream_source import ICEBERG, stream_source
 from ..stream.common.identifiers import joined_name, parts, with_suffix
 from ..stream.common.lookup_source import LookupSource, lookup_source
-from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, feed_of
+from ..stream.common.model import APPEND_NEW, STATE, StreamModel, StreamSource, changelog_name
 from ..stream.iceberg.owner import catalog_identity
 from . import contract, stream_config
 from .model_configs import MATERIALIZATIONS
@@ -188,7 +188,7 @@ def _stream_source(stream: StreamInput, environment: Environment, rows: int | No
         options = with_row_limit(declared.format if declared else ICEBERG, options, rows)
     if declared is None or declared.is_table:
         table = name_with_catalog(relation, environment)
-        return StreamSource(relation, feed_of(table) if stream.feed else table, options=options)
+        return StreamSource(relation, changelog_name(table) if stream.feed else table, options=options)
     return StreamSource(
         relation,
         declared.options.get("path", ""),

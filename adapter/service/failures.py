@@ -8,7 +8,7 @@ from enum import Enum
 from dbt_common.exceptions import CompilationError, DbtDatabaseError, DbtRuntimeError
 
 from ..query.errors import QueryError
-from ..stream.common.errors import StreamError, TransientError, chain, message_of
+from ..stream.common.errors import StreamError, TransientError, exception_chain, full_message
 from .preparation import PreparationError
 
 _OURS = (DbtRuntimeError, QueryError)
@@ -95,7 +95,7 @@ def classify_failure(problem: BaseException) -> Failure:
     exception of Spark, Java or the operating system. Only the text of these foreign exceptions is searched for outages.
     An error that Spark attributes to the query or its values is permanent. Any other error is transient.
     """
-    links = list(chain(problem, with_hidden=False))
+    links = list(exception_chain(problem, with_hidden=False))
     if any(
         isinstance(link, TransientError) or says_model_runs_elsewhere(_exception_message(link))
         for link in links
@@ -120,7 +120,7 @@ def _is_own_message(link: BaseException) -> bool:
 
 
 def _exception_message(link: BaseException) -> str:
-    return str(link.msg) if isinstance(link, DbtRuntimeError) else message_of(link)
+    return str(link.msg) if isinstance(link, DbtRuntimeError) else full_message(link)
 
 
 def says_model_runs_elsewhere(text: str) -> bool:

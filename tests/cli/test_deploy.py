@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import SwapProgress
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
-from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
+from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version_of_model
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def model(tmp_path: Path) -> StreamModel:
 
 @pytest.fixture
 def staged(model: StreamModel) -> Deployment:
-    made = deployments.begin(model, "u")
-    deployments.write(model.storage, made)
+    made = deployments.new_deployment(model, "u")
+    deployments.write_deployment(model.storage, made)
     return made
 
 
@@ -39,7 +39,9 @@ def test_what_an_edited_query_can_not_take_in_is_told_at_once(
     def behind_by_one(*arguments: Any) -> Any:
         raise StreamError("Model m: its new version has not caught up. `dbt-stream deploy await m` …")
 
-    standing = SwapProgress(staged, version(model, staged.new), model, True, (Lag("/in", 1, "files"),), None)
+    standing = SwapProgress(
+        staged, version_of_model(model, staged.new), model, True, (Lag("/in", 1, "files"),), None
+    )
     environment = SimpleNamespace(session=lambda: None)
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy, "check_free", lambda model: None)
@@ -71,7 +73,7 @@ def test_the_model_that_is_named_is_built(
     environment = SimpleNamespace(session=lambda: None)
     monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
     monkeypatch.setattr(deploy.promoting, "stage_deployment", lambda *_: staged)
-    standing = SwapProgress(staged, version(model, staged.new), model, True, (), None)
+    standing = SwapProgress(staged, version_of_model(model, staged.new), model, True, (), None)
     monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
     monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ran.append((names, tables)))
     project = DbtProject(Path(), Path(), None, None, None)

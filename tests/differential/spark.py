@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, changelog_name
 from dbt.adapters.spark_streaming.stream.common.session import working_session
 from dbt.adapters.spark_streaming.stream.microbatch.lookups import Lookups
 from dbt.adapters.spark_streaming.stream.microbatch.loop import Batches
@@ -216,7 +216,7 @@ class Streamed:
     def _source(self, relation: str, feed: bool, upstream: str | None) -> StreamSource:
         if relation == UPSTREAM:
             assert upstream is not None
-            return StreamSource(relation, feed_of(upstream) if feed else upstream)
+            return StreamSource(relation, changelog_name(upstream) if feed else upstream)
         return StreamSource(relation, relation)
 
     def take(self, cut: tuple[int, int]) -> None:
@@ -231,7 +231,7 @@ class Streamed:
             self.session = session = working_session(self.spark)
             upsert = self.program.upsert
             sink = UpsertSink(session, self.model, upsert) if upsert else AppendSink(session, self.model)
-            sink.begin(session)
+            sink.prepare_for_run(session)
             state = StateTable(session, self.model)
             work = RunContext(self.model, self.program, state, sink, Lookups(self.model))
             self.fed = Batches(session, work, None, lambda: "differential")

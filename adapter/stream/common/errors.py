@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .model import StreamModel
 
 
-# Longest chain of causes to follow: Java allows cycles.
+# Longest exception_chain of causes to follow: Java allows cycles.
 _DEPTH = 30
 
 
@@ -53,9 +53,11 @@ class TransientError(StreamError):
 
 
 def explain(model: StreamModel, problem: BaseException) -> StreamError:
-    """Returns the error with a sentence on any exception of a running stream. Spark wraps an error in a micro-batch several
-    times (the stream, the callback, the job, the task). The author can act on the innermost cause."""
-    link = next((each for each in chain(problem) if isinstance(each, StreamError | StorageError)), None)
+    """Converts an exception of a running stream to an error with a sentence for the model's author, about the innermost
+    cause: Spark wraps an error of a micro-batch several times (the stream, the callback, the job, the task)."""
+    link = next(
+        (each for each in exception_chain(problem) if isinstance(each, StreamError | StorageError)), None
+    )
     if link is not None:
         # A new error, because `link` may be a cause of `problem` and must not become its own cause.
         found = StreamError(link.msg)
@@ -71,7 +73,7 @@ def explain(model: StreamModel, problem: BaseException) -> StreamError:
 
 def cause_text(problem: BaseException) -> str:
     """Returns the messages of an exception and of its causes, including those in the JVM."""
-    return "\n".join(message_of(link) for link in chain(problem))
+    return "\n".join(full_message(link) for link in exception_chain(problem))
 
 
 @contextmanager
@@ -85,7 +87,7 @@ def readable_errors(model: StreamModel) -> Iterator[None]:
         raise explain(model, problem) from problem
 
 
-def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[BaseException]:
+def exception_chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[BaseException]:
     """Yields an exception and its causes, outermost first. A `Cause` is replaced by the exception that it wraps.
     `with_hidden`: whether to include exceptions that `raise … from None` hides in a traceback."""
     seen: set[int] = set()  # `raise x from y` inside `except` of y makes a cycle
@@ -99,7 +101,7 @@ def chain(problem: BaseException | None, with_hidden: bool = True) -> Iterator[B
         problem = problem.__cause__ or (None if is_hidden else problem.__context__)
 
 
-def message_of(problem: BaseException) -> str:
+def full_message(problem: BaseException) -> str:
     """Returns the message, and a "Caused by" line for each exception of the JVM."""
     java = getattr(problem, "java_exception", None) or getattr(problem, "_origin", None)
     messages = [exception_text(problem)]
@@ -150,10 +152,10 @@ _PYTHON_ERROR = re.compile(
 def collation_message(model: StreamModel) -> str:
     """Returns the message for a query whose state stores, or is compared with, strings that have a collation."""
     return (
-        f"Model {model.name}: its query keeps texts with a collation: as a key, as the value of an aggregate, in what "
-        "a ranking is ordered by, or among rows that it keeps. Tables of Iceberg have none, so what is kept would be "
-        "compared byte by byte from then on. Take lower(…) in the place of COLLATE UTF8_LCASE, or end what is kept "
-        "with COLLATE UTF8_BINARY; in WHERE, a collation is allowed."
+        f"Model {model.name}: its query keeps texts with a collation in its state: as a key, as the value of an aggregate, "
+        "in the order of a ranking, or in stored rows. Tables of Iceberg have no collations, so these texts would be "
+        "compared byte by byte from then on. Write lower(…) instead of COLLATE UTF8_LCASE, or add COLLATE UTF8_BINARY to "
+        "what is kept; in WHERE, a collation is allowed."
     )
 
 
@@ -176,7 +178,7 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     if raised := _PYTHON_ERROR.search(text):
         return f"Model {model.name}: a Python function of the query raised {raised['said'].strip()}"
     if other := explain_file_error(text):
-        return f"Model {model.name}: {_source_of_file(model, text)}{other} No row of this micro-batch was ingested."
+        return f"Model {model.name}: {_file_source_phrase(model, text)}{other} No row of this micro-batch was ingested."
     found = _FILE.search(text) if _UNREADABLE.search(text) else None
     if found is None:
         return None
@@ -184,14 +186,14 @@ def _explain_values(model: StreamModel, text: str) -> str | None:
     source = next((s for s in model.sources if s.is_files and s.holds(file)), None)
     what = f"as {source.format}, as source {source.relation} says it is" if source else "by Spark"
     return (
-        f"Model {model.name}: the file {file} can't be read {what}{_reason(text, file)}. Correct the source's format "
-        "or options; or remove the file, and set the source's option 'ignoreMissingFiles: true'. No row of this "
-        "micro-batch was ingested."
+        f"Model {model.name}: the file {file} can't be read {what}{_reason_in_brackets(text, file)}. Correct the "
+        "source's format or options; or remove the file, and set the source's option 'ignoreMissingFiles: true'. No row "
+        "of this micro-batch was ingested."
     )
 
 
-def _reason(text: str, file: str) -> str:
-    """Returns why a file can't be read, in brackets; empty if the exceptions only name the file."""
+def _reason_in_brackets(text: str, file: str) -> str:
+    """Returns the reason why a file can't be read, in brackets; empty if the exceptions only name the file."""
     why = _first_cause(text).rstrip(".")
     return "" if not why or file in why or _UNREADABLE.search(why) else f" ({why})"
 
@@ -201,16 +203,16 @@ def _explain_query(model: StreamModel, text: str) -> str | None:
     if _USES_MAP.search(text):
         return (
             f"Model {model.name}: its query compares or orders MAPs, which Spark can't: in an aggregate such as "
-            "max_by(), a key, a join, or an updating input. Take map_entries(…) or to_json(…) of it in the query "
-            "below, as in max_by(map_entries(m), ts)."
+            "max_by(), a key, a join, or an updating input. Write map_entries(…) or to_json(…) of the MAP "
+            "instead, as in max_by(map_entries(m), ts)."
         )
     if _COLLATED.search(text):
         return collation_message(model)
     if _OTHER_COLUMNS.search(text):
         return (
             f"Model {model.name}: the rows in its state have other columns than those that arrive now; most likely a "
-            "source that the query reads with '*' has gained or lost a column, or a struct of it a field. Name the columns "
-            "that it had instead of the '*', or have the fields as they were, and the state is continued; or rebuild the "
+            "source that the query reads with '*' has gained or lost a column, or one of its structs a field. Name the "
+            "earlier columns instead of the '*', or restore the earlier fields, and the state is continued; or rebuild the "
             f"model: {model.rebuild}."
         )
     return None
@@ -220,7 +222,9 @@ def _explain_tables(model: StreamModel, text: str) -> str | None:
     """Returns the message for a table or checkpoint that was changed, replaced or dropped."""
     if changed := _NOT_APPENDED.search(text):
         kind = changed["kind"].lower()
-        return rows_changed(model, kind, [source.location for source in model.sources if source.is_table])
+        return rows_changed_message(
+            model, kind, [source.location for source in model.sources if source.is_table]
+        )
     if _SNAPSHOT_GONE.search(text):
         return (
             f"Model {model.name}: a source no longer has the snapshots after the last one that was read (the table was "
@@ -254,7 +258,7 @@ def _explain_tables(model: StreamModel, text: str) -> str | None:
     return None
 
 
-def _source_of_file(model: StreamModel, text: str) -> str:
+def _file_source_phrase(model: StreamModel, text: str) -> str:
     """Returns the beginning of a sentence about a file: the source whose folder contains it, or an empty text."""
     found = _FILE.search(text)
     source = found and next((s for s in model.sources if s.is_files and s.holds(found["file"])), None)
@@ -276,7 +280,7 @@ def _explain_kafka(model: StreamModel, text: str) -> str | None:
     return None
 
 
-def rows_changed(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
+def rows_changed_message(model: StreamModel, kind: str, tables: Iterable[str]) -> str:
     """Returns the message for a source table with an ``overwrite`` or ``delete`` snapshot. A stream reads only appends."""
     tables = [*tables]
     # Nodes have no options of streams.
@@ -313,7 +317,7 @@ def cause(problem: BaseException) -> str:
 
 
 def _first_cause(text: str) -> str:
-    """Returns the message of the innermost exception that isn't a wrapper, from the messages of a chain."""
+    """Returns the message of the innermost exception that isn't a wrapper, from the messages of a exception_chain."""
     best, listed = "", False
     for line in text.splitlines():
         found = _CAUSE.match(line.strip())

@@ -83,7 +83,7 @@ def kill_python(where: str = "") -> None:
 
 def kill_jvm(where: str = "") -> None:
     """Kills this process's JVM with SIGKILL."""
-    os.kill(_jvm(), signal.SIGKILL)
+    os.kill(_jvm_process_id(), signal.SIGKILL)
 
 
 def kill_both(where: str = "") -> None:
@@ -92,7 +92,7 @@ def kill_both(where: str = "") -> None:
     kill_python()
 
 
-def _jvm() -> int:
+def _jvm_process_id() -> int:
     from pyspark import SparkContext
 
     return int(SparkContext._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]

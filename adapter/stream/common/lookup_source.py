@@ -115,7 +115,7 @@ class LookupSource:
                     f"Source {name}: '{key}' is not a key of 'lookup'{did_you_mean(key, KEYS)} "
                     f"Known keys are: {', '.join(sorted(KEYS))}."
                 )
-        options = _options(name, {} if config.get("options") is None else config["options"])
+        options = _checked_options(name, {} if config.get("options") is None else config["options"])
         profile_connections.warn_of_secrets(name, {**options, "url": config.get("url")})
         connection = dict(profile_connections.connection_options(name, config.get("connection")))
         # The connection may give 'url' and 'driver' too; those of the source take precedence.
@@ -127,20 +127,20 @@ class LookupSource:
                 f"Source {name}: 'lookup' needs a 'url' that starts with jdbc:, as in jdbc:postgresql://host/database. "
                 "A 'connection' may have it."
             )
-        texts = {"url": url, "dbtable": _text(name, config, "dbtable", table)}
+        texts = {"url": url, "dbtable": _text_setting(name, config, "dbtable", table)}
         if config.get("driver") is not None:
-            texts["driver"] = _text(name, config, "driver", "")
+            texts["driver"] = _text_setting(name, config, "driver", "")
         return cls(
             name,
             relation,
             {**profile_connections.override_connection(connection, options), **texts},
-            cache_ttl=_interval(name, config.get("cache_ttl")),
-            chunk_size=_number(name, config, "chunk_size", cls.chunk_size, 1),
-            retries=_number(name, config, "retries", cls.retries, 0),
+            cache_ttl=_interval_setting(name, config.get("cache_ttl")),
+            chunk_size=_number_setting(name, config, "chunk_size", cls.chunk_size, 1),
+            retries=_number_setting(name, config, "retries", cls.retries, 0),
         )
 
 
-def _options(name: str, options: Any) -> dict[str, str]:
+def _checked_options(name: str, options: Any) -> dict[str, str]:
     if not isinstance(options, Mapping):
         raise DbtRuntimeError(f"Source {name}: 'options' of 'lookup' must be a mapping of names to values.")
     for key in options:
@@ -152,14 +152,14 @@ def _options(name: str, options: Any) -> dict[str, str]:
     return as_options(options)
 
 
-def _text(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
+def _text_setting(name: str, config: Mapping[str, Any], key: str, default: str) -> str:
     value = default if config.get(key) is None else config[key]
     if not isinstance(value, str) or not value.strip():
         raise DbtRuntimeError(f"Source {name}: '{key}' of 'lookup' must be text, not {yaml_kind(value)}.")
     return value
 
 
-def _number(name: str, config: Mapping[str, Any], key: str, default: int, least: int) -> int:
+def _number_setting(name: str, config: Mapping[str, Any], key: str, default: int, least: int) -> int:
     value = default if config.get(key) is None else config[key]
     if isinstance(value, str) and value.isdigit():
         value = int(value)  # env_var returns text
@@ -170,7 +170,7 @@ def _number(name: str, config: Mapping[str, Any], key: str, default: int, least:
     return value
 
 
-def _interval(name: str, value: Any) -> int | None:
+def _interval_setting(name: str, value: Any) -> int | None:
     if value is None:
         return None
     try:

@@ -34,14 +34,14 @@ class Retention:
     max_snapshot_age: int = 86_400_000_000
     """Microseconds. A query needs the snapshot with which it began until it ends."""
     max_snapshots: int = 500
-    """Number of newest snapshots to keep, unless they exceed the maximum age."""
+    """Maximum number of snapshots to keep. Snapshots above the maximum age are not kept."""
     target_file_size: int = 64 << 20
     """Bytes."""
 
 
 @dataclass(frozen=True)
 class StreamSource:
-    """What a `StreamInput` reads: a table, a folder or Kafka topics."""
+    """A source that a `StreamInput` reads: a table, a folder or Kafka topics."""
 
     relation: str
     """Name of the source in `StreamInput.relation`."""
@@ -92,7 +92,7 @@ class StreamSource:
         return plain_path(file).startswith(plain if pattern else f"{plain}/")
 
 
-def feed_of(table: str) -> str:
+def changelog_name(table: str) -> str:
     """Returns the name of a table's changelog."""
     return with_suffix(table, CHANGES)
 
@@ -200,14 +200,16 @@ class StreamModel:
     """Interval between micro-batches, as in '10 seconds'. None to ingest the available rows and stop."""
 
     def rebuild_command(self, table: str) -> str:
-        """Returns the dbt command that rebuilds a table and all nodes downstream of it. If dbt doesn't write the table, it
-        rebuilds this model, on condition that the table is rebuilt before."""
+        """Returns the dbt command that rebuilds a table and all nodes downstream of it. For a table that dbt doesn't
+        write, it is the command that rebuilds this model, and a hint that the table has to be rebuilt before."""
         relation = self._upstream_relation(table)
         if self.upstream is None or relation is not None:
             command = "build" if relation in self.seeds else "run"
             name = (self.upstream or {}).get(relation or "", last_part(table).removesuffix(CHANGES))
             return f"`dbt {command} --full-refresh --select {name}+`"
-        return f"`dbt run --full-refresh --select {self.unique_name}+`, once who writes that table has made it from scratch"
+        return (
+            f"`dbt run --full-refresh --select {self.unique_name}+`, after that table is rebuilt from scratch"
+        )
 
     def is_seed(self, table: str) -> bool:
         """Returns whether a table that the model reads is a seed."""
@@ -218,7 +220,7 @@ class StreamModel:
         return self._upstream_relation(table) is not None
 
     def _upstream_relation(self, table: str) -> str | None:
-        """Returns the key of `upstream` for a table or its changelog; None if it isn't one of them."""
+        """Returns the key of `upstream` for a table or its changelog; None if it has no such key."""
         path = [part.lower() for part in parts(table)]
         path[-1] = path[-1].removesuffix(CHANGES)
         named = {relation: [part.lower() for part in parts(relation)] for relation in self.upstream or ()}
@@ -229,15 +231,15 @@ class StreamModel:
         """Name for dbt's `--select` that no other model of the project has."""
         return self.selector or self.name
 
-    def at_once(self) -> StreamModel:
-        """Returns the model without limits on its sources: all of their rows are one micro-batch."""
+    def without_source_limits(self) -> StreamModel:
+        """Returns the model without limits on its sources, so that one micro-batch reads all rows."""
         unlimited = (replace(source, options=without_limits(source.options)) for source in self.sources)
         return replace(self, sources=tuple(unlimited))
 
     @property
     def changes(self) -> str:
         """Name of the changelog table."""
-        return feed_of(self.target)
+        return changelog_name(self.target)
 
     @property
     def key(self) -> str:

@@ -77,7 +77,7 @@ def prepare(session: SparkSession, session_defaults: SessionDefaults) -> None:
 
 
 def are_few(rows: int) -> bool:
-    """Returns whether so many rows fit into one task and one file."""
+    """Returns whether `rows` rows fit into one task and one file."""
     return rows <= _FEW_ROWS
 
 
@@ -163,8 +163,8 @@ def java_class(spark: SparkSession, name: str) -> Any:
 def static_method(spark: SparkSession, name: str, method: str) -> Any:
     """Returns a static method of a Java class that may have an instance method of the same name.
 
-    For an attribute of a class, py4j takes the first method of that name that Java lists, and reports none if that one
-    is an instance method. The order depends on the JVM and its class data archive.
+    For an attribute of a class, py4j takes the first method of that name in Java's list, and reports no method if this is an
+    instance method. The order of the list depends on the JVM and its class data archive.
     """
     from py4j.java_gateway import JavaMember  # type: ignore[import-untyped]
     from py4j.protocol import STATIC_PREFIX  # type: ignore[import-untyped]

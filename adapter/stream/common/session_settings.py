@@ -1,4 +1,4 @@
-"""Compares session settings on which a query's rows depend: a state built under other settings is wrong.
+"""Compares session settings that affect a query's rows: a state that was built under other settings is wrong.
 
 The session's time zone determines the instant of a TIMESTAMP_NTZ, and the results of `date(ts)`, `hour(ts)` and casts of
 strings to timestamps. ANSI mode determines the results of failed casts and overflows, and the types of mixed expressions.
@@ -27,7 +27,7 @@ _UTC = {"utc", "etc/utc", "gmt", "etc/gmt", "z", "zulu", "+00:00", "utc+00:00", 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Returns the session's settings, for a signature."""
-    return {name: _plain(spark.conf.get(name)) for name in _NAMES}
+    return {name: _canonical_value(spark.conf.get(name)) for name in _NAMES}
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
@@ -41,10 +41,10 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]
             yield f"{name} is '{value}' and was '{old[name]}'"
 
 
-def _plain(value: str | None) -> str:
+def _canonical_value(value: str | None) -> str:
     """Returns a canonical spelling of a setting's value.
 
-    >>> _plain("TRUE"), _plain("Etc/UTC"), _plain("Europe/Berlin")
+    >>> _canonical_value("TRUE"), _canonical_value("Etc/UTC"), _canonical_value("Europe/Berlin")
     ('true', 'UTC', 'Europe/Berlin')
     """
     text = value or ""

@@ -17,7 +17,7 @@ _HERE, _AWAY = 0.5, 10.0
 
 @dataclass(eq=False)
 class StopRequest:
-    """Whether a stop of a model is requested, by this process or another one."""
+    """A watched request to stop a model: `is_asked` becomes true when this or another process makes it."""
 
     path: str
     is_asked: bool = False
@@ -59,19 +59,19 @@ class StopRequests:
     def _check_requests(self) -> None:
         while True:
             with self._lock:
-                # Only requests watched before the folder is listed: for a later one, the listing may show a file that
-                # `watch` has deleted since.
+                # Considers only requests that are watched before the folder is listed: for a later one, the listing may
+                # show a file that `watch` has deleted since.
                 watched = list(self._watched)
                 if not watched:
                     self._thread = None
                     return
-            names = self._names() if any(not each.is_asked for each in watched) else set()
+            names = self._requested_names() if any(not each.is_asked for each in watched) else set()
             for each in watched:
                 if posixpath.basename(each.path) in names:
                     each.is_asked = True
             time.sleep(self._every)
 
-    def _names(self) -> set[str]:
+    def _requested_names(self) -> set[str]:
         storage = self._storage()
         try:
             return set() if storage is None else set(storage.list(storage.locks))

@@ -40,7 +40,7 @@ class Columns:
         self._passes_over, self._rebuild, self._mapping = drop_unknown, rebuild, mapping or {}
         self.names = list(schema.names)
         self._types = {field.name.lower(): type_text(field.dataType) for field in schema.fields}
-        self._fields = {field.name.lower(): _fields(field.dataType) for field in schema.fields}
+        self._field_names = {field.name.lower(): _field_names(field.dataType) for field in schema.fields}
         self._texts: dict[tuple[str, str | None], str] = {}
 
     def select(
@@ -62,11 +62,11 @@ class Columns:
         """
         key = (query, part)
         if key not in self._texts:
-            self._texts[key] = self._make(spark.sql(query), query, part, check)
+            self._texts[key] = self._select_text(spark.sql(query), query, part, check)
         return self._texts[key]
 
-    def comparable(self, name: str, relation: str) -> str:
-        """Returns an expression for a column that can be compared, also if the column is a MAP."""
+    def comparable_sql(self, name: str, relation: str) -> str:
+        """Returns a comparable SQL expression for a column, also for a MAP."""
         return orderable_sql(f"{relation}.{quoted(name)}", self._types[name.lower()])
 
     def empty_relation(self) -> str:
@@ -80,21 +80,21 @@ class Columns:
         # Spark's optimizer sees that WHERE FALSE is empty, so it computes a relation joined with it once or not at all.
         return f"(select {', '.join(columns)} from range(0) where false)"
 
-    def _make(
+    def _select_text(
         self, rows: DataFrame, query: str, part: str | None, check: Callable[[str, str, str], None] | None
     ) -> str:
         names = self._mapping.get(part or "", {})
         have = {names.get(field.name.lower(), field.name.lower()): field for field in rows.schema.fields}
         unknown = have.keys() - self._types.keys()
         if unknown and not self._passes_over:
-            raise ValueError(f"no column for {', '.join(sorted(unknown))}")
+            raise ValueError(f"the table has no column {', '.join(sorted(unknown))}")
         columns = []
         for wanted in self.names:
             kind, found = self._types[wanted.lower()], have.get(wanted.lower())
             value, given = literal(part) if part is not None and wanted == "part" else "null", None
             if found is not None:
                 value, given = quoted(found.name), type_text(found.dataType)
-                if _fields(found.dataType) != self._fields[wanted.lower()]:
+                if _field_names(found.dataType) != self._field_names[wanted.lower()]:
                     # Spark casts nested fields by position and ignores their names.
                     what_to_do = f". To rebuild it: {self._rebuild}." if self._rebuild else ""
                     raise ValueError(f"column {wanted} has other fields in it than it had{what_to_do}")
@@ -116,18 +116,18 @@ def converted_value(found: StructField | None, wanted: StructField) -> str:
     return f"cast({value} as {kind}) as {quoted(wanted.name)}"
 
 
-def _fields(type_: DataType) -> list[object]:
+def _field_names(type_: DataType) -> list[object]:
     """Returns the field names of a type, nested like its structs."""
     found: list[object] = []
     for name in ("fields", "elementType", "keyType", "valueType"):
         inner = getattr(type_, name, None)
         if name == "fields" and inner is not None:
-            found += [(field.name.lower(), _fields(field.dataType)) for field in inner]
+            found += [(field.name.lower(), _field_names(field.dataType)) for field in inner]
         elif inner is not None:
-            found.append(_fields(inner))
+            found.append(_field_names(inner))
     return found
 
 
-def one_file(query: str) -> str:
+def one_file_sql(query: str) -> str:
     """Returns the query with a hint that computes it in one task."""
     return f"select /*+ coalesce(1) */ * from (\n{query}\n)"

@@ -63,13 +63,13 @@ def backfill(
         types = column_types(session.table(model.target).schema)
         for name, value in windows.notes.items():
             session.conf.set(f"spark.sql.iceberg.snapshot-property.backfill.{name}", value)
-        rows = stream.sink.checked(session, windows.sql)
+        rows = stream.sink.checked_sql(session, windows.sql)
         counted = session.sql(windows.divided).first() if windows.divided else None
         statement = replace_files_sql if counted is not None and counted[0] == 0 else replace_where_sql
         commit.rebase(model, stream.sink.table)  # a run on another machine may have written meanwhile
         with around("table.backfill", model.name):
             session.sql(statement(model.target, f"(\n{rows}\n)", types, windows.condition))
         stream.sink.table.advance_to_newest()
-        stream.sink.begin(session)
+        stream.sink.prepare_for_run(session)
         counted = session.sql(f"select count(*) from {model.target} where {windows.condition}").first()
         return int(counted[0]) if counted else 0

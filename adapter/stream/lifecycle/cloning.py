@@ -36,8 +36,15 @@ from ..run.saving import current_tables, model_tables
 from ..sink.upsert import sink_of
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
-from ..storage.savepoints import STATE, TABLE, TableSnapshot, check_not_interrupted, checkpoint_of, find
-from ..storage.source_order import Order, in_first_order, write_order
+from ..storage.savepoints import (
+    STATE,
+    TABLE,
+    TableSnapshot,
+    check_not_interrupted,
+    checkpoint_copy,
+    find_savepoint,
+)
+from ..storage.source_order import Order, in_checkpoint_order, write_order
 from .restoring import missing_part
 
 if TYPE_CHECKING:
@@ -161,9 +168,9 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
             yield _Original(model, f"model {model.name}", model.checkpoint, found.checkpoint, tables)
             return
         check_not_interrupted(model)
-        saved = find(model, name)
+        saved = find_savepoint(model, name)
         what = f"the savepoint '{saved.name}' of model {model.name}"
-        path = checkpoint_of(model, saved.name)
+        path = checkpoint_copy(model, saved.name)
         checkpoint = read_checkpoint(model.storage, path)
         if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
             raise StreamError(
@@ -203,7 +210,7 @@ def _check(
             "expired by hand."
         )
     next_run = _check_query(spark, model, program, original)
-    order = in_first_order(model, program.inputs, original.path)
+    order = in_checkpoint_order(model, program.inputs, original.path)
     begins = next_snapshots(source.storage, original.path)
     for place, each in enumerate(order.model.sources):
         snapshot = begins.get(place)

@@ -21,8 +21,7 @@ from ..iceberg.ownership import OF, ROLE, is_same_table, owned_table
 from ..iceberg.table import SharedFolder, find_table
 from ..run.lock import model_lock
 from ..run.saving import model_tables, savepoint_leftovers
-from ..storage.deployments import read as deployment_of
-from ..storage.deployments import tables_being_swapped, version
+from ..storage.deployments import read_deployment, tables_being_swapped, version_of_model
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
 
 if TYPE_CHECKING:
@@ -66,10 +65,10 @@ def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remov
 def _folders_beside(spark: SparkSession, model: StreamModel) -> set[str]:
     """Returns the folders of the tables of a model's other version. A renamed table keeps its folder, and a new table of
     its old name gets the same one, so a file unknown to one table may belong to the other."""
-    found = deployment_of(model.storage, model.target)
+    found = read_deployment(model.storage, model.target)
     if found is None:
         return set()
-    beside = model_tables(spark, version(model, found.other_table)).values()
+    beside = model_tables(spark, version_of_model(model, found.other_table)).values()
     return {table.folder for table in beside if table is not None}
 
 

@@ -39,7 +39,14 @@ from ..sources.lag import Lag, consumer_lag
 from ..sources.upstream import readers_beyond
 from ..storage import deployments
 from ..storage.checkpoint import copy_checkpoint, next_snapshots
-from ..storage.deployments import PROMOTED, STAGED, Deployment, Swap, check_settled, version
+from ..storage.deployments import (
+    PROMOTED,
+    STAGED,
+    Deployment,
+    Swap,
+    check_no_interrupted_swap,
+    version_of_model,
+)
 from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints, delete_files
 from ..storage.source_order import noted_sources
 from .batch_tables import is_ours
@@ -88,7 +95,7 @@ def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> De
         StreamError: the model has no table yet, its previous version still exists, or the catalog can't rename tables.
     """
     with _locked_deployment(spark, model) as found:
-        check_settled(model)
+        check_no_interrupted_swap(model)
         if found is None:
             session = working_session(spark)
             if is_in_hadoop_catalog(session, model.target):
@@ -102,10 +109,10 @@ def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> De
                     f"Model {model.name}: it has no table yet that a new version could take over from. `dbt run --select "
                     f"{model.name}` builds it."
                 )
-            found = deployments.begin(model, table.uuid)
+            found = deployments.new_deployment(model, table.uuid)
             with around("deploy.stage", model.name):
                 owner.claim(session, model)
-                deployments.write(model.storage, found)
+                deployments.write_deployment(model.storage, found)
         elif found.phase == PROMOTED:
             raise StreamError(
                 f"Model {model.name}: the version before the last deployment is still kept, as {found.previous}. "
@@ -113,7 +120,7 @@ def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> De
                 "it."
             )
         elif again:
-            _drop(spark, version(model, found.new))
+            _drop(spark, version_of_model(model, found.new))
         return found
 
 
@@ -121,12 +128,12 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
     """Returns the progress of a model and its new version, without changes or locks. Raises `StreamError` if there is
     no new version, or a swap is incomplete."""
     with _locked_deployment(spark, model) as found:
-        check_settled(model)
+        check_no_interrupted_swap(model)
         found = found or _require_deployment(model, "show")
         session = working_session(spark)
-        old, new = (model, version(model, found.new))
+        old, new = (model, version_of_model(model, found.new))
         if found.phase == PROMOTED:
-            old, new = version(model, found.previous), model
+            old, new = version_of_model(model, found.previous), model
         begun, lags, unknown = load_table(session, new.target) is not None, None, None
         try:
             lags = tuple(consumer_lag(session, old, new))
@@ -184,7 +191,7 @@ def _ready_to_promote(
             f"Model {model.name}: its new version has the name already, so there is nothing to promote. `dbt-stream "
             f"deploy cleanup {model.name}` drops the old one, {found.previous}."
         )
-    new = version(model, found.new)
+    new = version_of_model(model, found.new)
     if load_table(session, new.target) is None:
         raise StreamError(
             f"Model {model.name}: its new version has no table yet, so there is nothing to promote. {model.deploy} "
@@ -202,7 +209,7 @@ def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deploy
             f"Model {model.name}: its new version isn't promoted, so there is nothing to roll back. `dbt-stream deploy "
             f"cleanup {model.name}` drops it."
         )
-    old = version(model, found.previous)
+    old = version_of_model(model, found.previous)
     if load_table(session, old.target) is None:
         raise StreamError(
             f"Model {model.name}: {old.target}, its table before the deployment, was dropped, so there is nothing to go "
@@ -223,13 +230,13 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     """Drops the version that doesn't have the model's name, and ends the deployment. Raises `StreamError` if there is
     no such version, or it is running."""
     with _locked_deployment(spark, model) as found:
-        check_settled(model)
+        check_no_interrupted_swap(model)
         found = found or _require_deployment(model, "clean up")
-        _drop(spark, version(model, found.other_table))
+        _drop(spark, version_of_model(model, found.other_table))
         # A promotion or a rollback in another process may have swapped the versions meanwhile.
-        if deployments.read(model.storage, model.target) == found:
+        if deployments.read_deployment(model.storage, model.target) == found:
             with around("deploy.forget", model.name):
-                deployments.forget(model.storage, found)
+                deployments.delete_deployment(model.storage, found)
         return found
 
 
@@ -251,10 +258,10 @@ def _locked_deployment(
             stack.enter_context(model_lock(spark, model))
         else:
             owner.check_owner(spark, model)
-        found = deployments.read(model.storage, model.target)
+        found = deployments.read_deployment(model.storage, model.target)
         if lock and found is not None:
             for beside in (found.new, found.previous):
-                stack.enter_context(model_lock(spark, version(model, beside)))
+                stack.enter_context(model_lock(spark, version_of_model(model, beside)))
         yield found
 
 
@@ -309,12 +316,12 @@ def _swap(
             raise foreign_error(spark, model, kind)
     found = replace(found, swap=Swap(to, gives, gets))
     # A killed process may have left copies for another swap.
-    model.storage.delete(deployments.copies(model.storage, found.target))
+    model.storage.delete(deployments.copies_folder(model.storage, found.target))
     with around("deploy.copy", model.name):
         for side, each in zip(_folders_of_versions(to), (model, takes), strict=True):
             _copy(model.storage, _paths(each), _paths_of_copies(found, model.storage, side))
     with around("deploy.begin", model.name):
-        deployments.write(model.storage, found)
+        deployments.write_deployment(model.storage, found)
     return _carry_out(spark, model, found)
 
 
@@ -324,7 +331,7 @@ def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str)
     if found.swap.to != to:
         found = replace(found, swap=found.swap.reverse)
         with around("deploy.undo", model.name):
-            deployments.write(model.storage, found)
+            deployments.write_deployment(model.storage, found)
     return _carry_out(spark, model, found)
 
 
@@ -337,7 +344,7 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     """Executes the swap in the deployment's file. Can be repeated, whichever steps are already done."""
     swap, storage = found.swap, model.storage
     assert swap is not None
-    new, previous = version(model, found.new), version(model, found.previous)
+    new, previous = version_of_model(model, found.new), version_of_model(model, found.previous)
     incoming, outgoing = (new, previous) if swap.to == PROMOTED else (previous, new)
     # In this order both versions have a checkpoint at any time, so that sources keep the snapshots they haven't read.
     for side, step, each in zip(
@@ -358,8 +365,8 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     promoted = int(time.time() * 1000) if swap.to == PROMOTED else found.promoted
     done = replace(found, phase=swap.to, promoted=promoted, swap=None)
     with around("deploy.end", model.name):
-        deployments.write(storage, done)
-    storage.delete(deployments.copies(storage, found.target))
+        deployments.write_deployment(storage, done)
+    storage.delete(deployments.copies_folder(storage, found.target))
     tables = model_tables(spark, model)
     return SwapResult(done, readers_beyond(storage, tables[TABLE], tables[CHANGELOG]))
 
@@ -407,5 +414,5 @@ def _paths(model: StreamModel) -> tuple[str, str, str]:
 
 def _paths_of_copies(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
     """Returns the paths where a deployment keeps copies of the same files of one of its versions."""
-    to = f"{deployments.copies(storage, found.target)}/{side}"
+    to = f"{deployments.copies_folder(storage, found.target)}/{side}"
     return f"{to}/checkpoint", f"{to}/savepoints", f"{to}/progress.json"

@@ -30,7 +30,7 @@ from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
 from ..storage.checkpoint import copy_checkpoint, file_entries, next_snapshots, read_checkpoint
-from ..storage.deployments import check_settled
+from ..storage.deployments import check_no_interrupted_swap
 from ..storage.savepoints import (
     BRANCH,
     CHANGELOG,
@@ -39,12 +39,12 @@ from ..storage.savepoints import (
     TABLE,
     Savepoint,
     TableSnapshot,
-    being_restored,
-    checkpoint_of,
-    find,
-    listed,
+    checkpoint_copy,
+    find_savepoint,
+    restore_in_progress,
+    stored_savepoints,
 )
-from ..storage.source_order import in_first_order
+from ..storage.source_order import in_checkpoint_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,17 +69,17 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
     """Restores a model from a savepoint. Creates a savepoint of the current state first, if its tables match. Raises
     `StreamError` if there is no such savepoint, it can't be restored, or the model is running. Nothing was changed."""
     with readable_errors(model), model_lock(spark, model):
-        check_settled(model)
-        return _restore(working_session(spark), model, program, find(model, name), keep=True)
+        check_no_interrupted_swap(model)
+        return _restore(working_session(spark), model, program, find_savepoint(model, name), keep=True)
 
 
 def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
     """Restores a model from its newest automatic savepoint, and deletes that savepoint. Raises `StreamError` if there
     is no automatic savepoint, or as in `restore`."""
     with readable_errors(model), model_lock(spark, model):
-        check_settled(model)
+        check_no_interrupted_swap(model)
         session = working_session(spark)
-        found = [each for each in listed(model.storage, model.savepoints) if each.is_automatic]
+        found = [each for each in stored_savepoints(model.storage, model.savepoints) if each.is_automatic]
         if not found:
             raise StreamError(
                 f"Model {model.name}: there is nothing to undo. A savepoint is taken before its state is continued "
@@ -93,7 +93,7 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
 def _restore(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, keep: bool
 ) -> Restored:
-    begun = being_restored(model)
+    begun = restore_in_progress(model)
     tables = model_tables(spark, model)
     snapshots = _snapshots_to_restore(spark, model, saved, tables)
     next_run = _check_query(spark, model, program, saved)
@@ -110,12 +110,12 @@ def _restore(
         except StreamError as problem:
             not_kept = problem.without_name(model.name)
     storage = model.storage
-    with around("restore.begin", model.name):
+    with around("restore.prepare_for_run", model.name):
         storage.write_text(model.restoring, json.dumps({"name": saved.name, "kept_as": kept_as}))
     with around("restore.checkpoint", model.name):
         storage.delete(model.checkpoint)
         reached("restore.checkpoint:deleted", model.name)
-        copy_checkpoint(storage, checkpoint_of(model, saved.name), model.checkpoint)
+        copy_checkpoint(storage, checkpoint_copy(model, saved.name), model.checkpoint)
     for kind, to in snapshots.items():
         table = tables[kind]
         assert table is not None
@@ -134,9 +134,9 @@ def _snapshots_to_restore(
     spark: SparkSession, model: StreamModel, saved: Savepoint, tables: Mapping[str, IcebergTable | None]
 ) -> dict[str, TableSnapshot]:
     """Returns the snapshots to which tables are restored. Raises if a part of the savepoint is gone."""
-    checkpoint = read_checkpoint(model.storage, checkpoint_of(model, saved.name))
+    checkpoint = read_checkpoint(model.storage, checkpoint_copy(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
-        path = checkpoint_of(model, saved.name)
+        path = checkpoint_copy(model, saved.name)
         raise _cannot_restore(model, saved, f"its copy of the checkpoint, {path}, isn't whole")
     found = {}
     for kind, was in saved.tables.items():
@@ -209,8 +209,8 @@ def _source_problems(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, again: bool
 ) -> Iterator[str]:
     """Yields reasons why the rows that arrived since a savepoint can't be read again."""
-    path = checkpoint_of(model, saved.name)
-    ordered = in_first_order(model, program.inputs, path).model
+    path = checkpoint_copy(model, saved.name)
+    ordered = in_checkpoint_order(model, program.inputs, path).model
     begins = next_snapshots(model.storage, path)
     for place, source in enumerate(ordered.sources):
         if source.is_table:

@@ -23,7 +23,7 @@ from ..sources.file_names import check_batch
 from ..sources.planned_files import check_present
 from ..state.schema import KnownColumns
 from ..state.table import Widened, signature_digest
-from ..storage.source_order import Order, in_first_order
+from ..storage.source_order import Order, in_checkpoint_order
 from .micro_batch import MicroBatch, RunContext, now
 from .splitter import BatchSplitter, SubBatch
 from .state_meter import StateMeter
@@ -81,7 +81,7 @@ class Batches:
     @cached_property
     def order(self) -> Order:
         """The sources in the order of the checkpoint."""
-        return in_first_order(self.context.model, self.context.program.inputs)
+        return in_checkpoint_order(self.context.model, self.context.program.inputs)
 
     @property
     def ingested(self) -> int:

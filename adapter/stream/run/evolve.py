@@ -35,9 +35,9 @@ from ..state.column_mapping import ColumnMapping, TwoTypesError, belongs_to, sig
 from ..state.schema import KnownColumns, Layout
 from ..state.table import StateTable, read_signature, signature_digest
 from ..storage.checkpoint import read_checkpoint
-from ..storage.deployments import interrupted_swap as swap_problem
-from ..storage.savepoints import STATE, interrupted_restore, listed
-from ..storage.source_order import in_first_order
+from ..storage.deployments import interrupted_swap_problem as swap_problem
+from ..storage.savepoints import STATE, interrupted_restore_problem, stored_savepoints
+from ..storage.source_order import in_checkpoint_order
 from .backfill_metrics import NewMetrics, check_new_metrics
 from .recovery import StoredProgress, is_unfinished, query_problem
 from .state_change import StateChange, describe_value_changes
@@ -99,7 +99,7 @@ def effect_of_edit(spark: SparkSession, model: StreamModel, program: Program) ->
     exists = session.catalog.tableExists(model.target)
     has = column_types(session.table(model.target).schema) if exists else None
     add, drop = ({}, []) if has is None else alterations(model, list(has))
-    refused = swap_problem(model) or interrupted_restore(model)
+    refused = swap_problem(model) or interrupted_restore_problem(model)
     try:
         if refused is None and model.columns is not None:
             check_columns(model, program, model.columns, has)
@@ -148,7 +148,7 @@ def _usable_savepoint(
 ) -> str | None:
     """Returns the savepoint that `undo` restores, if the query can use its state, and either can't use the current state or
     would start more new aggregates with the current one."""
-    found_all = listed(model.storage, model.savepoints)
+    found_all = stored_savepoints(model.storage, model.savepoints)
     saved = next((each for each in reversed(found_all) if each.is_automatic), None)
     state = saved.tables[STATE] if saved is not None else None
     if saved is None or state is None:
@@ -200,7 +200,7 @@ def plan_state_change(
             f"the query back and run it, then change it; or rebuild it: {model.rebuild}."
         )
     # Problems that would stop the run are reported before anything is changed.
-    check_sources(spark, in_first_order(model, context.program.inputs).model)
+    check_sources(spark, in_checkpoint_order(model, context.program.inputs).model)
     backfills = bool(found.new) and model.on_new_metric == BACKFILL
     read = check_new_metrics(spark, context, found, had, position) if backfills else None
     change, layout = edit.plan_migration(signature)

@@ -66,7 +66,7 @@ def progress_of(model: StreamModel, state: StateTable | None, sink: Sink) -> Sto
     return StoredProgress(
         checkpoint=read_checkpoint(model.storage, model.checkpoint),
         has_target=sink.exists,
-        target_written=sink.written,
+        target_written=sink.is_written,
         target=sink.position(),
         target_has_full_history=sink.has_full_history,
         target_rows=sink.rows,

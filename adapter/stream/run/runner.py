@@ -46,10 +46,10 @@ from ..sources.source_schemas import ReadTables, Restarts, SchemaChanged, check_
 from ..sources.static_tables import StaticTables
 from ..sources.topics import check_topics, note_topics
 from ..state.table import StateTable
-from ..storage.checkpoint import clear_beginning, last_snapshot, read_checkpoint, read_offsets
-from ..storage.deployments import check_settled
+from ..storage.checkpoint import delete_incomplete_offsets, last_snapshot, read_checkpoint, read_offsets
+from ..storage.deployments import check_no_interrupted_swap
 from ..storage.savepoints import CHANGELOG, MIGRATION, STATE, check_not_interrupted
-from ..storage.source_order import Order, in_first_order, note_order, noted_sources
+from ..storage.source_order import Order, in_checkpoint_order, note_order, noted_sources
 from .evolve import backfilled_metrics, migrate_state, plan_state_change, with_signature
 from .lock import model_lock
 from .recovery import StoredProgress, check_can_continue, is_unfinished, progress_of
@@ -155,7 +155,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
         StreamError: the model is running, or a swap of its versions is incomplete.
     """
     with readable_errors(model), model_lock(spark, model):
-        check_settled(model)
+        check_no_interrupted_swap(model)
         with around("state.drop", model.name):
             drop_owned_table(spark, model, STATE)
         with around("changelog.drop", model.name):
@@ -225,11 +225,11 @@ class RunningStream:
             self._static = StaticTables(session, model, program.tables)
             if any(source.format == "kafka" for source in model.sources):
                 # Checked before messages are replayed for an edited query.
-                check_topics(session, in_first_order(model, program.inputs).model)
+                check_topics(session, in_checkpoint_order(model, program.inputs).model)
             self._files = _checked_read_files(session, model, program)
             self._batches = _resume(session, model, program)
             self._files.check(self._batches.position.batch)
-            clear_beginning(model.storage, model.checkpoint)
+            delete_incomplete_offsets(model.storage, model.checkpoint)
             order = self._batches.order
             self._ordered, self._inputs = ordered, inputs = order.model, order.inputs
             upstream.check_sources(session, ordered, self._batches.ingested)
@@ -280,7 +280,7 @@ class RunningStream:
         in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
         while initial_offset.begin_with_all(session, model) or initial_offset.is_initial_load_planned(model):
             self._with_all = True
-            query = self._start(session, replace(model.at_once(), trigger=None), inputs)
+            query = self._start(session, replace(model.without_source_limits(), trigger=None), inputs)
             try:
                 stopped, problem = self._wait_for_end(query, math.inf)
             finally:
@@ -514,7 +514,7 @@ class _SecondBatch(Exception):
 def _checked_read_files(session: SparkSession, model: StreamModel, program: Program) -> ReadFiles:
     """Returns the files that a stream has read. Raises if one was rewritten: they may be replayed for an edited query."""
     try:
-        ordered = in_first_order(model, program.inputs).model
+        ordered = in_checkpoint_order(model, program.inputs).model
     except StreamError:
         ordered = replace(model, sources=())  # `_resume` reports the problem
     files = ReadFiles(session, ordered)
@@ -537,7 +537,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
         reads=noted_sources(model.storage, model.checkpoint),
     )
     check_can_continue(model, program.keeps_state, program.signature, found)
-    sink.begin(session)
+    sink.prepare_for_run(session)
     # `begin` has written changes that were only in the changelog to the table.
     found = replace(found, target=sink.position())
     context = RunContext(model, program, state, sink, Lookups(model))
@@ -619,14 +619,14 @@ def _finish_interrupted(session: SparkSession, context: RunContext, found: Store
             return batches
     else:
         return batches
-    context = replace(context, sink=_begun_sink(session, model, program))
+    context = replace(context, sink=_prepared_sink(session, model, program))
     return Batches(session, context, batches.position, query_id, cut_short)
 
 
-def _begun_sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
+def _prepared_sink(session: SparkSession, model: StreamModel, program: Program) -> Sink:
     """Returns the sink of a model's table, ready for an epoch."""
     sink = sink_of(session, model, program.upsert)
-    sink.begin(session)
+    sink.prepare_for_run(session)
     return sink
 
 
@@ -640,7 +640,7 @@ def _rebuild_context(session: SparkSession, context: RunContext) -> RunContext:
     except QueryError as problem:
         raise StreamError(f"Model {context.model.name}: {problem}") from problem
     program = replace(made, signature=context.program.signature)
-    return replace(context, program=program, sink=_begun_sink(session, context.model, program))
+    return replace(context, program=program, sink=_prepared_sink(session, context.model, program))
 
 
 def _note_windows(session: SparkSession, batches: Batches) -> OpenWindowSummary | None:

@@ -29,7 +29,7 @@ from ..sink.append import AppendSink
 from ..state.table import StateTable
 from ..storage import savepoints
 from ..storage.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
-from ..storage.deployments import check_settled
+from ..storage.deployments import check_no_interrupted_swap
 from ..storage.savepoints import BRANCH, CHANGELOG, RESTORE, STATE, TABLE, Savepoint
 from .lock import model_lock
 from .recovery import check_can_continue, progress_of
@@ -61,14 +61,14 @@ def save(spark: SparkSession, model: StreamModel, name: str) -> Savepoint:
     running, has ingested nothing, or has tables that don't match."""
     savepoints.check_name(model, name)
     with readable_errors(model), model_lock(spark, model):
-        if savepoints.read(model.storage, model.savepoints, name) is not None:
+        if savepoints.read_savepoint(model.storage, model.savepoints, name) is not None:
             raise StreamError(
                 f"Model {model.name}: there is a savepoint '{name}' of it already. Choose another name, or delete that one "
                 f"with `dbt-stream state savepoint {model.name} --delete {name}`."
             )
         session = working_session(spark)
         savepoint_leftovers(session, model, remove=True)
-        if name in savepoints.names(model):
+        if name in savepoints.savepoint_names(model):
             raise StreamError(
                 f"Model {model.name}: another process is making a savepoint '{name}' of it, or was killed meanwhile. Choose "
                 f"another name, or delete that one with `dbt-stream state savepoint {model.name} --delete {name}`."
@@ -83,13 +83,13 @@ def save_before(
     The caller holds the model's lock."""
     # The branch of an incomplete savepoint may have the next name.
     savepoint_leftovers(spark, model, remove=True)
-    found = savepoints.listed(model.storage, model.savepoints)
+    found = savepoints.stored_savepoints(model.storage, model.savepoints)
     old = [each for each in found if each.is_automatic]
     now = current_tables(spark, model)
     if old and old[-1].cause == cause != RESTORE and _is_current(old[-1], now):
         return old[-1]  # a failed attempt created it; another one would displace the oldest
     taken = {name.removeprefix(BRANCH) for name in _savepoint_branches(spark, model)}
-    name = savepoints.next_name([*savepoints.names(model), *taken], cause)
+    name = savepoints.next_name([*savepoints.savepoint_names(model), *taken], cause)
     made = _make_savepoint(spark, model, name, cause, now)
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
@@ -101,17 +101,17 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. Raises if there is none, or an interrupted restore needs it. Maintenance later removes the
     snapshots that only it retained."""
     with readable_errors(model), model_lock(spark, model):
-        if name in (savepoints.being_restored(model) or {}).values():
+        if name in (savepoints.restore_in_progress(model) or {}).values():
             savepoints.check_not_interrupted(model)
-        if name not in savepoints.names(model):  # an incomplete one is deleted, too
-            savepoints.find(model, name)
+        if name not in savepoints.savepoint_names(model):  # an incomplete one is deleted, too
+            savepoints.find_savepoint(model, name)
         delete_while_locked(working_session(spark), model, name)
 
 
 def delete_while_locked(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
-        savepoints.forget(model, name)
+        savepoints.mark_incomplete(model, name)
     savepoint_leftovers(spark, model, remove=True, deleted=[name])
 
 
@@ -121,9 +121,9 @@ def savepoint_leftovers(
     """Returns what is left of a model's incomplete and deleted savepoints, and removes it if `remove`: their folders, and
     the branches listed there. Other branches and files are not touched. The caller holds the model's lock. `deleted`: see
     `savepoints.incomplete`."""
-    check_settled(model)
+    check_no_interrupted_swap(model)
     found: list[str] = []
-    for name in savepoints.incomplete(model, deleted):
+    for name in savepoints.incomplete_savepoints(model, deleted):
         noted, branch = savepoints.noted_branches(model, name), f"{BRANCH}{name}"
         for table in model_tables(spark, model).values() if noted else ():
             if table is None or branches_with_prefix(table, BRANCH).get(branch) != noted.get(table.uuid, -1):
@@ -132,7 +132,7 @@ def savepoint_leftovers(
             if remove:
                 remove_branch(table, branch)
         # The files are deleted last, because they list the branches.
-        found.append(savepoints.folder(model, name))
+        found.append(savepoints.savepoint_folder(model, name))
         if remove:
             savepoints.delete_files(model.storage, model.savepoints, name)
     return found
@@ -141,15 +141,15 @@ def savepoint_leftovers(
 def delete_all(spark: SparkSession, model: StreamModel) -> None:
     """Deletes all savepoints of a model that is reset, after its state and changelog. Other files stay. The caller holds the
     model's lock."""
-    names = savepoints.names(model)
-    by_users = [name for name in names if savepoints.is_asked_for(name)]
+    names = savepoints.savepoint_names(model)
+    by_users = [name for name in names if savepoints.is_user_savepoint(name)]
     if by_users:
         logger.warning(
             f"Model {model.name}: its savepoints are deleted with its state: {', '.join(by_users)}."
         )
     with around("savepoints.delete", model.name):
         for name in names:
-            savepoints.forget(model, name)
+            savepoints.mark_incomplete(model, name)
         savepoint_leftovers(spark, model, remove=True, deleted=names)
         savepoints.delete_files(model.storage, model.savepoints)
 
@@ -212,7 +212,7 @@ def _make_savepoint(
     )
     written = {each.uuid: each.snapshot for each in tables.values() if each and each.snapshot is not None}
     with around("savepoint.checkpoint", model.name):
-        copy_checkpoint(model.storage, model.checkpoint, savepoints.checkpoint_of(model, name))
+        copy_checkpoint(model.storage, model.checkpoint, savepoints.checkpoint_copy(model, name))
         savepoints.note_branches(model, name, written)
     for table in found.tables.values():
         snapshot = None if table is None else table.snapshot_id
@@ -229,7 +229,7 @@ def _make_savepoint(
             f"it end, or stop it with `dbt-stream stop {model.name}`."
         )
     with around("savepoint.note", model.name):
-        savepoints.write(model, savepoint)
+        savepoints.write_savepoint(model, savepoint)
     return savepoint
 
 
@@ -251,5 +251,5 @@ def _has_advanced(model: StreamModel, found: CurrentTables, savepoint: Savepoint
             table.refresh()
             if table.snapshot_id != was.snapshot:
                 return True
-    copied = read_checkpoint(model.storage, savepoints.checkpoint_of(model, savepoint.name))
+    copied = read_checkpoint(model.storage, savepoints.checkpoint_copy(model, savepoint.name))
     return not found.checkpoint == copied == read_checkpoint(model.storage, model.checkpoint)

@@ -12,7 +12,7 @@ from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
-from ..common.table_rows import Columns, one_file
+from ..common.table_rows import Columns, one_file_sql
 from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, check_same, check_storable
 from ..iceberg import commit
@@ -44,7 +44,8 @@ class Sink(ABC):
         self._table = load_table(spark, model.target)
         self._columns: Columns | None = None
         self._followed: int | None = None
-        """The table's snapshot up to which the changelog is complete, while it lacks changes of other writers; else None."""
+        """The table's snapshot up to which the changelog is complete, while the changelog lacks changes of other writers;
+        else None."""
         self._maintenance: Maintenance | None = None
         self.changes = changes_of(spark, model, key)
         """The changelog; None if the model keeps none."""
@@ -68,14 +69,14 @@ class Sink(ABC):
         return max(0, self._table.summary_count(RECORDS) - self._table.summary_count(DELETED))
 
     @property
-    def written(self) -> bool:
+    def is_written(self) -> bool:
         """Whether the table has a snapshot."""
         return self._table is not None and self._table.known is not None
 
     @property
     def has_full_history(self) -> bool:
-        """Whether the table has all snapshots that led to its current one."""
-        return self.written and EXPIRED not in self.table.past_operations()
+        """Whether no ancestor of the table's current snapshot has expired."""
+        return self.is_written and EXPIRED not in self.table.past_operations()
 
     @property
     def has_incremental_runs(self) -> bool:
@@ -83,7 +84,8 @@ class Sink(ABC):
         return self._table is not None and incremental_runs.have_written(self._table)
 
     def position(self) -> Position | None:
-        """Returns the position of the last micro-batch in the table, including its own rows; None if there is none."""
+        """Returns the position of the last micro-batch in the table, whose counts include the rows of that micro-batch;
+        None if there is none."""
         if self._table is None:
             return None
         summary = self._table.last_summary()
@@ -99,101 +101,107 @@ class Sink(ABC):
     def changes_ahead(self) -> int:
         """Returns the number of micro-batches that are in the changelog and not in the table."""
         position = self.position()
-        if self.changes is None or (position is None and self.written):
+        if self.changes is None or (position is None and self.is_written):
             return 0
-        return self.changes.commits_after(position.step if position is not None else (-1, 0))
+        return self.changes.count_commits_after(position.step if position is not None else (-1, 0))
 
-    def begin(self, spark: SparkSession) -> None:
+    def prepare_for_run(self, spark: SparkSession) -> None:
         """Reconciles table and changelog before the first micro-batch of a run. The table gets the changes that a crash left
-        in the changelog only, and the changelog gets other writers' changes of the table. Marks an updating table as such,
-        and removes the mark that another table may keep when it replaces one."""
+        only in the changelog, and the changelog gets other writers' changes of the table. Marks an updating table as such,
+        and removes the mark from a table that is no longer updating."""
         incremental_runs.forget(self.table)
         if self.changes is not None:
-            self._reconcile(spark, self.changes)
+            self._reconcile_with_changelog(spark, self.changes)
         mark = "true" if self._replaces_rows else None
         if self.table.property(REPLACED_PROPERTY) != mark:
             with around("table.property", self.model.name):
                 self.table.set_properties({REPLACED_PROPERTY: mark})
 
-    def _reconcile(self, spark: SparkSession, changes: Changes) -> None:
+    def _reconcile_with_changelog(self, spark: SparkSession, changes: Changes) -> None:
         # A run may have ended after changing the table's columns.
-        changes.follow_columns(spark)
+        changes.match_columns(spark)
         others = self.table.newest_change_by_others()
         decided, position = changes.position(), self.position()
-        if decided is not None and self._lacks_batch_of(decided, position):
+        if decided is not None and self._lacks_decided_batch(decided, position):
             # The commit records the snapshot before other writers' changes, so that they are found after a crash.
             self._followed = None if others is None else self.table.followed_snapshot()
             with BatchCache() as cache:
                 rows = changes.last(spark)
                 cache.persist(rows)
                 register_view(scan_cached(rows), DECIDED)
-                self._take_over(spark, decided)
+                self._write_decided(spark, decided)
             position = self.position()
-        changes.follow(spark, self.table, position, others)
+        changes.append_differences(spark, self.table, position, others)
         self._followed = None
 
-    def catch_up(self, spark: SparkSession) -> None:
+    def record_changes_by_others(self, spark: SparkSession) -> None:
         """Appends to the changelog other writers' changes of the table since the last micro-batch."""
         if commit.rebase(self.model, self.table) and self.changes is not None:
-            self.changes.follow(spark, self.table, self.position(), self.table.newest_change_by_others())
+            self.changes.append_differences(
+                spark, self.table, self.position(), self.table.newest_change_by_others()
+            )
 
     def maintain(self, spark: SparkSession) -> int:
         """Maintains table and changelog. Returns the number of commits."""
         if self._maintenance is None:
             self._maintenance = maintenance_of_read_table(
-                "table", self.model, self.table, lambda: self.catch_up(spark)
+                "table", self.model, self.table, lambda: self.record_changes_by_others(spark)
             )
         commits = self._maintenance.maintain_after_commit(spark)
         return commits + (self.changes.maintain(spark, self.rows) if self.changes is not None else 0)
 
-    def _lacks_batch_of(self, decided: Position, position: Position | None) -> bool:
+    def _lacks_decided_batch(self, decided: Position, position: Position | None) -> bool:
         if position is None:
             # A table whose snapshots expired has no position; an earlier check found that no micro-batch is missing.
-            return not self.written
+            return not self.is_written
         return decided.is_after(position)
 
     @abstractmethod
-    def _take_over(self, spark: SparkSession, position: Position) -> None:
+    def _write_decided(self, spark: SparkSession, position: Position) -> None:
         """Writes the changes in the view `DECIDED` to the table, in one commit that carries `position`."""
 
     @abstractmethod
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
         """Writes a micro-batch's output to the table, in one commit that carries `position`. Returns the number of rows
-        changed in the table. Raises if it has other columns. `few`: whether the rows fit into one file."""
+        changed in the table. Raises if the output has other columns than the table. `few`: whether the rows fit into one
+        file."""
 
     def _append(self, rows: DataFrame, position: Position) -> None:
         # With a changelog, other writers' changes are appended to it before the next micro-batch.
         kept = self.changes is not None
-        commit.append("table.append", self.model, self.table, rows, self._notes(position), by_anyone=kept)
+        commit.append(
+            "table.append", self.model, self.table, rows, self._snapshot_properties(position), by_anyone=kept
+        )
 
-    def _notes(self, position: Position) -> dict[str, str]:
+    def _snapshot_properties(self, position: Position) -> dict[str, str]:
         """Returns the snapshot properties of a commit to the table."""
         followed = {} if self._followed is None else {FOLLOWED: str(self._followed)}
         return {**position.properties(), **followed}
 
     def columns(self, spark: SparkSession, query: str) -> Columns:
-        """Returns the table's columns. Raises if the query has others; `SchemaChanged` if it has more than when planned."""
+        """Returns the table's columns. Raises if the query has other columns; raises `SchemaChanged` if it has more
+        columns than when it was planned."""
         if self._columns is None:
-            found, columns = spark.sql(query).columns, self.columns_of_table(spark)
+            found, columns = spark.sql(query).columns, self.table_columns(spark)
             planned = None if self.model.columns is None else {name.lower() for name in self.model.columns}
             if planned and (more := [name for name in found if name.lower() not in planned]):
-                raise SchemaChanged(self.model.name, "a table that it is joined with", more)
+                raise SchemaChanged(self.model.name, "a static table that it joins", more)
             check_same(self.model, found, columns.names)
             self._columns = columns
         return self._columns
 
-    def checked(self, spark: SparkSession, query: str) -> str:
+    def checked_sql(self, spark: SparkSession, query: str) -> str:
         """Returns SQL for the rows of a query with the table's columns, checked against the contract's constraints."""
         columns = self.columns(spark, query)
         return with_checks(self.model, columns.select(spark, query), columns.names)
 
-    def columns_of_table(self, spark: SparkSession) -> Columns:
+    def table_columns(self, spark: SparkSession) -> Columns:
         """Returns the table's columns, without a comparison to the query's."""
         schema = spark.table(self.model.target).schema
         return Columns(schema, drop_unknown=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
 
     def check_dropped(self, names: Sequence[str]) -> None:
-        """Raises if the table is partitioned by one of the columns to drop, which Iceberg refuses. Changes nothing."""
+        """Raises if the table is partitioned by one of the columns to drop: Iceberg doesn't drop such a column."""
         dropped = {name.lower() for name in names}
         for name in self.table.partition_columns() if dropped else ():
             if dropped & {name.lower(), name.lower().partition(".")[0]}:
@@ -204,7 +212,7 @@ class Sink(ABC):
                 )
 
     def change_columns(self, spark: SparkSession, add: Mapping[str, str], drop: Sequence[str]) -> None:
-        """Adds and drops columns of the table and its changelog. Existing rows are NULL in new ones."""
+        """Adds and drops columns of the table and its changelog. Existing rows are NULL in new columns."""
         if not add and not drop:
             return
         check_storable(self.model, add)
@@ -212,10 +220,11 @@ class Sink(ABC):
             self.table.change_columns(Migration(add=add, drop=drop))
         self._columns = None
         if self.changes is not None:
-            self.changes.follow_columns(spark)
+            self.changes.match_columns(spark)
 
     def widen_columns(self, spark: SparkSession, wider: Widening) -> None:
-        """Widens columns of the table and its changelog, in a new snapshot: a snapshot has the columns of its time."""
+        """Widens columns of the table and its changelog, in a new snapshot, because a snapshot has the columns of its
+        time."""
         if not wider:
             return
         position = self.position()
@@ -225,27 +234,32 @@ class Sink(ABC):
         else:
             change = commit.TableChange(widening_migration(wider))
             commit.migrate(
-                "table.widen", self.model, self.table, change, self._notes(position), by_anyone=False
+                "table.widen",
+                self.model,
+                self.table,
+                change,
+                self._snapshot_properties(position),
+                by_anyone=False,
             )
         self._columns = None
         if self.changes is not None:
-            self.changes.follow_columns(spark)
+            self.changes.match_columns(spark)
 
 
 class AppendSink(Sink):
     """A table whose rows never change."""
 
     def put(self, spark: SparkSession, query: str, position: Position, few: bool, cache: BatchCache) -> int:
-        self.catch_up(spark)
-        made = self.checked(spark, query)
+        self.record_changes_by_others(spark)
+        made = self.checked_sql(spark, query)
         if self.changes is not None:
             rows = spark.sql(made)
             cache.persist(rows)
             register_view(scan_cached(rows), "appended_rows")
             made = "select * from appended_rows"
             self.changes.append(spark, f"select *, '{INSERT}' as {CHANGE_TYPE} from appended_rows", position)
-        self._append(sql(spark, one_file(made) if few else made), position)
+        self._append(sql(spark, one_file_sql(made) if few else made), position)
         return self.table.summary_count("added-records")
 
-    def _take_over(self, spark: SparkSession, position: Position) -> None:
+    def _write_decided(self, spark: SparkSession, position: Position) -> None:
         self._append(spark.sql(f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from {DECIDED}"), position)

@@ -21,7 +21,7 @@ from ...util.types import column_types, type_text
 from ..common.failpoints import around
 from ..common.model import StreamModel
 from ..common.session import sql
-from ..common.table_rows import one_file
+from ..common.table_rows import one_file_sql
 from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, widening
 from ..iceberg import commit
@@ -60,11 +60,11 @@ class Changes:
         return self._table is not None
 
     def position(self) -> Position | None:
-        """Returns the position of its last commit; None if there is none."""
+        """Returns the position of the changelog's last commit; None if there is none."""
         return None if self._table is None else read_position(self._table.last_summary())
 
-    def commits_after(self, step: tuple[int, int]) -> int:
-        """Returns the number of micro-batches that were committed after a step."""
+    def count_commits_after(self, step: tuple[int, int]) -> int:
+        """Returns the number of micro-batches that were committed after an epoch."""
         count = 0
         for summary in self._table.summaries() if self._table is not None else ():
             position = read_position(summary)
@@ -77,7 +77,7 @@ class Changes:
         self, spark: SparkSession, query: str, position: Position, notes: Mapping[str, str] | None = None
     ) -> None:
         """Appends a micro-batch's changes in one commit."""
-        table = self._table or self._create(spark)
+        table = self._table or self._create_table(spark)
         last = table.last_summary()
         done = read_position(last)
         number = max(position.number, int(last.get(CHANGES_ID, done.number if done else -1)) + 1)
@@ -85,12 +85,12 @@ class Changes:
         # One file, so that the two rows of an update are stored together. The number is no literal (as in
         # `program.now`): Spark would compile new code for each micro-batch.
         step = f"(select struct(*) from values ({number}L) as step(number)).number"
-        rows = one_file(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
+        rows = one_file_sql(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
         properties = {**position.properties(), CHANGES_ID: str(number), **(notes or {})}
         commit.append("changelog.append", self._model, table, sql(spark, rows), properties)
 
     def last(self, spark: SparkSession) -> DataFrame:
-        """Returns the changes of its last micro-batch."""
+        """Returns the changes of the last micro-batch in the changelog."""
         assert self._table is not None
         snapshot, before = self._table.last_stream_commit()
         if before is None:
@@ -98,10 +98,10 @@ class Changes:
         read = spark.read.option("start-snapshot-id", str(before)).option("end-snapshot-id", str(snapshot))
         return read.table(self._model.changes)
 
-    def follow(
+    def append_differences(
         self, spark: SparkSession, table: IcebergTable, position: Position | None, others: int | None
     ) -> None:
-        """Appends the differences between table and changelog, if another writer has changed either.
+        """Appends the differences between table and changelog, if another writer has changed one of them.
 
         Args:
             table: the model's table.
@@ -115,7 +115,7 @@ class Changes:
             if others is None:
                 if self._table is None and self._key is not None:
                     # Readers of the model need to know that its rows are updated before it has any.
-                    self._create(spark)
+                    self._create_table(spark)
                 return
         is_even = done is not None and position is not None and done.is_same_step(position)
         if others is None and is_even:
@@ -128,11 +128,11 @@ class Changes:
         counted = [(table.snapshot_sql(table.known), "1")]
         if self._table is not None:
             counted.append((self._model.changes, f"if({ADDS}, -1, 1)"))
-        query = each_change(f"(\n{summed_changes(listed, counted, '<> 0')}\n)", listed)
+        query = change_rows_sql(f"(\n{summed_changes_sql(listed, counted, '<> 0')}\n)", listed)
         step = position or Position(self._model.name, query_id=done.query_id if done else "", batch=-1)
         self.append(spark, query, step, {FOLLOWS: str(others)} if others is not None else None)
 
-    def follow_columns(self, spark: SparkSession) -> None:
+    def match_columns(self, spark: SparkSession) -> None:
         """Adds, drops and widens columns, so that they match the model's table."""
         if self._table is None:
             return
@@ -153,7 +153,7 @@ class Changes:
                 self._table.change_columns(widening_migration(wider))
 
     def maintain(self, spark: SparkSession, rows: int) -> int:
-        """Maintains the changelog of a table of so many rows. Returns the number of commits."""
+        """Maintains the changelog of a table with `rows` rows. Returns the number of commits."""
         table = self._table
         if table is None:
             return 0
@@ -165,7 +165,7 @@ class Changes:
         old = self._old
         return self._maintenance.maintain_after_commit(spark, lambda: old.compact(spark, rows))
 
-    def _create(self, spark: SparkSession) -> IcebergTable:
+    def _create_table(self, spark: SparkSession) -> IcebergTable:
         columns = {
             **column_types(spark.table(self._model.target).schema),
             CHANGE_TYPE: "string",
@@ -176,7 +176,7 @@ class Changes:
         return self._table
 
 
-def summed_changes(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
+def summed_changes_sql(columns: str, counted: Sequence[tuple[str, str]], having: str) -> str:
     """Returns a query for the distinct rows of relations, with the number of each as `__stream_times`. `counted`: pairs of a
     relation and SQL for the number that each of its rows adds."""
     united = "\n  union all\n".join(
@@ -188,7 +188,7 @@ def summed_changes(columns: str, counted: Sequence[tuple[str, str]], having: str
     )
 
 
-def each_change(differences: str, columns: str) -> str:
+def change_rows_sql(differences: str, columns: str) -> str:
     """Returns a query with one row per change. `differences`: a relation whose column `__stream_times` has the number
     of inserted rows, negative for deleted ones."""
     return (

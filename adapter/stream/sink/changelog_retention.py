@@ -1,10 +1,11 @@
 """Compacts changes older than the config `changelog_retention` to their net effect.
 
-An insert remains for each row that the table had then, with the ``_batch_id`` of the row's last change. The commit is
+Of the old changes, an insert remains for each row that the table had after them, with the ``_batch_id`` of the row's last
+change. The commit is
 an Iceberg *replace*: streams skip it, and a stream that hasn't read the old changes yet reads them from their own
 snapshots, which the maintenance keeps for it. A new stream reads the net effect, which gives the same table.
 
-A changelog has no times, so the property `_TIMES` records its last ``_batch_id`` from time to time.
+A changelog has no times, so the property `_TIMES` records the last ``_batch_id`` with the time now and then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...util.quoting import quote as quoted
 from ...util.types import type_text
 from ..common.model import StreamModel
 from ..common.session import are_few, register_view, sql
-from ..common.table_rows import one_file
+from ..common.table_rows import one_file_sql
 from ..iceberg import commit, maintenance
 from ..iceberg.table import DELETE_FILES, RECORDS, IcebergTable
 from ..progress.position import COMPACTED, PREFIX
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 COMPACTED_UNTIL = f"{PREFIX}changes-compacted-until"
 """Property of a changelog with the last ``_batch_id`` that is compacted."""
 _TIMES = f"{PREFIX}changes-times"
-"""Property with pairs of a ``_batch_id`` and the time (milliseconds since 1970) at which it was the last."""
+"""Property with pairs of a ``_batch_id`` and the time (milliseconds since 1970) at which it was the last one."""
 _VIEW = "old_changes"
 _MINUTE = 60_000
 
@@ -50,7 +51,7 @@ class OldChanges:
         retention, table = self._model.changelog_retention, self._table
         if retention is None or table.known is None:
             return 0
-        self._note_time(retention)
+        self._record_time(retention)
         rows = table.summary_count(RECORDS)
         if rows < self._rows or not _is_worthwhile(rows, live, rows):
             return 0
@@ -81,7 +82,7 @@ class OldChanges:
         self._rows = 0
         return 1
 
-    def _note_time(self, retention: int) -> None:
+    def _record_time(self, retention: int) -> None:
         """Records the last ``_batch_id`` and the time, if the previous record is old enough."""
         now = int(time.time() * 1000)
         if self._times and now - self._times[-1][1] < max(_MINUTE, retention // 10_000):
@@ -92,7 +93,7 @@ class OldChanges:
             self._table.set_properties({_TIMES: json.dumps(self._times)})
 
     def _last_batch_before(self, before: int) -> int | None:
-        """Returns the last ``_batch_id`` at a time (milliseconds since 1970); None if it is unknown or there was none."""
+        """Returns the ``_batch_id`` that was the last at a time (milliseconds since 1970); None if it is unknown."""
         numbers = [number for number, made in self._times if made <= before]
         for snapshot in self._table.snapshots():
             number = snapshot.summary().get(CHANGES_ID)
@@ -103,7 +104,7 @@ class OldChanges:
 
 
 def _is_worthwhile(old: int, live: int, rows: int) -> bool:
-    """Returns whether compaction removes enough rows: as many as the table has, and a quarter of the changelog's."""
+    """Returns whether compaction removes enough rows: at least as many as the table has, and a quarter of the changelog."""
     return old - live >= max(maintenance.EVERY, live, rows // 4)
 
 
@@ -125,4 +126,4 @@ def _net_changes(rows: DataFrame, until: int, few: bool) -> DataFrame:
         ") lateral view explode(sequence(1L, abs(__times))) as __time\n"
         f"union all select {listed} from {_VIEW} where {BATCH_ID} > {until}"
     )
-    return sql(spark, one_file(query) if few else query)
+    return sql(spark, one_file_sql(query) if few else query)

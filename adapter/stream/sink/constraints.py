@@ -1,4 +1,5 @@
-"""Checks the constraints of a contract: for each micro-batch's rows and, after an edit of it, for the table's."""
+"""Checks the constraints of a contract: for the rows of each micro-batch and, after an edit of the contract, for the
+table's rows."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ _RAISED = re.compile(
     rf"(Model [^\n]{{1,300}}?: its query gives a row that {_BREAKS}.*?)\s*SQLSTATE: P0001", re.DOTALL
 )
 _ROW = "left(to_json(struct(*), map('ignoreNullFields', 'false')), 500)"
-"""SQL for a row in a message, of at most so many characters."""
+"""SQL for a row as text of at most 500 characters, for a message."""
 
 
 def with_checks(model: StreamModel, rows: str, names: Sequence[str]) -> str:
-    """Adds constraint checks to a query. Spark raises an error at a row that breaks one. The checks are in the select list,
-    where no optimizer moves them below a join or a filter."""
+    """Adds constraint checks to a query. Spark raises an error at a row that breaks a constraint. The checks are in the
+    select list, from where no optimizer moves them below a join or a filter."""
     if not model.constraints:
         return rows
     first, *others = map(quoted, names)
@@ -53,7 +54,7 @@ def violation_error(problem: BaseException) -> StreamError | None:
     return None if found is None else StreamError(found[1])
 
 
-def check_table(spark: SparkSession, model: StreamModel, comes: Mapping[str, str]) -> None:
+def check_existing_rows(spark: SparkSession, model: StreamModel, comes: Mapping[str, str]) -> None:
     """Checks a table's rows if the constraints have changed since its last check, and records the check. `comes`:
     columns to be added to the table, with their types; existing rows are NULL in them."""
     rows = dict(map(tuple, spark.sql(f"show tblproperties {model.target}").collect()))

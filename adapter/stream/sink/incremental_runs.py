@@ -1,7 +1,7 @@
-"""Detects incremental runs of a model whose table a stream wrote: the stream's rows would duplicate theirs.
+"""Detects incremental runs of a model whose table a stream wrote: the stream would add the same rows again.
 
-Before it writes, such a run records the table's snapshot in a table property, which an interrupted run leaves, too. A
-starting stream checks the snapshots after that one.
+Before an incremental run writes, it records the table's snapshot in a table property, so that an interrupted run is
+detected, too. A starting stream checks the snapshots after the recorded one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WRITES = ("added-data-files", "deleted-data-files", "added-delete-files", "remo
 
 
 def have_written(table: IcebergTable) -> bool:
-    """Returns whether incremental runs have written to the current table since the stream ran. Also true if that is unknown
-    because the recorded snapshot has expired."""
+    """Returns whether incremental runs have written to the current table since the stream ran, or may have, because the
+    recorded snapshot has expired."""
     noted = table.property(NOTE)
     if noted is None:
         return False

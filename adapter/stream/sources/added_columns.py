@@ -9,7 +9,7 @@ from ...query.program import StreamInput
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import load_table
 from ..storage.checkpoint import last_snapshot, read_offsets
-from ..storage.source_order import in_first_order
+from ..storage.source_order import in_checkpoint_order
 from . import static_tables
 from .file_columns import finds_columns, noted_columns, types_of
 from .readers import schema_of_files
@@ -24,7 +24,7 @@ def later_columns(
 ) -> dict[str, str]:
     """Returns the added columns: name in lower case → type, empty if sources differ. Omits Kafka sources and files with a
     declared schema, whose earlier columns are unknown."""
-    order = in_first_order(model, inputs)
+    order = in_checkpoint_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     noted = noted_schemas(model.storage, model.checkpoint)
     of_files = noted_columns(model.storage, model.checkpoint)

@@ -15,8 +15,8 @@ from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import StreamModel, StreamSource, plain_path
 from ..iceberg.table import APPEND, REPLACE, IcebergTable, load_table
 from ..progress.position import FOLLOWS, read_position
-from ..storage.checkpoint import file_entries, last_snapshot, read_offsets, read_whole
-from ..storage.source_order import in_first_order, noted_sources
+from ..storage.checkpoint import file_entries, last_snapshot, read_offsets, sources_read_whole
+from ..storage.source_order import in_checkpoint_order, noted_sources
 from .changed_files import ReadFiles
 from .initial_offset import bootstrapped_from
 from .upstream import FROM_TIMESTAMP
@@ -46,7 +46,7 @@ def snapshot_sources(
             f"Model {model.name} began with the rows of another table (`dbt-stream state bootstrap`), so a batch run over "
             "its sources has others."
         )
-    order = in_first_order(model, program.inputs)
+    order = in_checkpoint_order(model, program.inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     if len(offsets) != len(order.model.sources):
         raise StreamError(
@@ -161,7 +161,7 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
 
 def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
     """Returns the snapshot at which the first micro-batch read a table as a whole, unless it is before `snapshot`."""
-    whole = read_whole(model.storage, model.checkpoint)
+    whole = sources_read_whole(model.storage, model.checkpoint)
     for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
         began = whole.get(place)
         if began is not None and parts(name) == parts(table.name) and table.has_snapshot(began):

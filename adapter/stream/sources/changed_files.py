@@ -20,8 +20,8 @@ from ...util.text import counted, verb_form
 from ..common.errors import StreamError
 from ..common.model import plain_path
 from ..common.periodic import Periodic
-from ..storage.checkpoint import file_entries, place_in_log, read_by_place, read_offsets
-from ..storage.source_order import in_first_order
+from ..storage.checkpoint import file_entries, log_number_in_offset, read_offsets, read_values_by_source
+from ..storage.source_order import in_checkpoint_order
 from .cleaned_files import cleaning_mode
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ReadFiles:
         if not (changed := self._changed.get(place)):
             return []
         offsets = read_offsets(self._model.storage, self._model.checkpoint, batch) if batch >= 0 else []
-        last = place_in_log(offsets[place]) if place < len(offsets) else None
+        last = log_number_in_offset(offsets[place]) if place < len(offsets) else None
         return sorted(unquote(path) for path, (at, _) in changed.items() if last is not None and at <= last)
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
@@ -126,7 +126,7 @@ class ReadFiles:
 def warn_of_gone(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInput]) -> None:
     """Warns if files that a model has read are gone, since a rebuilt table lacks their rows."""
     try:
-        ordered = in_first_order(model, inputs).model
+        ordered = in_checkpoint_order(model, inputs).model
     except StreamError:
         return  # the checkpoint is of other sources
     for place, source in enumerate(ordered.sources):
@@ -171,7 +171,7 @@ def _is_read(path: str, folder: str) -> bool:
 
 
 def _recorded_times(model: StreamModel) -> dict[int, dict[str, int]]:
-    return read_by_place(model.storage, f"{model.checkpoint}/{FILES}")
+    return read_values_by_source(model.storage, f"{model.checkpoint}/{FILES}")
 
 
 def _rewritten_message(model: StreamModel, source: StreamSource, files: list[str]) -> str:

@@ -21,7 +21,7 @@ from ...util.text import listed, verb_form
 from ...util.types import type_text
 from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts
-from ..storage.checkpoint import files_of_batch, read_by_place
+from ..storage.checkpoint import files_of_batch, read_values_by_source
 from .source_schemas import SchemaChanged, columns_read
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def finds_columns(source: StreamSource) -> bool:
 def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]]:
     """Returns place of a source → column in lower case → the type with which all of its rows were read. Omits sources whose
     files may have had other columns."""
-    return read_by_place(storage, f"{checkpoint}/{_COLUMNS}")
+    return read_values_by_source(storage, f"{checkpoint}/{_COLUMNS}")
 
 
 def types_of(schema: StructType) -> dict[str, str]:

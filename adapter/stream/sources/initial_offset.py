@@ -27,11 +27,11 @@ from ..iceberg.table import IcebergTable, load_table
 from ..storage.checkpoint import (
     last_snapshot,
     planned_batch,
-    read_by_place,
     read_checkpoint,
     read_offsets,
-    read_whole,
-    whole_file,
+    read_values_by_source,
+    sources_read_whole,
+    whole_sources_file,
 )
 from .changed_files import FILES
 from .upstream import FROM_TIMESTAMP, has_changed_rows, has_lost_its_beginning, table_from_beginning
@@ -67,8 +67,8 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
         if snapshot is not None:
             _write_offset(model, number, snapshot, position=0)
             found[number] = table.snapshot_id if changed else None
-    if found or model.storage.exists(whole_file(model.checkpoint)):
-        model.storage.write_text(whole_file(model.checkpoint), json.dumps(found))
+    if found or model.storage.exists(whole_sources_file(model.checkpoint)):
+        model.storage.write_text(whole_sources_file(model.checkpoint), json.dumps(found))
     return bool(found) or bootstrapped_from(model) is not None
 
 
@@ -76,7 +76,7 @@ def _forget_offsets(model: StreamModel) -> None:
     """Deletes initial offsets that an earlier attempt left, with other options of the sources: rows before them would be
     skipped. Offsets of the same options stay: each run would begin with newer messages than the one before."""
     storage, file = model.storage, f"{model.checkpoint}/starts.json"
-    known, starts = read_by_place(storage, file), {}
+    known, starts = read_values_by_source(storage, file), {}
     for number, source in enumerate(model.sources):
         if source.is_table:
             storage.delete(_path_of_offset(model, number))
@@ -107,7 +107,7 @@ def is_initial_load_planned(model: StreamModel) -> bool:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.planned is None or checkpoint.done is not None:
         return False
-    return bool(read_whole(model.storage, model.checkpoint)) or bootstrapped_from(model) is not None
+    return bool(sources_read_whole(model.storage, model.checkpoint)) or bootstrapped_from(model) is not None
 
 
 class SnapshotRead(NamedTuple):
@@ -125,7 +125,7 @@ def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotR
         return {model.sources[0].relation: bootstrap}
     ends = read_offsets(model.storage, model.checkpoint, 0)
     found = {}
-    for number, changed in read_whole(model.storage, model.checkpoint).items():
+    for number, changed in sources_read_whole(model.storage, model.checkpoint).items():
         end = last_snapshot(ends[number]) if number < len(ends) else None
         if end is not None:
             table = IcebergTable(spark, model.sources[number].location)
@@ -181,7 +181,7 @@ def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: b
     """
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
-    known = [*read_whole(model.storage, model.checkpoint)] if with_all else []
+    known = [*sources_read_whole(model.storage, model.checkpoint)] if with_all else []
     if with_all and bootstrapped_from(model) is not None:
         known = [0]
     for place, (source, end) in enumerate(zip(model.sources, ends, strict=False)):
@@ -246,7 +246,7 @@ def reading_options(spark: SparkSession, model: StreamModel, source: StreamSourc
     query starts far in the future, and is restarted once the table has rows."""
     table = load_table(spark, source.location)
     if source in model.sources:
-        whole = read_whole(model.storage, model.checkpoint)
+        whole = sources_read_whole(model.storage, model.checkpoint)
         if whole.get(model.sources.index(source)) is not None:
             skipped = {f"streaming-skip-{kind}-snapshots": "true" for kind in ("delete", "overwrite")}
             return {**source.options, **skipped}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ...util.text import counted
 from ..common.errors import StreamError
-from ..common.model import StreamModel, StreamSource, feed_of
+from ..common.model import StreamModel, StreamSource, changelog_name
 from ..iceberg.table import load_table
 from ..storage.checkpoint import (
     files_until,
     last_snapshot,
-    place_in_log,
+    log_number_in_offset,
     read_checkpoint,
     read_offsets,
     topic_offsets,
@@ -89,7 +89,7 @@ def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
 def _lags_of_source(
     spark: SparkSession, model: StreamModel, source: str, had: _Read, has: _Read
 ) -> Iterator[Lag]:
-    if place_in_log(had.offset) is not None:
+    if log_number_in_offset(had.offset) is not None:
         old, new = (
             files_until(model.storage, each.checkpoint, each.place, each.offset) for each in (had, has)
         )
@@ -128,7 +128,7 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
     deployed = deployment_of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
         return False
-    before = [load_table(spark, name) for name in (deployed.previous, feed_of(deployed.previous))]
+    before = [load_table(spark, name) for name in (deployed.previous, changelog_name(deployed.previous))]
     return any(table is not None and table.has_snapshot(snapshot) for table in before)
 
 

@@ -20,7 +20,7 @@ from ..common.model import StreamModel, StreamSource
 from ..common.session import jvm
 from ..iceberg.table import APPEND, REPLACE, IcebergTable
 from ..storage.checkpoint import files_until, last_snapshot, read_offsets, topic_offsets
-from ..storage.source_order import in_first_order
+from ..storage.source_order import in_checkpoint_order
 from .as_of import fully_read, source_table
 from .initial_offset import bootstrapped_from
 from .readers import rows_of_messages, rows_of_stream, schema_of_files, union_of_streams
@@ -107,7 +107,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
             f"Model {model.name}: it began with the rows of another table (`dbt-stream state bootstrap`), which its sources "
             "don't have."
         )
-    order = in_first_order(model, inputs)
+    order = in_checkpoint_order(model, inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
     if len(offsets) != len(order.model.sources):
         raise StreamError(

@@ -22,7 +22,7 @@ from ..common.errors import StreamError, TransientError
 from ..common.identifiers import joined_name, parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg.table import IcebergTable, load_table
-from ..storage.checkpoint import last_snapshot, read_by_place
+from ..storage.checkpoint import last_snapshot, read_values_by_source
 from ..storage.source_order import snapshots_read
 from .upstream import can_begin, check_continues, lost_history_error, replaced_message
 
@@ -184,7 +184,7 @@ def noted_schemas(storage: Storage, checkpoint: str) -> dict[int, Fields]:
     """Returns place of a source → fields that its rows were read with; empty if the checkpoint has no record."""
     return {
         place: {path: (int(number), kind) for path, (number, kind) in fields.items()}
-        for place, fields in read_by_place(storage, f"{checkpoint}/{SCHEMAS}").items()
+        for place, fields in read_values_by_source(storage, f"{checkpoint}/{SCHEMAS}").items()
     }
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..common.errors import StreamError, rows_changed
+from ..common.errors import StreamError, rows_changed_message
 from ..common.identifiers import parts
 from ..common.model import StreamModel, StreamSource
 from ..iceberg import owner
@@ -25,10 +25,10 @@ from ..storage.checkpoint import (
     planned_batch,
     read_checkpoint,
     read_offsets,
-    read_whole,
+    sources_read_whole,
 )
 from ..storage.deployments import PROMOTED, Deployment, deployment_of_table
-from ..storage.savepoints import checkpoint_of, listed
+from ..storage.savepoints import checkpoint_copy, stored_savepoints
 from ..storage.source_order import noted_sources, snapshots_read
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
         check_continues(
             model, tables, read_offsets(model.storage, model.checkpoint, checkpoint.done), offsets
         )
-    whole = read_whole(model.storage, model.checkpoint)
+    whole = sources_read_whole(model.storage, model.checkpoint)
     for place, table in tables.items():
         source, snapshot = model.sources[place], last_snapshot(offsets[place])
         if snapshot is None:
@@ -99,7 +99,7 @@ def _check_unchanged(
         end: the last snapshot to read.
         past: operations of the snapshots since the last read, the newest first.
     """
-    changed = read_whole(model.storage, model.checkpoint).get(place)
+    changed = sources_read_whole(model.storage, model.checkpoint).get(place)
     after = None if changed is None or end is None else table.operations_between(changed, end)
     if after is not None and len(after) < len(past):
         past = after
@@ -107,7 +107,7 @@ def _check_unchanged(
         return
     source = model.sources[place]
     if changes := _changes(source, past):
-        raise StreamError(rows_changed(model, changes[-1], [source.location]))
+        raise StreamError(rows_changed_message(model, changes[-1], [source.location]))
 
 
 def lost_history_error(model: StreamModel, place: int, table: IcebergTable, snapshot: int) -> StreamError:
@@ -159,7 +159,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
                 f"{_WHO_APPENDS} To begin with the table made from scratch: {model.rebuild_command(source.location)}."
             )
         if changes:
-            raise StreamError(rows_changed(model, changes[-1], [source.location]))
+            raise StreamError(rows_changed_message(model, changes[-1], [source.location]))
 
 
 def table_from_beginning(spark: SparkSession, source: StreamSource) -> IcebergTable | None:
@@ -287,8 +287,8 @@ def swapped_message(model: StreamModel, table: str, deployed: Deployment) -> str
 def restored_message(model: StreamModel, place: int, table: IcebergTable) -> str:
     """Returns the message on a table that was restored to before its last read rows, with what to do."""
     remedy = "Rebuild this model too: "
-    for each in listed(model.storage, model.savepoints):
-        begins = next_snapshots(model.storage, checkpoint_of(model, each.name)).get(place)
+    for each in stored_savepoints(model.storage, model.savepoints):
+        begins = next_snapshots(model.storage, checkpoint_copy(model, each.name)).get(place)
         if begins is not None and table.has_ancestor(begins):
             remedy = f"Put this model back as well: `dbt-stream state restore {model.name} {each.name}`. Or rebuild it: "
     return (

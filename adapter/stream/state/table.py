@@ -26,7 +26,7 @@ from ..common.errors import StreamError
 from ..common.failpoints import around
 from ..common.model import Retention, StreamModel
 from ..common.session import register_view, sql
-from ..common.table_rows import Columns, one_file
+from ..common.table_rows import Columns, one_file_sql
 from ..common.time_zones import instant_of_local_time
 from ..evolution.migration import Migration, widening_migration
 from ..evolution.output_schema import Widening, holds_interval, is_lossy, widening
@@ -485,7 +485,7 @@ class StateTable:
 
     def _union_of(self, spark: SparkSession, made: Sequence[str], few: bool) -> DataFrame:
         united = "\nunion all\n".join(made)
-        return sql(spark, one_file(united) if few else united)
+        return sql(spark, one_file_sql(united) if few else united)
 
     def _part_queries(
         self,

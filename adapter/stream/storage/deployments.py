@@ -1,13 +1,13 @@
 """Metadata of blue/green deployments under the storage root: small files, read without Spark.
 
 The new version of a model is the same model under the name ``<model>__deploy_<id>``, with its own table, state, changelog
-and checkpoint. After its promotion it has the model's name, and the old version is ``<model>__previous_<id>``. The id
-depends on the table that is to be replaced. So after a promotion the next deployment has another one, because a table keeps
-its folder when it is renamed, and two tables must not share one; and two processes that begin a deployment at once begin the
-same one. If a new version is dropped and the same table stays, the next deployment has the same id.
+and checkpoint. After its promotion the new version has the model's name, and the old version is ``<model>__previous_<id>``.
+The id is derived from the table that is to be replaced. So after a promotion the next deployment has another id: a table
+keeps its folder when it is renamed, and two tables must not share a folder. Two processes that begin a deployment at once
+begin the same one. If a new version is dropped and the same table stays, the next deployment has the same id.
 
-``deployments/<model>/deployment.json`` describes the deployment. While tables are being renamed it also has the swap, from
-before the first rename until after the last, and next to it are copies of the checkpoints and savepoints.
+``deployments/<model>/deployment.json`` describes the deployment. From before the first rename of a table until after the
+last, the file also has the swap, and copies of the checkpoints and savepoints are next to it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Swap:
     """A swap of two versions' names in progress."""
 
     to: str
-    """The phase after it: `PROMOTED` or `STAGED`."""
+    """The phase after the swap: `PROMOTED` or `STAGED`."""
     gives: Mapping[str, str | None]
     """UUIDs of the tables that lose the model's names, by role. None if there is no such table."""
     takes: Mapping[str, str | None]
@@ -58,7 +58,7 @@ class Deployment:
     id: str
     model: str
     target: str
-    """The full name of its table."""
+    """The full name of the model's table."""
     begun: int
     """Milliseconds since 1970."""
     phase: str = STAGED
@@ -82,25 +82,25 @@ class Deployment:
         return self.previous if self.phase == PROMOTED else self.new
 
 
-def begin(model: StreamModel, uuid: str) -> Deployment:
-    """Returns a new deployment of a model, without writing its file. `uuid`: that of the model's table."""
+def new_deployment(model: StreamModel, uuid: str) -> Deployment:
+    """Returns a new deployment of a model, without writing its file. `uuid`: UUID of the model's table."""
     number = hashlib.sha256(uuid.encode()).hexdigest()[:8]
     return Deployment(number, model.name, model.target, int(time.time() * 1000))
 
 
-def version(model: StreamModel, table: str) -> StreamModel:
-    """Returns a version of a model, whose table has another name."""
+def version_of_model(model: StreamModel, table: str) -> StreamModel:
+    """Returns the model with another table, as one of its versions."""
     return replace(model, target=table, state=with_suffix(table, STATE))
 
 
-def folder(storage: Storage, table: str) -> str:
+def deployment_folder(storage: Storage, table: str) -> str:
     """Returns the folder of the deployment of a model, by its table."""
     return f"{storage.deployments}/{file_key(table)}"
 
 
-def read(storage: Storage, table: str) -> Deployment | None:
+def read_deployment(storage: Storage, table: str) -> Deployment | None:
     """Returns the deployment of a model, by its table, or None. Raises if it can't be read."""
-    return _read(storage, folder(storage, table), table)
+    return _read(storage, deployment_folder(storage, table), table)
 
 
 def _read(storage: Storage, place: str, table: str) -> Deployment | None:
@@ -119,28 +119,28 @@ def _parse(content: dict[str, Any]) -> Deployment:
     return Deployment(**content, swap=None if swap is None else Swap(**swap))
 
 
-def write(storage: Storage, deployment: Deployment) -> None:
+def write_deployment(storage: Storage, deployment: Deployment) -> None:
     """Writes the file of a deployment."""
-    write_metadata(storage, f"{folder(storage, deployment.target)}/{_FILE}", deployment)
+    write_metadata(storage, f"{deployment_folder(storage, deployment.target)}/{_FILE}", deployment)
 
 
-def copies(storage: Storage, table: str) -> str:
+def copies_folder(storage: Storage, table: str) -> str:
     """Returns the folder with the copies of checkpoints and savepoints for a swap."""
-    return f"{folder(storage, table)}/copies"
+    return f"{deployment_folder(storage, table)}/copies"
 
 
-def forget(storage: Storage, deployment: Deployment) -> None:
+def delete_deployment(storage: Storage, deployment: Deployment) -> None:
     """Deletes the files of a deployment, and its folder if nothing else is there."""
-    place = folder(storage, deployment.target)
-    for each in (f"{place}/{_FILE}", copies(storage, deployment.target)):
+    place = deployment_folder(storage, deployment.target)
+    for each in (f"{place}/{_FILE}", copies_folder(storage, deployment.target)):
         storage.delete(each)
     if not storage.modification_times(place):
         storage.delete(place)
 
 
-def interrupted_swap(model: StreamModel) -> str | None:
+def interrupted_swap_problem(model: StreamModel) -> str | None:
     """Returns a sentence on how to finish or undo an interrupted swap of a model, or None if there is none."""
-    found = read(model.storage, model.target)
+    found = read_deployment(model.storage, model.target)
     if found is None or found.swap is None:
         return None
     done, undone = _COMMAND[found.swap.to], _UNDO_COMMAND[found.swap.to]
@@ -151,9 +151,9 @@ def interrupted_swap(model: StreamModel) -> str | None:
     )
 
 
-def check_settled(model: StreamModel) -> None:
-    """Raises if a swap of a model was interrupted. To be called before the model is read or dropped."""
-    if (problem := interrupted_swap(model)) is not None:
+def check_no_interrupted_swap(model: StreamModel) -> None:
+    """Raises if a swap of a model was interrupted. Called before the model is read or dropped."""
+    if (problem := interrupted_swap_problem(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")
 
 
@@ -169,7 +169,7 @@ def deployment_of_table(storage: Storage, table: str) -> Deployment | None:
     """Returns the deployment by which a table or changelog was swapped, or None."""
     *above, last = parts(table)
     for name in dict.fromkeys((table, joined_name([*above, last.removesuffix(CHANGES)]))):
-        found = read(storage, name)
+        found = read_deployment(storage, name)
         if found is not None and found.promoted is not None:
             return found
     return None

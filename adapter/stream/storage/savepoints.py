@@ -1,8 +1,8 @@
 """Metadata of savepoints under the storage root: small files, read without Spark.
 
 A savepoint is a folder ``savepoints/<model>/<name>`` with a copy of the checkpoint's last entries and ``savepoint.json``,
-which is written last and names the snapshots of state, changelog and table. Branches of those tables retain the snapshots.
-Before they are created, ``branches.json`` lists them, to distinguish them from foreign branches of the same name.
+which is written last and names the snapshots of state, changelog and table. Branches of these tables retain the snapshots.
+Before the branches are created, ``branches.json`` lists them, to distinguish them from foreign branches of the same name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..common.errors import StreamError
 from ..common.metadata_files import read_metadata, write_metadata
 from ..common.model import RESTORING, StreamModel
 from .checkpoint import METADATA, NOTES, copy_checkpoint
-from .deployments import check_settled
+from .deployments import check_no_interrupted_swap
 
 if TYPE_CHECKING:
     from ...environment.storage import Storage
@@ -64,9 +64,9 @@ class Savepoint:
     made: int
     """Milliseconds since 1970."""
     cause: str | None
-    """The operation before which it was taken automatically, or None if a user took it."""
+    """The operation before which the savepoint was taken automatically, or None if a user took it."""
     until: int | None
-    """Milliseconds since 1970 after which its snapshots may expire, or None if they don't."""
+    """Milliseconds since 1970 after which the snapshots may expire; None if they don't expire."""
     query_id: str
     """Structured Streaming's id of the query."""
     batch: int
@@ -78,26 +78,26 @@ class Savepoint:
 
     @property
     def branch(self) -> str:
-        """Name of the branch, in each table, that retains its snapshot."""
+        """Name of the branch that each table has for the savepoint."""
         return f"{BRANCH}{self.name}"
 
     @property
     def is_automatic(self) -> bool:
-        """Whether it was taken automatically."""
+        """Whether the savepoint was taken automatically."""
         return self.cause is not None
 
 
-def folder(model: StreamModel, name: str) -> str:
+def savepoint_folder(model: StreamModel, name: str) -> str:
     return f"{model.savepoints}/{name}"
 
 
-def checkpoint_of(model: StreamModel, name: str) -> str:
+def checkpoint_copy(model: StreamModel, name: str) -> str:
     """Returns the path of a savepoint's copy of the checkpoint."""
-    return f"{folder(model, name)}/{_CHECKPOINT}"
+    return f"{savepoint_folder(model, name)}/{_CHECKPOINT}"
 
 
 def check_name(model: StreamModel, name: str) -> None:
-    """Raises unless a user may give a savepoint that name."""
+    """Raises if a user can't give a savepoint this name."""
     if not _NAME.fullmatch(name):
         raise StreamError(
             f"Model {model.name}: '{name}' can't be the name of a savepoint; write letters, digits, '_', '-' and '.', "
@@ -105,26 +105,26 @@ def check_name(model: StreamModel, name: str) -> None:
         )
     if _AUTOMATIC.fullmatch(name):
         raise StreamError(
-            f"Model {model.name}: '{name}' is a name of savepoints that are taken automatically; choose another name."
+            f"Model {model.name}: '{name}' is reserved for savepoints that are taken automatically; choose another name."
         )
 
 
-def is_asked_for(name: str) -> bool:
+def is_user_savepoint(name: str) -> bool:
     """Returns whether a savepoint of this name was taken by a user, not automatically."""
     return _NAME.fullmatch(name) is not None and _AUTOMATIC.fullmatch(name) is None
 
 
-def listed(storage: Storage, path: str) -> list[Savepoint]:
-    """Returns the savepoints in the folder of a model, the oldest first. Raises if one can't be read."""
-    found = [read(storage, path, name) for name in storage.list(path) if _NAME.fullmatch(name)]
+def stored_savepoints(storage: Storage, path: str) -> list[Savepoint]:
+    """Returns the savepoints in the folder of a model, the oldest first. Raises if the file of one can't be read."""
+    found = [read_savepoint(storage, path, name) for name in storage.list(path) if _NAME.fullmatch(name)]
     return sorted((each for each in found if each is not None), key=lambda each: (each.made, each.name))
 
 
 def retaining_sources(storage: Storage, path: str) -> list[str]:
-    """Returns the complete savepoints in the folder of a model that retain snapshots of its sources: those that users took,
-    even if their files can't be read, and an automatic one that is being restored."""
+    """Returns the names of the complete savepoints in the folder of a model that retain snapshots of its sources: savepoints
+    that users took, even if their files can't be read, and an automatic one that is being restored."""
     restored = storage.read_json(f"{path}/{RESTORING}").get("name")
-    names = (name for name in storage.list(path) if is_asked_for(name) or name == restored)
+    names = (name for name in storage.list(path) if is_user_savepoint(name) or name == restored)
     return [name for name in names if storage.exists(f"{path}/{name}/{_FILE}")]
 
 
@@ -139,14 +139,14 @@ def own_files(storage: Storage, path: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def names(model: StreamModel) -> list[str]:
-    """Returns the names of the savepoints of a model, complete or not. A folder that has only foreign files is none."""
+def savepoint_names(model: StreamModel) -> list[str]:
+    """Returns the names of the savepoints of a model, complete or not. A folder with only foreign files is no savepoint."""
     return [name for name in own_files(model.storage, model.savepoints) if name]
 
 
-def incomplete(model: StreamModel, deleted: Collection[str] = ()) -> list[str]:
-    """Returns the incomplete and deleted savepoints of a model. On remote storage another process may be making one, which
-    no lock excludes: those of the last hour are included only if they are in `deleted`."""
+def incomplete_savepoints(model: StreamModel, deleted: Collection[str] = ()) -> list[str]:
+    """Returns the names of the incomplete and deleted savepoints of a model. On remote storage no lock prevents another
+    process from making one, so savepoints of the last hour are included only if they are in `deleted`."""
     before = math.inf if model.storage.is_local else time.time() * 1000 - _UNDER_WAY
     return [
         name
@@ -155,9 +155,9 @@ def incomplete(model: StreamModel, deleted: Collection[str] = ()) -> list[str]:
     ]
 
 
-def find(model: StreamModel, name: str) -> Savepoint:
+def find_savepoint(model: StreamModel, name: str) -> Savepoint:
     """Returns a savepoint of a model. Raises if there is none of that name."""
-    found = listed(model.storage, model.savepoints)
+    found = stored_savepoints(model.storage, model.savepoints)
     for each in found:
         if each.name == name:
             return each
@@ -175,24 +175,24 @@ def next_name(taken: Iterable[str], cause: str) -> str:
     return f"before-{cause}-{max(numbers, default=0) + 1}"
 
 
-def write(model: StreamModel, savepoint: Savepoint) -> None:
+def write_savepoint(model: StreamModel, savepoint: Savepoint) -> None:
     """Writes the file of a savepoint, which completes it."""
-    write_metadata(model.storage, f"{folder(model, savepoint.name)}/{_FILE}", savepoint)
+    write_metadata(model.storage, f"{savepoint_folder(model, savepoint.name)}/{_FILE}", savepoint)
 
 
 def note_branches(model: StreamModel, name: str, snapshots: Mapping[str, int]) -> None:
-    """Records the branches that a savepoint is going to create: the snapshot of each, by UUID of the table."""
-    model.storage.write_text(f"{folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
+    """Records the branches that a savepoint is going to create. `snapshots`: the snapshot of each, by UUID of the table."""
+    model.storage.write_text(f"{savepoint_folder(model, name)}/{_BRANCHES}", json.dumps(dict(snapshots)))
 
 
 def noted_branches(model: StreamModel, name: str) -> Mapping[str, int]:
     """Returns the snapshots of a savepoint's branches, by UUID of the table, even if the savepoint isn't complete."""
-    return model.storage.read_json(f"{folder(model, name)}/{_BRANCHES}")
+    return model.storage.read_json(f"{savepoint_folder(model, name)}/{_BRANCHES}")
 
 
 def copy_savepoints(storage: Storage, path: str, to: str) -> None:
-    """Copies the files of the savepoints in the folder of a model, and the branches of incomplete ones, which are removed
-    later. The snapshots that they name aren't copied."""
+    """Copies the files of the savepoints in the folder of a model. Of an incomplete savepoint it copies only the list of its
+    branches, which are removed later. No snapshot is copied."""
     for name in storage.list(path):
         if storage.exists(f"{path}/{name}/{_FILE}"):
             copy_checkpoint(storage, f"{path}/{name}/{_CHECKPOINT}", f"{to}/{name}/{_CHECKPOINT}")
@@ -202,17 +202,17 @@ def copy_savepoints(storage: Storage, path: str, to: str) -> None:
 
 
 def is_complete(model: StreamModel, name: str) -> bool:
-    """Returns whether a savepoint is complete: its file is written last."""
-    return model.storage.exists(f"{folder(model, name)}/{_FILE}")
+    """Returns whether a savepoint is complete: it has the file that is written last."""
+    return model.storage.exists(f"{savepoint_folder(model, name)}/{_FILE}")
 
 
-def forget(model: StreamModel, name: str) -> None:
+def mark_incomplete(model: StreamModel, name: str) -> None:
     """Deletes the file of a savepoint, which is incomplete from then on. Its branches and copies are removed later."""
-    model.storage.delete(f"{folder(model, name)}/{_FILE}")
+    model.storage.delete(f"{savepoint_folder(model, name)}/{_FILE}")
 
 
 def delete_files(storage: Storage, path: str, name: str | None = None) -> None:
-    """Deletes the files of a savepoint in the folder of a model, or those of all, and the folders in which nothing is left.
+    """Deletes the files of a savepoint in the folder of a model, or of all savepoints, and the folders that are empty then.
     Foreign files stay."""
     own = own_files(storage, path)
     for each in own if name is None else [name]:
@@ -225,7 +225,7 @@ def delete_files(storage: Storage, path: str, name: str | None = None) -> None:
         storage.delete(path)
 
 
-def read(storage: Storage, path: str, name: str) -> Savepoint | None:
+def read_savepoint(storage: Storage, path: str, name: str) -> Savepoint | None:
     """Returns a savepoint in the folder of a model, or None if it was never completed. Raises if it can't be read."""
     return read_metadata(
         storage,
@@ -244,15 +244,16 @@ def _parse(content: dict[str, Any]) -> Savepoint:
     return Savepoint(**content, tables=tables)
 
 
-def being_restored(model: StreamModel) -> Mapping[str, str | None] | None:
-    """Returns the running or interrupted restore: the savepoint's ``name``, and the one of the state before, ``kept_as``."""
+def restore_in_progress(model: StreamModel) -> Mapping[str, str | None] | None:
+    """Returns the running or interrupted restore: ``name`` is the restored savepoint, ``kept_as`` the savepoint of the state
+    before; None if there is no restore."""
     text = model.storage.read_text(model.restoring)
     return None if text is None else dict(json.loads(text))
 
 
-def interrupted_restore(model: StreamModel) -> str | None:
+def interrupted_restore_problem(model: StreamModel) -> str | None:
     """Returns a sentence on how to finish or undo an interrupted restore of a model, or None if there is none."""
-    begun = being_restored(model)
+    begun = restore_in_progress(model)
     if begun is None:
         return None
     name, before = begun["name"], begun["kept_as"]
@@ -265,7 +266,7 @@ def interrupted_restore(model: StreamModel) -> str | None:
 
 
 def check_not_interrupted(model: StreamModel) -> None:
-    """Raises if a restore or a swap of a model was interrupted. To be called before the model is read."""
-    check_settled(model)
-    if (problem := interrupted_restore(model)) is not None:
+    """Raises if a restore or a swap of a model was interrupted. Called before the model is read."""
+    check_no_interrupted_swap(model)
+    if (problem := interrupted_restore_problem(model)) is not None:
         raise StreamError(f"Model {model.name}: {problem}")

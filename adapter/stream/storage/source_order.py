@@ -28,21 +28,23 @@ class Order(NamedTuple):
     """The sources of a stream in the order of its checkpoint."""
 
     model: StreamModel
-    """The model with its sources in that order."""
+    """The model with its sources in the order of the checkpoint."""
     inputs: tuple[StreamInput, ...]
     """The streams of the sources."""
     is_noted: bool
-    """Whether the order is from the checkpoint; if not, it is from the query's text."""
+    """Whether the order is stored in the checkpoint; if not, it is the order in the query's text."""
 
 
-def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None) -> Order:
+def in_checkpoint_order(
+    model: StreamModel, inputs: Sequence[StreamInput], checkpoint: str | None = None
+) -> Order:
     """Returns a model's sources and their streams in the order of its checkpoint. Raises if the query has other sources.
     `checkpoint`: path of the checkpoint; default: the model's."""
     noted = _recorded_sources(model, checkpoint or model.checkpoint)
     if noted is None:
         # The stream hasn't started, or the checkpoint has no order.
         return Order(model, tuple(inputs), is_noted=False)
-    places = _places(model, noted)
+    places = _source_indexes(model, noted)
     by_relation = {each.relation: each for each in inputs}
     sources = tuple(model.sources[place] for place in places)
     inputs = tuple(by_relation[source.relation] for source in sources)
@@ -50,8 +52,8 @@ def in_first_order(model: StreamModel, inputs: Sequence[StreamInput], checkpoint
 
 
 def note_order(order: Order) -> None:
-    """Stores the order in the checkpoint unless it is from there. To be called once nothing prevents the stream from
-    starting, because a checkpoint's folder means that it has started."""
+    """Stores the order in the checkpoint unless it is there. Called once nothing prevents the stream from starting,
+    because a checkpoint's folder means that the stream has started."""
     if not order.is_noted:
         write_order(order.model)
 
@@ -59,7 +61,7 @@ def note_order(order: Order) -> None:
 def write_order(model: StreamModel) -> None:
     """Stores the order of a model's sources in its checkpoint."""
     model.storage.write_text(
-        f"{model.checkpoint}/{_FILE}", json.dumps([_identity(source) for source in model.sources])
+        f"{model.checkpoint}/{_FILE}", json.dumps([_source_identity(source) for source in model.sources])
     )
 
 
@@ -70,7 +72,7 @@ def noted_sources(storage: Storage, checkpoint: str) -> list[str]:
 
 
 def snapshots_read(storage: Storage, checkpoint: str) -> list[tuple[str, int | None]]:
-    """Returns what a stream reads, as `noted_sources`, each with its last planned snapshot; None if there is none."""
+    """Returns the tables and folders of `noted_sources`, each with its last planned snapshot; None if there is none."""
     names, batch = noted_sources(storage, checkpoint), planned_batch(storage, checkpoint)
     offsets = [] if batch is None else read_offsets(storage, checkpoint, batch)
     return [*zip_longest(names, map(last_snapshot, offsets[: len(names)]))]
@@ -82,7 +84,7 @@ def _recorded_sources(model: StreamModel, path: str) -> list[dict[str, str]] | N
     return json.loads(text) if text is not None else None
 
 
-def _identity(source: StreamSource) -> dict[str, str]:
+def _source_identity(source: StreamSource) -> dict[str, str]:
     relation = without_read_digest(source.relation)
     return {"relation": relation, "reads": source.location.rstrip("/") or relation}
 
@@ -97,12 +99,12 @@ def _check_folder(model: StreamModel, source: StreamSource, known: dict[str, str
         )
 
 
-def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
+def _source_indexes(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
     """Returns, for each source of the checkpoint, its index among the model's sources."""
-    now = [_identity(source) for source in model.sources]
+    now = [_source_identity(source) for source in model.sources]
     found: dict[int, int] = {}
-    # Matches sources by what they read, so that they may be renamed, then by name, so that they may be moved. Both
-    # together come first, because several sources may read the same folder.
+    # Matches sources by what they read, so that they may be renamed, and then by name, so that they may be moved.
+    # A match of both comes first, because several sources may read the same folder.
     for keys in (("reads", "relation"), ("reads",), ("relation",)):
         for at, known in enumerate(noted):
             same = [
@@ -119,7 +121,7 @@ def _places(model: StreamModel, noted: Sequence[dict[str, str]]) -> list[int]:
         changed = [f"no longer reads {', '.join(gone)}"] if gone else []
         changed += [f"reads {', '.join(added)}, which it didn't when it began"] if added else []
         raise StreamError(
-            f"Model {model.name}: its query {' and '.join(changed)}, and a stream continues with the sources it began with. "
+            f"Model {model.name}: its query {' and '.join(changed)}, but a stream can only continue with its first sources. "
             f"{model.rebuild_advice}"
         )
     return [found[at] for at in range(len(noted))]

@@ -38,7 +38,7 @@ from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
 )
 from dbt.adapters.spark_streaming.stream.run.runner import reset, run_stream
 from dbt.adapters.spark_streaming.stream.storage import deployments
-from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, STAGED, version
+from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, STAGED, version_of_model
 from tests.planned import plan_of
 
 from .harness import EVENTS, replayed, sorted_rows
@@ -195,7 +195,7 @@ class Swaps:
         """The new version is built beside it."""
         found = stage_deployment(self.spark, self.model, self._repeated and chance.random() < 0.3)
         self._made(found.new, True)
-        self._run(version(self.model, found.new), True)
+        self._run(version_of_model(self.model, found.new), True)
 
     def wait(self, chance: random.Random) -> None:
         """The new version takes in what came."""
@@ -221,7 +221,7 @@ class Swaps:
 
     def _cut_short(self, to: str, chance: random.Random) -> None:
         """A change of names that was cut short is said, and undone as well as ended."""
-        found = deployments.read(self.model.storage, self.model.target)
+        found = deployments.read_deployment(self.model.storage, self.model.target)
         if found is None or found.swap is None:
             return
         try:

@@ -367,7 +367,7 @@ def test_a_run_starts_again_for_a_column_of_a_static_table(
 
 def test_a_column_that_comes_before_the_tables_are_looked_at(joined: Stream) -> None:
     joined.spark.sql(f"alter table {joined.events}_dims add column note string")
-    with pytest.raises(SchemaChanged, match=r"columns of a table that it is joined with changed .* \(note\)"):
+    with pytest.raises(SchemaChanged, match=r"columns of a static table that it joins changed .* \(note\)"):
         joined.run()
     assert joined.rows() == []
 

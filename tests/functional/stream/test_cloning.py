@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_checkpoint
-from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
+from dbt.adapters.spark_streaming.stream.storage.savepoints import stored_savepoints
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
@@ -143,7 +143,9 @@ def test_a_clone_goes_on_as_the_original(spark: Any, root: Path, kind: str) -> N
     # Each goes its own way.
     reset(spark, model)
     reset(spark, early)
-    assert [each.name for each in listed(stream.model.storage, stream.model.savepoints)] == ["kept"]
+    assert [each.name for each in stored_savepoints(stream.model.storage, stream.model.savepoints)] == [
+        "kept"
+    ]
     assert stream.run().rows_in == 0
 
 

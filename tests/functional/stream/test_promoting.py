@@ -37,8 +37,8 @@ from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.sink.changelog_retention import COMPACTED_UNTIL
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
-from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
-from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
+from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version_of_model
+from dbt.adapters.spark_streaming.stream.storage.savepoints import stored_savepoints
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
 
@@ -84,7 +84,7 @@ class Deploy:
         return found
 
     def run_new(self, found: Deployment) -> None:
-        run_stream(self.spark, version(self.model, found.new), self.program)
+        run_stream(self.spark, version_of_model(self.model, found.new), self.program)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         """Of a query over all events."""
@@ -108,7 +108,7 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     old.run()
     save(spark, model, "kept")
     found = deploy.stage()
-    new, previous = version(model, found.new), version(model, found.previous)
+    new, previous = version_of_model(model, found.new), version_of_model(model, found.previous)
     assert deploy.stage() == found, "it goes on with what there is"
     # The old one is served, and goes on, while the new one is built.
     old.add((0, "a", 2))
@@ -133,7 +133,7 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
     assert not spark.catalog.tableExists(new.target)
     progress = read_progress(model)
     assert progress is not None and "'rows_in': 3," in str(progress["total"])
-    assert listed(model.storage, model.savepoints) == []
+    assert stored_savepoints(model.storage, model.savepoints) == []
 
     # The new query goes on, and the old one can't any more.
     old.add((0, "c", 1))
@@ -148,7 +148,7 @@ def test_the_name_goes_over_and_back(spark: Any, root: Path) -> None:
 
     # Back: what came meanwhile is read by the old one, whose savepoints are there.
     assert roll_back(spark, model).deployment.phase == "staged"
-    assert [each.name for each in listed(model.storage, model.savepoints)] == ["kept"]
+    assert [each.name for each in stored_savepoints(model.storage, model.savepoints)] == ["kept"]
     assert old.run().rows_in == 1
     deploy.is_right(model, BY_K)
     deploy.is_right(new, BY_V)
@@ -201,7 +201,7 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
     old.add((0, "a", 1), (0, "b", 2))
     old.run()
     found = deploy.stage()
-    new, previous = version(model, found.new), version(model, found.previous)
+    new, previous = version_of_model(model, found.new), version_of_model(model, found.previous)
     steps: tuple[tuple[Callable[..., SwapResult], str, Any, str, Any, str], ...] = (
         (promote, "promote", deploy.program, BY_V, previous, BY_K),
         (roll_back, "rollback", old.program, BY_K, new, BY_V),
@@ -272,12 +272,12 @@ def test_changelogs_that_are_compacted_meanwhile(
     down.reads(StreamSource("counts", model.changes))
     down.run()
     found = deploy.stage()
-    previous = version(model, found.previous)
+    previous = version_of_model(model, found.previous)
     for number in range(1, 7):
         more(number)
         old.run()
         deploy.run_new(found)
-    new = version(model, found.new)
+    new = version_of_model(model, found.new)
     assert compacted(model.changes) > 0 and compacted(new.changes) > 0
     # The reader hasn't read what was compacted, and the changelog that has the name now is another one.
     assert promote(spark, model).readers == (down.model.key,)
@@ -349,7 +349,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     down.reset()
     spark.sql(f"delete from {down.model.target}")
     clean_up(spark, model)
-    assert deployments.read(model.storage, model.target) is None
+    assert deployments.read_deployment(model.storage, model.target) is None
 
 
 @pytest.mark.thorough
@@ -364,7 +364,7 @@ def test_what_can_not_be_deployed(spark: Any, root: Path) -> None:
     old.add((0, "a", 1))
     old.run()
     found = stage_deployment(spark, model, False)
-    new = version(model, found.new)
+    new = version_of_model(model, found.new)
     assert "its new version has no table yet" in refused(promote, spark, model)
     assert not swap_progress(spark, model).begun
     spark.sql(f"create table {found.new} (v bigint, c bigint) using iceberg {made_for(found.new)}")
@@ -403,7 +403,7 @@ def test_rows_that_are_gone_meanwhile(spark: Any, root: Path) -> None:
     found = stage_deployment(spark, model, False)
     spark.sql(f"create table {found.new} ({TUMBLE}) using iceberg {made_for(found.new)}")
     longer = programs.tumble(2 * SECOND)
-    run_stream(spark, version(model, found.new), longer)
+    run_stream(spark, version_of_model(model, found.new), longer)
     promote(spark, model)
     tumbled.add((4500, "a", 1))
     assert run_stream(spark, model, longer).rows_out == 1
@@ -434,7 +434,7 @@ def test_files_of_a_version_whose_names_were_given_to_others(spark: Any, root: P
     reset(spark, model)
     spark.sql(f"create or replace table {model.target} (v bigint, c bigint) using iceberg")
     run_stream(spark, model, deploy.program)
-    previous = load_table(spark, version(model, found.previous).state)
+    previous = load_table(spark, version_of_model(model, found.previous).state)
     assert previous is not None and previous.folder == getattr(load_table(spark, model.state), "folder", None)
     orphans.orphans_of_model(spark, model, (time.time_ns() // 1_000_000) + 1, remove=True)
     roll_back(spark, model)
@@ -466,7 +466,7 @@ def test_models_that_read_each_other_are_deployed_in_order(spark: Any, root: Pat
     def staged(stream: Stream) -> Any:
         found = stage_deployment(spark, stream.model, False)
         spark.sql(f"create table if not exists {found.new} ({columns}) using iceberg {made_for(found.new)}")
-        return version(stream.model, found.new)
+        return version_of_model(stream.model, found.new)
 
     run_stream(spark, staged(up), up.program)
     promote(spark, up.model)

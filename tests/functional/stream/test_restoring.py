@@ -29,7 +29,7 @@ from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
 from dbt.adapters.spark_streaming.stream.state import table as state
-from dbt.adapters.spark_streaming.stream.storage.savepoints import checkpoint_of, listed
+from dbt.adapters.spark_streaming.stream.storage.savepoints import checkpoint_copy, stored_savepoints
 from tests.functional.stream.test_evolution import AFTER, BEFORE, THEN, Edited, _by_key, grouped
 from tests.planned import plan_of
 from tests.thorough import mostly_thorough
@@ -147,7 +147,7 @@ def test_back_and_on_again(spark: Any, root: Path, monkeypatch: pytest.MonkeyPat
     files = data_files(root)
     take(stream, "kept")
     assert data_files(root) == files, "no file of rows is written or copied"
-    was, batch = stream.rows(), listed(stream.model.storage, stream.model.savepoints)[0].batch
+    was, batch = stream.rows(), stored_savepoints(stream.model.storage, stream.model.savepoints)[0].batch
     emitted = total_rows_out(stream)
     for number in range(2, 5):
         stream.add((number * 1000, f"k{number % 3}", number))
@@ -219,10 +219,10 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
         assert was_cut_short == (point.startswith("restore.") and point != "restore.end:after")
         kind.is_right()
         # Nothing is left of a savepoint that never came about.
-        names = {each.name for each in listed(stream.model.storage, stream.model.savepoints)}
+        names = {each.name for each in stored_savepoints(stream.model.storage, stream.model.savepoints)}
         take(stream, f"whole{number}")
         names.add(f"whole{number}")
-        kept = {each.name for each in listed(stream.model.storage, stream.model.savepoints)}
+        kept = {each.name for each in stored_savepoints(stream.model.storage, stream.model.savepoints)}
         assert kept == names
         for table in (stream.model.state, stream.model.changes, stream.model.target):
             tags = {
@@ -254,7 +254,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     told(f"Model {model.name}: there is no savepoint 'bad' of it; it has good.", name="bad")
     assert "there is a savepoint 'good' of it already" in refused(take, stream, "good")
     assert "'a b' can't be the name of a savepoint" in refused(take, stream, "a b")
-    assert "'before-edit-1' is a name of savepoints that are taken automatically" in refused(
+    assert "'before-edit-1' is reserved for savepoints that are taken automatically" in refused(
         take, stream, "before-edit-1"
     )
     with model_lock(spark, model):
@@ -292,7 +292,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     file.write_text(json.dumps(changed))
     told("the state of its savepoint 'good' was made by an earlier dbt-spark-streaming")
     file.write_text(noted)
-    copy = Path(checkpoint_of(model, "good"))
+    copy = Path(checkpoint_copy(model, "good"))
     shutil.move(copy / "offsets", root / "offsets")
     told("can't be restored: its copy of the checkpoint", "isn't whole")
     shutil.move(root / "offsets", copy / "offsets")
@@ -347,7 +347,7 @@ def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root
     spark.sql(f"alter table {state_table}_away rename to {state_table}")
     # A reset forgets savepoints and their tags too.
     stream.reset()
-    assert listed(storage, model.savepoints) == []
+    assert stored_savepoints(storage, model.savepoints) == []
     assert not spark.sql(f"select * from {model.target}.refs where name <> 'main'").collect()
 
 
@@ -455,10 +455,10 @@ def test_a_migration_taken_back(spark: Any, root: Path) -> None:
     refused(s.run, grouped(NEW))
     failpoints.arm(None)
     s.run(grouped(OLD))
-    assert listed(s.model.storage, s.model.savepoints) == []
+    assert stored_savepoints(s.model.storage, s.model.savepoints) == []
     s.add(AFTER)
     s.run(grouped(NEW))
-    (made,) = listed(s.model.storage, s.model.savepoints)
+    (made,) = stored_savepoints(s.model.storage, s.model.savepoints)
     assert (made.name, made.cause) == ("before-migration-1", "migration")
     assert "sum_v" not in s.state()
     _, program = s._planned(grouped(OLD))

@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.run import saving
 from dbt.adapters.spark_streaming.stream.run.saving import delete, save
 from dbt.adapters.spark_streaming.stream.state import table as state
 from dbt.adapters.spark_streaming.stream.storage import savepoints
-from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
+from dbt.adapters.spark_streaming.stream.storage.savepoints import stored_savepoints
 
 from . import programs
 from .harness import Stream, sorted_rows
@@ -78,11 +78,11 @@ def test_maintenance_leaves_what_savepoints_name(
         take(down, "asked")
         back(down, "asked")
         delete(spark, down.model, "asked")
-    names = [each.name for each in listed(down.model.storage, down.model.savepoints)]
+    names = [each.name for each in stored_savepoints(down.model.storage, down.model.savepoints)]
     assert len(names) == saving.AUTOMATIC
     assert names[-1] == f"before-restore-{saving.AUTOMATIC + 2}"
     assert undo(spark, down.model, down.program).savepoint.name == names[-1]
-    assert [each.name for each in listed(down.model.storage, down.model.savepoints)] == names[:-1]
+    assert [each.name for each in stored_savepoints(down.model.storage, down.model.savepoints)] == names[:-1]
     assert down.rows() == sorted_rows(spark.sql(text).collect())
 
 

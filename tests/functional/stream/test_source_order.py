@@ -68,7 +68,7 @@ def test_branches_of_a_union_may_be_put_in_another_order(
         with pytest.raises(StreamError) as refusal:
             stream.run()
         assert refusal.value.msg == (
-            f"Model {stream.model.name}: its query {said}, and a stream continues with the sources it began with. "
+            f"Model {stream.model.name}: its query {said}, but a stream can only continue with its first sources. "
             f"{stream.model.rebuild_advice}"
         )
     assert stream.rows() == rows

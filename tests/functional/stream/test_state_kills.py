@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import restore
 from dbt.adapters.spark_streaming.stream.run.runner import run_stream
 from dbt.adapters.spark_streaming.stream.run.saving import save
-from dbt.adapters.spark_streaming.stream.storage.savepoints import listed
+from dbt.adapters.spark_streaming.stream.storage.savepoints import stored_savepoints
 from tests.thorough import mostly_thorough
 
 from .harness import EVENTS, SCHEMA, replayed, sorted_rows
@@ -143,7 +143,7 @@ def test_killed(spark: Any, spark_target: dict[str, Any], tmp_path: Path, case: 
     killed.kill(items, done, point)
     killed.add(LAST)
     columns = ("k", *items)
-    names = {each.name for each in listed(model.storage, model.savepoints)}
+    names = {each.name for each in stored_savepoints(model.storage, model.savepoints)}
 
     if done in ("restore", "undo"):
         with pytest.raises(StreamError, match=r"the restore of its savepoint '\S+' was interrupted"):

@@ -153,7 +153,7 @@ def test_a_file_without_its_footer(cause: str, kind: str) -> None:
 def test_maps_that_spark_cannot_compare(said: str) -> None:
     found = sentence(said)
     assert found.startswith("Model curves: its query compares or orders MAPs, which Spark can't")
-    assert found.endswith("in the query below, as in max_by(map_entries(m), ts).")
+    assert found.endswith("of the MAP instead, as in max_by(map_entries(m), ts).")
 
 
 @pytest.mark.parametrize("kind", ["overwrite", "delete"])
@@ -199,7 +199,7 @@ def test_a_source_that_was_replaced(message: str) -> None:
 def test_rows_that_are_kept_and_a_column_more(message: str) -> None:
     found = sentence(message)
     assert (
-        "a source that the query reads with '*' has gained or lost a column, or a struct of it a field"
+        "a source that the query reads with '*' has gained or lost a column, or one of its structs a field"
         in found
     )
     assert "Name the columns that it had" in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, feed_of
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, changelog_name
 
 
 def test_a_file_is_found_in_its_source_whichever_way_it_is_written() -> None:
@@ -19,8 +19,10 @@ MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lamb
 
 
 def test_what_lies_beside_a_table() -> None:
-    assert feed_of(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
-    assert MODEL.rebuild_command(feed_of(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+    assert changelog_name(MODEL.target) == "lake.`dbt-dev`.`my-model__changes`"
+    assert (
+        MODEL.rebuild_command(changelog_name(MODEL.target)) == "`dbt run --full-refresh --select my-model+`"
+    )
 
 
 def test_names_of_files_differ_as_those_of_tables_do() -> None:

@@ -18,8 +18,8 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     TABLE,
     Savepoint,
     TableSnapshot,
-    checkpoint_of,
-    write,
+    checkpoint_copy,
+    write_savepoint,
 )
 
 
@@ -57,11 +57,11 @@ def reads(root: Path, name: str, *tables: str) -> None:
 
 def test_snapshots_that_a_savepoint_would_read_again_are_held(model: StreamModel) -> None:
     for name, cause, snapshot in (("asked", None, 11), ("before-edit-1", "edit", 12), ("half", None, 13)):
-        folder = Path(checkpoint_of(model, name))
+        folder = Path(checkpoint_copy(model, name))
         checkpoint(folder, {0: snapshot}, [0])
         if name != "half":
-            write(model, savepoint(name, cause=cause))
-    assert next_snapshots(model.storage, checkpoint_of(model, "asked")) == {0: 11, 1: None}
+            write_savepoint(model, savepoint(name, cause=cause))
+    assert next_snapshots(model.storage, checkpoint_copy(model, "asked")) == {0: 11, 1: None}
     assert required_snapshots(model.storage, "db.e") == RequiredSnapshots({11: f"{model.key}/asked"})
 
 
@@ -104,8 +104,8 @@ def test_what_is_no_checkpoint_holds_nothing_and_what_cannot_be_read_everything(
 
 def test_a_savepoint_whose_file_cannot_be_read_holds_what_it_would_read_again(model: StreamModel) -> None:
     for name, snapshot in (("newer", 11), ("other", 12)):
-        checkpoint(Path(checkpoint_of(model, name)), {0: snapshot}, [0])
-        write(model, savepoint(name))
+        checkpoint(Path(checkpoint_copy(model, name)), {0: snapshot}, [0])
+        write_savepoint(model, savepoint(name))
     (Path(model.savepoints) / "newer" / "savepoint.json").write_text('{"format": 99}')
     held = {11: f"{model.key}/newer", 12: f"{model.key}/other"}
     assert required_snapshots(model.storage, "db.e") == RequiredSnapshots(held)
@@ -113,8 +113,8 @@ def test_a_savepoint_whose_file_cannot_be_read_holds_what_it_would_read_again(mo
 
 def test_an_automatic_savepoint_holds_snapshots_while_it_is_restored(model: StreamModel) -> None:
     """A process that is killed in a restore leaves no checkpoint that would hold them."""
-    checkpoint(Path(checkpoint_of(model, "before-edit-1")), {0: 11}, [0])
-    write(model, savepoint("before-edit-1", cause="edit"))
+    checkpoint(Path(checkpoint_copy(model, "before-edit-1")), {0: 11}, [0])
+    write_savepoint(model, savepoint("before-edit-1", cause="edit"))
     assert required_snapshots(model.storage, "db.e") == RequiredSnapshots()
     model.storage.write_text(model.restoring, json.dumps({"name": "before-edit-1", "kept_as": None}))
     assert required_snapshots(model.storage, "db.e") == RequiredSnapshots({11: f"{model.key}/before-edit-1"})

@@ -50,7 +50,7 @@ def test_a_young_file_may_be_being_written(storage: Storage) -> None:
 def test_nothing_counts_as_dropped_while_it_is_unknown_which_tables_are_being_renamed(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path), lambda: None)
     storage.write_text(f"{storage.checkpoints}/db.m/metadata", "{}")
-    file = f"{deployments.folder(storage, 'db.m')}/deployment.json"
+    file = f"{deployments.deployment_folder(storage, 'db.m')}/deployment.json"
     storage.write_text(file, "{")
     no_spark: Any = None
     assert list(dropped_models(no_spark, storage, ["db"])) == [

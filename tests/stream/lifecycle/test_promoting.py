@@ -23,16 +23,18 @@ def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
 ) -> None:
     """Without its file nothing names the previous version, to which it may have to go back."""
     model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: None), ())
-    staged = deployments.begin(model, "u")
+    staged = deployments.new_deployment(model, "u")
     promoted = replace(staged, phase=PROMOTED, promoted=1)
-    deployments.write(model.storage, staged)
+    deployments.write_deployment(model.storage, staged)
     monkeypatch.setattr(promoting.owner, "check_owner", lambda spark, model: None)
-    monkeypatch.setattr(promoting, "_drop", lambda spark, beside: deployments.write(model.storage, promoted))
+    monkeypatch.setattr(
+        promoting, "_drop", lambda spark, beside: deployments.write_deployment(model.storage, promoted)
+    )
     promoting.clean_up(NO_SPARK, model)
-    assert deployments.read(model.storage, model.target) == promoted
+    assert deployments.read_deployment(model.storage, model.target) == promoted
     monkeypatch.setattr(promoting, "_drop", lambda spark, beside: None)
     assert promoting.clean_up(NO_SPARK, model) == promoted
-    assert deployments.read(model.storage, model.target) is None
+    assert deployments.read_deployment(model.storage, model.target) is None
 
 
 def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
@@ -44,8 +46,8 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
         dict.fromkeys(("state", "changelog", "table")),
         dict.fromkeys(("state", "changelog", "table")),
     )
-    found = replace(deployments.begin(model, "u"), swap=swap)
-    versions = [model, *(deployments.version(model, name) for name in (found.new, found.previous))]
+    found = replace(deployments.new_deployment(model, "u"), swap=swap)
+    versions = [model, *(deployments.version_of_model(model, name) for name in (found.new, found.previous))]
     foreign = [f"{each.savepoints}/{name}" for each in versions for name in ("good/.DS_Store", "README")]
     for each in versions:
         model.storage.write_text(f"{each.savepoints}/good/savepoint.json", "{}")
@@ -98,6 +100,8 @@ def test_a_foreign_table_stays_foreign_when_it_is_renamed(
         promoting, "find_table", lambda spark, name: table if name.endswith("__previous") else None
     )
     for _ in range(2):  # again, as after a kill
-        promoting._rename(NO_SPARK, "table", "u", model, deployments.version(model, "db.m__previous"))
+        promoting._rename(
+            NO_SPARK, "table", "u", model, deployments.version_of_model(model, "db.m__previous")
+        )
     assert table.property(OF) == owner
     assert table.property(ROLE) == ("table" if owner == "db.m__previous" else was.get(ROLE))

@@ -127,7 +127,7 @@ def test_attempts_at_one_migration_share_a_savepoint(
     monkeypatch.setattr(saving, "current_tables", lambda *given: present)
     monkeypatch.setattr(saving, "_savepoint_branches", lambda *given: {})
     monkeypatch.setattr(saving, "_make_savepoint", make)
-    savepoints.write(model, saved("before-migration-1", "migration"))
+    savepoints.write_savepoint(model, saved("before-migration-1", "migration"))
     assert saving.save_before(NO_SPARK, model, "migration").name == "before-migration-1"
     assert made == []
     saving.save_before(NO_SPARK, model, "edit")
@@ -136,9 +136,9 @@ def test_attempts_at_one_migration_share_a_savepoint(
     present.position.step, state.snapshot_id = (3, 0), 18
     saving.save_before(NO_SPARK, model, "migration")
     state.snapshot_id = 17
-    savepoints.write(model, saved("before-migration-1", "migration", until=now + DAY))
+    savepoints.write_savepoint(model, saved("before-migration-1", "migration", until=now + DAY))
     saving.save_before(NO_SPARK, model, "migration")
-    savepoints.write(model, saved("before-migration-1", "restore"))
+    savepoints.write_savepoint(model, saved("before-migration-1", "restore"))
     saving.save_before(NO_SPARK, model, "restore")
     assert made == [f"before-{cause}-2" for cause in ("edit", *["migration"] * 3, "restore")]
 

@@ -46,7 +46,7 @@ def having(sink: AppendSink, **summary: str) -> AppendSink:
 
 
 def test_a_table_that_does_not_exist(sink: AppendSink) -> None:
-    assert (sink.exists, sink.written, sink.rows, sink.position()) == (False, False, 0, None)
+    assert (sink.exists, sink.is_written, sink.rows, sink.position()) == (False, False, 0, None)
     assert sink.changes_ahead() == 0
 
 

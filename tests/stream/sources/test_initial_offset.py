@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.stream.sources.initial_offset import (
     begin_again,
     begin_with_all,
 )
-from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_whole
+from dbt.adapters.spark_streaming.stream.storage.checkpoint import sources_read_whole
 
 
 def offset(snapshot: int) -> str:
@@ -102,7 +102,7 @@ def test_what_an_earlier_attempt_left_is_not_where_a_stream_begins(
     for is_changed, position in ((True, {"snapshot_id": 17, "position": 0}), (False, None)):
         monkeypatch.setattr(initial_offset, "has_changed_rows", lambda *given, it=is_changed: it)
         assert begin_with_all(no_spark, model) is is_changed
-        assert read_whole(model.storage, model.checkpoint) == ({0: 18} if is_changed else {})
+        assert sources_read_whole(model.storage, model.checkpoint) == ({0: 18} if is_changed else {})
         if position is not None:
             assert begins(model) == position
     assert not model.storage.exists(f"{model.checkpoint}/sources/0/offsets/0")

@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.sources.lag import Lag, consumer_lag
 from dbt.adapters.spark_streaming.stream.storage import deployments
-from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version
+from dbt.adapters.spark_streaming.stream.storage.deployments import Deployment, version_of_model
 
 SPARK = cast(Any, None)
 
@@ -25,8 +25,8 @@ def model(tmp_path: Path) -> StreamModel:
 
 @pytest.fixture
 def staged(model: StreamModel) -> Deployment:
-    made = deployments.begin(model, "u")
-    deployments.write(model.storage, made)
+    made = deployments.new_deployment(model, "u")
+    deployments.write_deployment(model.storage, made)
     return made
 
 
@@ -51,7 +51,7 @@ def files(model: StreamModel, place: int, *names: str) -> None:
 
 
 def test_how_far_folders_and_topics_are_read(model: StreamModel, staged: Deployment) -> None:
-    new = version(model, staged.new)
+    new = version_of_model(model, staged.new)
     topic, reads = {"t": {"0": 7, "1": 5}}, ["/in", "topic"]
     checkpoint(model, reads, [{"logOffset": 2}, topic])
     files(model, 0, "a", "b", "c")

@@ -24,7 +24,7 @@ def test_advice_names_what_dbt_can_select() -> None:
     assert model.rebuild_command("lake.db.pages_v2__changes") == "`dbt run --full-refresh --select pages+`"
     of_others = model.rebuild_command("lake.raw.events")
     assert of_others.startswith(
-        f"`dbt run --full-refresh --select {MODEL.name}+`, once who writes that table"
+        f"`dbt run --full-refresh --select {MODEL.name}+`, after that table is rebuilt"
     )
 
 
@@ -51,7 +51,7 @@ def test_of_two_tables_with_one_alias_the_right_one_is_named() -> None:
         == "`dbt run --full-refresh --select shop_eu.orders+`"
     )
     assert not model.is_seed("lake.eu.orders") and model.is_seed("lake.us.orders")
-    assert "--select shop.m+`, once who writes" in model.rebuild_command("lake.asia.orders")
+    assert "--select shop.m+`, after that table" in model.rebuild_command("lake.asia.orders")
 
 
 def test_readers_are_named_by_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

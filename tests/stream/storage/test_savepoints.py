@@ -18,18 +18,18 @@ from dbt.adapters.spark_streaming.stream.storage.savepoints import (
     TableSnapshot,
     check_name,
     check_not_interrupted,
-    checkpoint_of,
+    checkpoint_copy,
     copy_savepoints,
     delete_files,
-    find,
-    forget,
-    incomplete,
-    listed,
-    names,
+    find_savepoint,
+    incomplete_savepoints,
+    mark_incomplete,
     next_name,
     note_branches,
     noted_branches,
-    write,
+    savepoint_names,
+    stored_savepoints,
+    write_savepoint,
 )
 
 
@@ -46,13 +46,13 @@ def savepoint(name: str, made: int = 1, cause: str | None = None) -> Savepoint:
 def test_what_is_written_is_read_and_the_oldest_comes_first(model: StreamModel) -> None:
     made = [savepoint("late", 2), savepoint("early", 1)]
     for each in made:
-        write(model, each)
+        write_savepoint(model, each)
     (Path(model.savepoints) / "never-completed").mkdir()
-    assert listed(model.storage, model.savepoints) == made[::-1]
-    assert find(model, "late") == made[0]
-    forget(model, "late")
+    assert stored_savepoints(model.storage, model.savepoints) == made[::-1]
+    assert find_savepoint(model, "late") == made[0]
+    mark_incomplete(model, "late")
     with pytest.raises(StreamError, match=r"Model m: there is no savepoint 'late' of it; it has early\."):
-        find(model, "late")
+        find_savepoint(model, "late")
 
 
 def test_names(model: StreamModel) -> None:
@@ -79,20 +79,20 @@ def test_a_restore_that_was_cut_short(model: StreamModel) -> None:
 
 def test_a_foreign_folder_is_no_incomplete_savepoint(model: StreamModel) -> None:
     for name in ("complete", "deleted"):
-        model.storage.write_text(f"{checkpoint_of(model, name)}/metadata", "{}")
-        write(model, savepoint(name))
-    forget(model, "deleted")
+        model.storage.write_text(f"{checkpoint_copy(model, name)}/metadata", "{}")
+        write_savepoint(model, savepoint(name))
+    mark_incomplete(model, "deleted")
     note_branches(model, "half", {"u": 17})
     model.storage.write_text(f"{model.savepoints}/mine/notes.txt", "of a user")
     model.storage.write_text(f"{model.savepoints}/README", "of a user")
     model.storage.write_text(f"{model.savepoints}/mine/checkpoint/notes.txt", "of a user")
     model.storage.write_text(model.restoring, "{}")
-    assert incomplete(model) == ["deleted", "half"]
-    assert names(model) == ["complete", "deleted", "half"]
+    assert incomplete_savepoints(model) == ["deleted", "half"]
+    assert savepoint_names(model) == ["complete", "deleted", "half"]
 
 
 def test_files_that_are_deleted_are_all_that_were_written_and_no_others(model: StreamModel) -> None:
-    checkpoint = checkpoint_of(model, "good")
+    checkpoint = checkpoint_copy(model, "good")
     written = (
         "metadata",
         "topics.json",
@@ -104,32 +104,32 @@ def test_files_that_are_deleted_are_all_that_were_written_and_no_others(model: S
     for name in written:
         model.storage.write_text(f"{checkpoint}/{name}", "{}")
     note_branches(model, "good", {"u": 17})
-    write(model, savepoint("good"))
+    write_savepoint(model, savepoint("good"))
     partial = f"{model.savepoints}/good/savepoint.json.{'0a' * 16}.partial"
     model.storage.write_text(partial, "{")
-    write(model, savepoint("good.2"))
+    write_savepoint(model, savepoint("good.2"))
     model.storage.write_text(model.restoring, "{}")
     foreign = [f"{model.savepoints}/good/{name}" for name in (".DS_Store", "checkpoint/sources/mine.txt")]
     for each in foreign:
         model.storage.write_text(each, "of a user")
     delete_files(model.storage, model.savepoints, "good")
     assert sorted(model.storage.modification_times(f"{model.savepoints}/good")) == foreign
-    assert names(model) == ["good.2"] and model.storage.exists(model.restoring)
+    assert savepoint_names(model) == ["good.2"] and model.storage.exists(model.restoring)
     delete_files(model.storage, model.savepoints)
     assert sorted(model.storage.modification_times(model.savepoints)) == foreign
     assert model.storage.list(model.savepoints) == ["good"]
     for each in foreign:
         model.storage.delete(each)
-    write(model, savepoint("good"))
+    write_savepoint(model, savepoint("good"))
     delete_files(model.storage, model.savepoints)
     assert not model.storage.exists(model.savepoints)
 
 
 def test_branches_of_an_incomplete_savepoint_are_known_after_a_swap(model: StreamModel) -> None:
-    write(model, savepoint("complete"))
+    write_savepoint(model, savepoint("complete"))
     note_branches(model, "half", {"u": 17})
     swapped = replace(model, target="db.m__previous_0a1b2c3d")
     copy_savepoints(model.storage, model.savepoints, swapped.savepoints)
-    assert [each.name for each in listed(model.storage, swapped.savepoints)] == ["complete"]
+    assert [each.name for each in stored_savepoints(model.storage, swapped.savepoints)] == ["complete"]
     assert noted_branches(swapped, "half") == {"u": 17}
-    assert incomplete(swapped) == ["half"]
+    assert incomplete_savepoints(swapped) == ["half"]

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.storage.source_order import in_first_order, write_order
+from dbt.adapters.spark_streaming.stream.storage.source_order import in_checkpoint_order, write_order
 
 
 def model(root: Path, *sources: StreamSource) -> StreamModel:
@@ -36,6 +36,6 @@ def test_two_sources_of_one_folder(tmp_path: Path, text: tuple[int, ...]) -> Non
         StreamInput(source.relation, f"stream_{place}", None, None)
         for place, source in enumerate(now.sources)
     ]
-    order = in_first_order(now, inputs)
+    order = in_checkpoint_order(now, inputs)
     assert [each.relation for each in order.model.sources] == ["raw.eu", "raw.us", "raw.other"]
     assert [each.relation for each in order.inputs] == ["raw.eu", "raw.us", "raw.other"]
