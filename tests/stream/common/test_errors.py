@@ -202,7 +202,7 @@ def test_rows_that_are_kept_and_a_column_more(message: str) -> None:
         "a source that the query reads with '*' has gained or lost a column, or one of its structs a field"
         in found
     )
-    assert "Name the columns that it had" in found
+    assert "Name the earlier columns" in found
 
 
 def test_two_writers_of_a_checkpoint() -> None:

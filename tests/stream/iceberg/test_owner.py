@@ -201,7 +201,7 @@ def test_status_and_stop(model: StreamModel, tmp_path: Path, monkeypatch: pytest
     for command in (
         lambda: stop.stop_model(project, "views", 1),
         lambda: stop.reset_model(project, "views"),
-        lambda: savepoints.stored_savepoints(project, "views"),
+        lambda: savepoints.list_savepoints(project, "views"),
         lambda: deploy.deployment_status(project, "views"),
     ):
         with pytest.raises(StreamError, match="of another catalog"):
