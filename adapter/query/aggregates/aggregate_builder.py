@@ -350,7 +350,9 @@ class AggregateBuilder:
             self.order if is_id and not args else [self.key_of.get(self._canonical(item)) for item in args]
         )
         if args and None in names:
-            raise QueryError(f"'{sql(node)}' names something that is not a group key.")
+            raise QueryError(
+                f"'{sql(node)}' names something that is not a group key; name keys of GROUP BY only."
+            )
         if is_id and names == of_sets:
             return exp.column(GROUPING_ID)
         bits: list[exp.Expr] = []
@@ -525,7 +527,7 @@ def why_not_before_closing(
     """Returns why WHERE, joins and `items` of a SELECT over a windowing TVF can't be applied row by row before its windows
     close; None if they can. One of them may use a window column that isn't known before."""
     if window.merges and any(select.args.get(clause) for clause in ("where", "joins", "laterals")):
-        return f"a WHERE or JOIN between {window.kind}() and GROUP BY, which its bounds don't depend on"
+        return f"a WHERE or JOIN between {window.kind}() and GROUP BY: the windows' bounds also depend on rows that it drops"
     known = columns_known_before_closing(window)
     unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:

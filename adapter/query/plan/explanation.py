@@ -122,7 +122,7 @@ class Explanation:
     description: str
     """Description in terms of the model's text."""
     identity: str = ""
-    """Name of the operator: equal operators over equal inputs have the same."""
+    """Name of the operator: equal operators over equal inputs have the same name."""
     changelog: Changelog = Changelog()
     key: tuple[str, ...] | None = None
     """Columns that identify a row; None if none are known."""
@@ -189,7 +189,7 @@ class Context:
 
         Args:
             described: state table → one of its rows, and what clears it.
-            other: the same for state tables that aren't in `described`.
+            other: a row, and what clears it, for state tables that aren't in `described`.
         """
         tables = {**described, **{part: other for part in self.state if part not in described}}
         return tuple(

@@ -31,7 +31,7 @@ _OF_WHOLE_PARTITIONS = (
 
 @dataclass(frozen=True)
 class FrameExtent:
-    """The rows before a row that are in its frames: those within the largest of these extents."""
+    """Which rows before a row are in its frames: all that are within one of these limits."""
 
     rows: int = 0
     """Number of preceding rows."""

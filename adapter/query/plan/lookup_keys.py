@@ -153,7 +153,7 @@ def _joins_for_keys(
 
 
 def _reads_only(test: exp.Expr, aliases: Collection[str]) -> bool:
-    """Whether a condition reads only these relations, for certain."""
+    """Whether a condition certainly reads columns of these relations only."""
     columns = list(every(test, exp.Column))
     if not columns or test.find(exp.Query):
         return False
@@ -181,7 +181,7 @@ def lookup_keys(join: exp.Join, alias: str) -> list[LookupKey]:
 
 
 def _reads_only_others(node: exp.Expr, alias: str) -> bool:
-    """Whether an expression reads columns, and all of them of other relations than the table."""
+    """Whether an expression reads columns, and none of the table's."""
     columns = list(every(node, exp.Column))
     return (
         bool(columns) and not node.find(exp.Query) and not any(is_column_of(each, alias) for each in columns)

@@ -39,7 +39,7 @@ from .state.group_state import Groups
 from .state.window_steps import WindowSteps
 
 Until: TypeAlias = tuple[tuple[str, int], ...]
-"""Pairs of a column and microseconds, whose sums are times. The greatest of these times counts."""
+"""Pairs of a time column and microseconds to add to it. The time that is meant is the greatest of these sums."""
 
 
 def input_name(number: int) -> str:
@@ -286,10 +286,11 @@ class ExpiringOperator(Operator):
         return 0 if self.ends else super().expires_after(ttl)
 
     def ttl_phrase(self, context: Context, last: str) -> str | None:
-        """Returns the TTL as a phrase. If only some inputs expire, stored rows of the others are cleared with it, too."""
+        """Returns the TTL as a phrase. If only some inputs' rows expire, stored rows of the others are cleared when they are
+        retracted."""
         after = super().ttl_phrase(context, last)
         return (
-            f"{after}, those that stay below it when they go"
+            f"{after}, rows that never expire below it when they are retracted"
             if after and mixes_lifetimes(self.inputs)
             else after
         )

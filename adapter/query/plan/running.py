@@ -121,7 +121,7 @@ def _running_values(window: exp.Window, alias: str) -> tuple[Sequence[RunningVal
 
 
 def _count_of_row(values: Sequence[exp.Expr]) -> RunningValue:
-    """Returns 1 for a row in which no value is NULL, and 0 for others; summed up, it counts the former."""
+    """Returns the running value of COUNT: 1 for a row in which no value is NULL, and 0 for other rows."""
     in_brackets = (exp.Connector, exp.Not, exp.Predicate)
     operands = [exp.paren(each) if isinstance(each, in_brackets) else each.copy() for each in values]
     tests = [exp.Not(this=exp.Is(this=each, expression=exp.null())) for each in operands]

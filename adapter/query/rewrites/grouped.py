@@ -261,7 +261,9 @@ class GroupedSelect:
             raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
         asked = [self._key_of.get(self.canonical(item)) for item in arguments(node)]
         if None in asked:
-            raise QueryError(f"'{sql(node)}' names something that is not a group key.")
+            raise QueryError(
+                f"'{sql(node)}' names something that is not a group key; name keys of GROUP BY only."
+            )
         is_id = isinstance(node, exp.GroupingId)
         listed = [key.name for key in self.keys] if is_id and not asked else asked
         bits: list[exp.Expr] = []

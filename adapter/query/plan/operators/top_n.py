@@ -34,8 +34,8 @@ _RETRACTABLE = (
 @dataclass(frozen=True, kw_only=True)
 class TopN(TopNFields):
     """The first N rows of each partition; with N = 1 in order of event time a deduplication. Over append-only
-    rows it keeps the rows that are among the first. Over groups, whose ranks change, it keeps the members,
-    and reads the groups' state when one of them falls."""
+    rows it keeps the rows that are among the first. Over groups, whose ranks change, it keeps the groups that are among the
+    first, and reads the state of all groups when one of these falls behind."""
 
     shown_as = ("AppendOnlyTopN", "UpdatableTopN", "RetractableTopN", "Deduplicate")
 

@@ -159,7 +159,7 @@ class SessionBuffer(InSessions, BufferedWindows):
         items = ["`row`", f"{start} as start_micros"]
         if self.window.grows:
             first = f"unix_micros({SLICE_END})"
-            closing = self.trigger.per_firing_end(f"(\n{rows}\n)", items, first, last, clock, last)
+            closing = self.trigger.rows_per_firing_end(f"(\n{rows}\n)", items, first, last, clock, last)
         else:
             closing = f"select {', '.join(items)}, {last} as end_micros from (\n{rows}\n)"
         return self._emitting_step(closing, "start_micros")

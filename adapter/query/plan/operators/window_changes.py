@@ -85,9 +85,9 @@ class ChangedWindows:
         steps = windows.window_steps(names=names)
         self.windows_step = steps.windows_step
         self.sessions: Sessions | None = None
+        """Sessions, which may be extended, so that a previous result may have an earlier end; None for other windows."""
         if isinstance(steps, InSessions) and not self.spec.window.grows:
             self.sessions = steps.sessions
-        """Sessions, which may be extended, so that a previous result may have an earlier end; None for other windows."""
 
     def change_sql(self) -> tuple[str, str]:
         """Returns the change of a micro-batch, and the same for an empty state."""

@@ -30,7 +30,7 @@ class WindowResults(PrintedOperator):
     """A query over the rows of closed windows, which arrive together: joins, rankings and groups within
     windows. Without windows it works row by row. No state.
 
-    Its inputs are the windows that it reads; without windows the sources, if other operators read them, too.
+    Its inputs are the windows that it reads. Without windows they are the sources, if other operators read these, too.
     """
 
     shown_as = ANY_QUERY

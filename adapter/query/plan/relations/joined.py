@@ -19,7 +19,8 @@ from .passed import input_tables
 
 
 def preserved_sides(select: exp.Select) -> tuple[str, ...]:
-    """Returns the aliases (lower case) of the relations of a join of two whose unmatched rows matter for the result.
+    """Returns the aliases (lower case) of the preserved relations in a join of two: those whose unmatched rows matter for
+    the result.
 
     >>> from ...sql.dialect import parse
     >>> preserved_sides(parse("select * from a right join b on a.k = b.k"))
@@ -71,7 +72,8 @@ class JoinedRelations:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The columns that identify a row: the keys of all sides but those with at most one row per row of others."""
+        """The columns that identify a row: the keys of all relations, except relations of which at most one row joins each
+        row of the others."""
         if conditions.may_multiply_rows(self.select):
             return ()
         found: set[str] = set()

@@ -39,7 +39,7 @@ class PartitionedRows:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The sets of columns that identify a row: those of the relation, whatever ranks are used, and those of a rank."""
+        """Sets of columns that each identify a row: the keys of the relation, and those that a rank gives."""
         passed: tuple[frozenset[str], ...] = ()
         if not conditions.may_multiply_rows(self.select):
             passed = outputs_of_select(self.select, self.alias).passed_keys(self.below.keys)

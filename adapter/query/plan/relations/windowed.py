@@ -21,8 +21,8 @@ class RowsInWindows:
 
     @property
     def expires_in_time(self) -> bool:
-        """Whether rows expire with the windows below, whose end is their time: none arrives after its window's state has
-        expired."""
+        """Whether rows expire with their windows. They do if they are results of windows below and have those windows' end
+        as their time: then none arrives after its window's state has expired."""
         return self.fires_again and self._time in self.below.in_time
 
     @property

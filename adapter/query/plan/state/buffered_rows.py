@@ -1,6 +1,7 @@
 """SQL of input rows that an operator stores, each with its multiplicity.
 
-A micro-batch appends the input's change: the stored rows are the input before it, and with the change the input after it.
+A micro-batch appends the change of the input. The rows stored before are the input before the micro-batch; together with the
+change they are the input after it.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def matching_rows(part: str, keys: Sequence[str], others: str | None) -> str:
 
 
 def rows_of_keys(rows: str, keys: Sequence[str], others: str, in_memory: bool = False) -> str:
-    """Returns rows with the keys in the relation `others`. `in_memory`: all are in memory, so that a shuffle is cheaper than
-    a broadcast job."""
+    """Returns rows with the keys in the relation `others`. `in_memory`: all rows are in memory, so that a shuffle is cheaper
+    than a broadcast job."""
     hint = "/*+ merge(others) */ " if in_memory and keys else ""
     on = equal_keys_condition("own", "others", keys)
     return f"select {hint}own.* from {rows} as own\nleft semi join {others} as others on {on}"
@@ -170,7 +170,7 @@ class KeyGenerations:
         )
 
     def unexpired_rows_of_table(self, part: str) -> str:
-        """Returns the rows of another state table of the generations that haven't expired after the batch."""
+        """Returns the rows of another state table whose generations haven't expired after the batch."""
         rows = f"select state.* from state where part = '{part}'"
         if self.ttl is None:
             return rows

@@ -122,7 +122,7 @@ class Groups(Partials):
         return self.generations.with_generation(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _empty_group(self, known: str) -> str:
-        """Returns the partial aggregates of the global group over no rows: it is there from the first step on.
+        """Returns the partial aggregates of the global group over no rows. The group exists from the first step on.
 
         Args:
             known: join that excludes them if the state has rows of the group.
@@ -159,7 +159,7 @@ class Groups(Partials):
         return self.generations.with_generation(self._distinct_inputs(members, [STEP]))
 
     def _new_values(self, members: DistinctSet, initial: str) -> list[Step]:
-        """Returns the steps with the values that aren't stored, or not for a FILTER."""
+        """Returns the steps with the values that aren't stored yet, or not for some FILTER that they pass."""
         flags, identity = self._flag_columns(members), self._identity_columns(members)
         known = [f"bool_or({flag}) as {flag}" for flag in flags]
         fresh = [

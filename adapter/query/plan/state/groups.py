@@ -16,7 +16,7 @@ from .generations import NO_STEP, equal_keys_condition, matching_rows
 from .group_state import ROWS_THERE, THERE, Groups
 
 _SKETCHED = frozenset({"approx_count_distinct"})
-"""Stored as sketches, whose estimate depends on the order of merging."""
+"""Functions that are stored as sketches, whose estimate depends on the order of merging."""
 _NEW, _WAS = "__new", "__was"
 """Columns: whether a state row is of this batch; whether a group was there before it."""
 _HAD, _TOUCHED, _ROWS_BEFORE = "__had", "__touched", "__rows_before"
@@ -80,7 +80,7 @@ class GroupChanges(Groups):
         known = f"select {columns} from (\n{matching_rows(self.part, self.keys, self.changed)}\n)"
         both = f"{known}\nunion all\nselect {columns} from {self.changed}"
         if self.stores_output:
-            before = self._last_emitted()
+            before = self._last_emitted_rows()
         else:
             known = self.generations.rows_of_current_generation(known)
             before = self._finished_values(known, partial(self._stored_counts, touched=self.changed))
@@ -172,7 +172,7 @@ class GroupChanges(Groups):
             f"where not (__is and {_WAS} and __after <=> __before)\n) where __there"
         )
 
-    def _last_emitted(self) -> str:
+    def _last_emitted_rows(self) -> str:
         """Returns the last emitted row of each touched key."""
         by = f" group by {', '.join(self.keys)}" if self.keys else ""
         last = f"max_by({self.emitted}, coalesce({STEP}, -1L)) as {self.emitted}"

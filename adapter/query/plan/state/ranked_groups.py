@@ -104,7 +104,7 @@ class RankedGroups(Ranking):
         none = f"select {self.columns} from {candidates} where false"
         members = self._current_members(rows_of_keys(f"(\n{self._stored_rows()}\n)", self.keys, touched))
         steps = [Step(self.members, members, persist=True, initial=none, full_scan=whole)]
-        if self.expires:
+        if self.groups_expire:
             living = self._unexpired_members(
                 f"select * from {self.members}", "watermark_before", self.columns
             )
@@ -152,7 +152,7 @@ class RankedGroups(Ranking):
         of_all_groups = self._first_rows(f"select {self.columns}, true as {_FRESH} from (\n{of_fallen}\n)")
         fallen = (
             f"{self._rankings_to_read_again()}\nunion\n{self._rankings_with_room()}"
-            if self.expires
+            if self.groups_expire
             else self._rankings_to_read_again()
         )
         stay = (
@@ -173,7 +173,7 @@ class RankedGroups(Ranking):
         ]
 
     @property
-    def expires(self) -> bool:
+    def groups_expire(self) -> bool:
         """Whether idle groups expire."""
         return self.groups.generations.ttl is not None
 
@@ -203,8 +203,8 @@ class RankedGroups(Ranking):
         )
 
     def _rankings_with_room(self) -> str:
-        """Returns the touched rankings with fewer than N members: if one expired, another group moves up, whether or not the
-        state still has it."""
+        """Returns the touched rankings with fewer than N members: if a member expired, another group moves up, whether or
+        not the state still has the member."""
         touched = "\nunion all\n".join(
             f"select {self.listed_keys}, {n} as is_known from {rows}"
             for n, rows in ((0, self.candidates), (0, self.front), (1, self.known))
@@ -292,13 +292,13 @@ class RankedGroups(Ranking):
         """Returns all rows of the state table."""
         listed = [f"{self.stored_row}.{name}" for name in (*self.keys, *self.ids)]
         columns = [STEP, *listed, f"{self.stored_row} as {ROW}", f"{self.member} as {_MEMBER}"]
-        columns += [f"{self.since} as {_SINCE}"] if self.expires else []
+        columns += [f"{self.since} as {_SINCE}"] if self.groups_expire else []
         return f"select {', '.join(columns)} from (\n{matching_rows(self.part, [], None)}\n)"
 
     def _current_members(self, rows: str) -> str:
         """Returns the current members, from the last state row of each group."""
         by = ", ".join([*self.keys, *self.ids])
-        columns = [ROW, _SINCE] if self.expires else [ROW]
+        columns = [ROW, _SINCE] if self.groups_expire else [ROW]
         last = f"max_by(struct({', '.join([_MEMBER, *columns])}), coalesce({STEP}, -1L)) as last"
         found = f"select {by}, {last} from (\n{rows}\n) group by {by}"
         listed = ", ".join([by, *(f"last.{name} as {name}" for name in columns)])
@@ -310,7 +310,7 @@ class RankedGroups(Ranking):
         append = f"select {clock_sql(STEP)} as {STEP}, {columns} from {self.moved}"
         folded = f"{NO_STEP}, {ROW} as {self.stored_row}, true as {self.member}"
         members, initial = self._current_members(self._stored_rows()), None
-        if self.expires:
+        if self.groups_expire:
             append = self._with_generations(self.groups.known_and_new_rows())
             initial = self._with_generations(f"select * from {self.groups.changed}")
             folded += f", {_SINCE} as {self.since}"

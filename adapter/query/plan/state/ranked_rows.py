@@ -1,4 +1,4 @@
-"""SQL of an append-only ranking: a row that isn't among the first N when it arrives is never, so it isn't stored."""
+"""SQL of an append-only ranking: a row that isn't among the first N when it arrives never will be, so it isn't stored."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class RankedRows(Ranking):
             f"left join (\n{last}\n) as last on {equal_keys_condition('own', 'last', self.keys)}\n"
             f"where not {self.behind_condition}"
         )
-        return FullScan(rows, self.part, of_many=True)
+        return FullScan(rows, self.part, only_for_many_rows=True)
 
     def _stored_rows(self) -> str:
         """Returns the stored rows of the affected rankings; of all if they are replayed."""

@@ -445,4 +445,4 @@ class SlicedWindows(Partials, WindowSteps):
         else:
             last = f"coalesce(unix_micros(next_slice) - {self.window.step}, unix_micros({EXPIRES_AT}))"
         final = f"unix_micros({EXPIRES_AT})"
-        return self.trigger.per_firing_end(f"(\n{totals}\n)", columns, first, last, clock, final)
+        return self.trigger.rows_per_firing_end(f"(\n{totals}\n)", columns, first, last, clock, final)

@@ -95,9 +95,9 @@ class WindowTrigger:
             rows = f"select {columns}, {end} as end_micros from {relation}"
             return f"{rows}\nwhere {self.firing_condition('slice_end')}" if clock else rows
         first, last = window.first_end(f"({end})"), window.last_end(f"({end})")
-        return self.per_firing_end(relation, [columns], first, last, clock, last)
+        return self.rows_per_firing_end(relation, [columns], first, last, clock, last)
 
-    def per_firing_end(
+    def rows_per_firing_end(
         self, relation: str, columns: Sequence[str], first: str, last: str, clock: bool, final: str
     ) -> str:
         """Returns the rows of `relation`, each once per firing window end in [first, last], as ``end_micros``.
