@@ -58,6 +58,18 @@ def _add_models_argument(command: Command) -> Command:
     return click.argument("models", metavar="MODEL...", nargs=-1)(selecting)
 
 
+def _for_each_model(command: Command) -> Command:
+    """Decorates a command of one model with `_add_models_argument`. It runs for each of the models, once all are known."""
+
+    @wraps(command)
+    def run_all(project: DbtProject, names: Sequence[str], has_several: bool, **options: Any) -> None:
+        project.check_models(names)
+        for name in names:
+            command(project, name, **options)
+
+    return _add_models_argument(run_all)
+
+
 def _model_argument(name: str | None = None, optional: bool = False) -> Callable[[Command], Command]:
     """Returns a decorator for a command with an argument MODEL, or ``--select`` of one model instead.
 
@@ -178,29 +190,25 @@ def run(
     show_default=True,
     help="Seconds to wait for the end.",
 )
-@_add_models_argument
-def stop(project: DbtProject, names: Sequence[str], has_several: bool, timeout: float) -> None:
+@_for_each_model
+def stop(project: DbtProject, name: str, timeout: float) -> None:
     """Stop a run of MODEL in another process. It ends after its current micro-batch."""
     from .stop import stop_model
 
-    project.check_models(names)
-    for name in names:
-        click.echo(stop_model(project, name, timeout))
+    click.echo(stop_model(project, name, timeout))
 
 
 @main.command()
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@_add_models_argument
-def reset(project: DbtProject, names: Sequence[str], has_several: bool, yes: bool) -> None:
+@_for_each_model
+def reset(project: DbtProject, model: str, yes: bool) -> None:
     """Delete table, state and offsets of MODEL. The next run starts from its sources' beginning."""
     from .stop import reset_model
 
-    project.check_models(names)
-    for model in names:
-        if not yes:
-            table = project.table_of(model)
-            click.confirm(f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True)
-        click.echo(reset_model(project, model))
+    if not yes:
+        table = project.table_of(model)
+        click.confirm(f"Drop {table}, the table of {model}, its state and its checkpoint?", abort=True)
+    click.echo(reset_model(project, model))
 
 
 @main.command()
@@ -226,14 +234,12 @@ def clean(project: DbtProject, selection: Selection, **options: Any) -> None:
 
 
 @main.command()
-@_add_models_argument
-def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
+@_for_each_model
+def flush(project: DbtProject, name: str) -> None:
     """Close all open windows of MODEL now. Their results are written; rows that come later for them are dropped as late."""
     from .flush import flush_model
 
-    project.check_models(names)
-    for name in names:
-        click.echo(flush_model(project, name))
+    click.echo(flush_model(project, name))
 
 
 @main.command()
@@ -248,18 +254,14 @@ def flush(project: DbtProject, names: Sequence[str], has_several: bool) -> None:
     help="The instant after the last one, in UTC.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Don't ask if streams that read MODEL would stop.")
-@_add_models_argument
-def backfill(
-    project: DbtProject, names: Sequence[str], has_several: bool, start: datetime, end: datetime, yes: bool
-) -> None:
+@_for_each_model
+def backfill(project: DbtProject, model: str, start: datetime, end: datetime, yes: bool) -> None:
     """Recompute closed windows of MODEL. It reads the sources again; the state stays as it is."""
     from .backfill import backfill_model, stopped_readers_sentence
 
-    project.check_models(names)
-    for model in names:
-        if not yes and (readers := stopped_readers_sentence(project, model)) is not None:
-            click.confirm(f"{readers}\nBackfill {model}?", abort=True)
-        click.echo(backfill_model(project, model, start, end))
+    if not yes and (readers := stopped_readers_sentence(project, model)) is not None:
+        click.confirm(f"{readers}\nBackfill {model}?", abort=True)
+    click.echo(backfill_model(project, model, start, end))
 
 
 @main.command()
