@@ -153,8 +153,8 @@ class DbtProject:
         return found
 
     def check_models(self, names: Sequence[str]) -> None:
-        """Raises `ProjectError` if one of these isn't a streaming model, before a command changes the first one, which it
-        checks itself."""
+        """Raises `ProjectError` if a name after the first isn't a streaming model's. A command checks the first one itself,
+        before it changes it."""
         for name in names[1:]:
             self.streaming_model(name)
 

@@ -27,7 +27,7 @@ def text_table(
     title: str | None = None,
     numbers: Collection[str] = (),
 ) -> Table:
-    """Returns a table whose texts are shown as they are: rich would read those in square brackets as markup.
+    """Returns a table whose texts are shown as they are: rich would read text in square brackets as markup.
 
     Args:
         numbers: columns that are aligned to the right.

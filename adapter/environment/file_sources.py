@@ -173,7 +173,7 @@ def _create_relation(session: Any, source: DeclaredSource) -> None:
 def _raw_source_and_records(
     session: Any, source: DeclaredSource, records: Records
 ) -> tuple[DeclaredSource, Records]:
-    """Returns a source of the unparsed records of another one, and their parser, both with the columns of folder names."""
+    """Returns a source's unparsed records as another source, and their parser, both with the columns of folder names."""
     raw = replace(source, relation=f"{source.relation.removesuffix('`')}__records`")
     if source.format == KAFKA:
         return raw, records
@@ -208,7 +208,7 @@ def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
 
 
 def _folder_columns(session: Any, format: str, records: Records) -> dict[str, str]:
-    """Returns the columns from folder names with their types, which are the declared ones if there are any."""
+    """Returns the columns from folder names with their types: the declared type, else the one that Spark infers."""
     own, last = (_LINES, LINE) if records.are_texts else (records.schema, records.raw)
     found = session.read.format(format).options(**records.read_options).schema(own).load().schema
     declared = dict(records.fields)

@@ -302,7 +302,7 @@ def _has_delta(credentials: SparkStreamingCredentials) -> bool:
 
 
 def _prepend_to_setting(conf: dict[str, str], key: str, values: Iterable[str]) -> None:
-    """Puts values before those of a setting that is a list."""
+    """Puts values in front of the values of a setting that is a list."""
     if listed := dict.fromkeys([*values, *_split_list(conf.get(key, ""), ",")]):
         conf[key] = ",".join(listed)
 

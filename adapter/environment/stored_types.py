@@ -1,4 +1,4 @@
-"""Finds columns of ORC and Parquet files whose type isn't that of their source, where Spark doesn't reject the file.
+"""Finds columns of ORC and Parquet files with another type than the source declares, where Spark doesn't reject the file.
 
 Spark's reader of ORC converts values to the source's type, and those that it can't convert become NULL without an error.
 Its reader of Parquet takes the lower bits of an INT for a TINYINT, an unsigned number for a negative one, and a number for

@@ -141,7 +141,7 @@ class BatchMethods(metaclass=AdapterMeta):
     def rows_in_table_order_sql(
         self, model: Mapping[str, Any], source: BaseRelation, columns: Sequence[Column]
     ) -> str:
-        """Returns the relation with a query's rows, or a query in brackets that orders the fields of their structs as in the
+        """Returns the relation with a query's rows, or a query in brackets that orders struct fields as in the
         table: Spark inserts structs by position.
 
         Args:
@@ -172,7 +172,7 @@ class BatchMethods(metaclass=AdapterMeta):
 
     @available.parse(lambda *arguments, **named: "*")
     def select_list_in_order_of(self, table: BaseRelation, query: str) -> str:
-        """Returns the select list for all columns of a table, with the fields of their structs in the order of a query's:
+        """Returns the select list for all columns of a table, with struct fields in the order in which a query has them:
         Spark compares and unites structs by position."""
         nested = [each for each in self.get_columns_in_relation(table) if "struct<" in each.dtype]  # type: ignore[attr-defined]
         wants = self._column_types(query) if nested else {}

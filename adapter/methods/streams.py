@@ -77,7 +77,7 @@ class RunOptions:
     at_once: bool = False
     """Whether to read everything in one micro-batch, regardless of the sources' limits."""
     keep_state: bool = False
-    """Whether to keep the state if it was built from other rows of the same sources."""
+    """Whether to keep the state although its sources have other rows now than when it was built."""
     bootstrap: Mapping[str, str] | None = None
     """The table whose rows replace the source's history, by name of the model."""
 

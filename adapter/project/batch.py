@@ -265,7 +265,7 @@ def require_nonempty_range(span: TimeRange) -> TimeRange:
 
 
 def check_history(overwriting: WindowOverwriter, ends: WindowRange, table: str, ask: TimesRunner) -> None:
-    """Raises unless the streams still have the rows of these windows.
+    """Raises unless the streams still have the rows of the windows in the range `ends`.
 
     Raises:
         QueryError: the table has windows older than the streams' first rows.
@@ -289,8 +289,8 @@ def check_history(overwriting: WindowOverwriter, ends: WindowRange, table: str, 
 
 
 def _check_no_rows_lost(overwriting: WindowOverwriter, oldest: int, table: str, ask: TimesRunner) -> None:
-    """Raises if a stream may have lost a part of these windows' rows. A stream without such early rows may never have
-    had any."""
+    """Raises if a stream may have lost rows of the windows that end from `oldest` on. A stream without such early rows may
+    never have had any."""
     for stream, since in overwriting.needed_since(oldest).items():
         (first,) = ask(stream.first_time)
         if first is not None and first <= since:

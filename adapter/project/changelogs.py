@@ -89,7 +89,7 @@ def _load_iceberg_table(spark: SparkSession, relation: str, table: str) -> Icebe
 def with_reserved_looking_columns(
     spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
 ) -> Mapping[str, Known]:
-    """Adds columns with possibly reserved names to what the project declares of relations. Arguments are those of
+    """Adds columns with possibly reserved names to what the project declares of relations. Takes the arguments of
     `with_changelogs`."""
     found = dict(known)
     for relation, table in tables.items():

@@ -88,7 +88,7 @@ def _sources_sharing_files(source: StreamSource, graph: Any) -> dict[str, Stream
 
 
 def _other_readers(sources: Collection[str], node: Mapping[str, Any], graph: Any) -> list[str]:
-    """Returns the names of the project's other models, snapshots and so on that read one of these sources."""
+    """Returns the names of the project's other models, snapshots and so on that read one of the sources."""
     read = {*sources}
     nodes = [
         each
@@ -113,7 +113,7 @@ def _other_readers(sources: Collection[str], node: Mapping[str, Any], graph: Any
 
 
 def _shares_files(source: StreamSource, folders: Collection[str]) -> bool:
-    """Returns whether a source may have files in common with one of these folders, or patterns of folders."""
+    """Returns whether a source may have files in common with one of the folders, or patterns of folders."""
     return any(may_share_files(StreamSource("", folder, source.format), source) for folder in folders)
 
 

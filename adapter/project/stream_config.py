@@ -28,7 +28,7 @@ class StreamConfig:
     """Interval between micro-batches; None to read all available input and stop."""
     emission: Emission = FINAL
     upsert: bool = False
-    """Whether rows of the table are replaced by those with the same key."""
+    """Whether a row of the table is replaced by a later row with the same key."""
     changelog: bool = False
     changelog_retention: int | None = CHANGELOG_RETENTION
     idle_timeout: int | None = None

@@ -22,7 +22,7 @@ class Failure(Enum):
     TRANSIENT = "transient"
     """A retry may succeed: a service was unavailable, a disk full, or another commit came first."""
     PERMANENT = "permanent"
-    """It recurs until somebody changes the query, the configuration or the data."""
+    """The failure recurs until somebody changes the query, the configuration or the data."""
 
 
 # Spark's SQLSTATE classes of errors in a query, a value, a constraint or a type, and of errors that the query raises.
@@ -113,7 +113,7 @@ def classify_failure(problem: BaseException) -> Failure:
 
 def _is_own_message(link: BaseException) -> bool:
     """Returns whether the text of an exception was written by this package. A `PreparationError` quotes dbt; it counts as
-    ours if the exception that dbt caught is known, as then that one decides."""
+    written here if the exception that dbt caught is known, because that exception is classified then."""
     if isinstance(link, PreparationError):
         return link.__cause__ is not None
     return isinstance(link, _OURS) and not isinstance(link, DbtDatabaseError)

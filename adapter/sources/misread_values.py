@@ -1,4 +1,4 @@
-"""SQL that finds values which Spark's text parsers accept, but with another meaning than their text has.
+"""SQL that finds values that Spark's text parsers accept, but read as something else than their text says.
 
 A time of day as a TIMESTAMP gets the date of the run, text after a DATE is cut off, a short number as a DATE counts days
 from 1970, a number that is too large for a DOUBLE becomes Infinity, 200 as a TINYINT becomes -56, and 12,50 as a DECIMAL

@@ -386,7 +386,7 @@ class _Registry:
     def __init__(self) -> None:
         self.by_relation: dict[str, DeclaredSource] = {}
         self.by_schema: dict[str, DeclaredSource] = {}
-        """Schema made for a source → source, for those that aren't tables of the models' catalog."""
+        """Name of the schema that is made for a source → the source. Sources that are Iceberg tables have none."""
         self.names: dict[str, str] = {}
         """Schema name without the digest of what is read → ``source.table``."""
         self.conflicts: dict[str, str] = {}

@@ -33,7 +33,7 @@ _RENAMED = {
     "format.escape-character": "csv.escape-character",
     "format.null-literal": "csv.null-literal",
 }
-"""Option of Flink before 1.11 → its name since. Others of a connector only lost their prefix ``connector.``."""
+"""Option of Flink before 1.11 → its name since. Other options of a connector only lost the prefix ``connector.``."""
 _PREFIX_OF_VALUES = re.compile(r"^value\.(?=format$|[\w-]+\.)")
 _OBSOLETE = ("connector.version", "format.derive-schema", "update-mode")
 _LISTED_PROPERTY = re.compile(r"connector\.properties\.(\d+)\.key")
@@ -50,8 +50,8 @@ _IGNORED = re.compile(
 
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of a table under the names of Flink 1.11 and later, and those of the format of values without
-    ``value.``.
+    """Returns the options of a table under their names in Flink 1.11 and later. Options of the format of values lose the
+    prefix ``value.``.
 
     >>> current_options({"connector.type": "kafka", "connector.properties.zookeeper.connect": "z", "update-mode": "append"})
     {'connector': 'kafka', 'properties.zookeeper.connect': 'z'}
@@ -163,7 +163,7 @@ class TableConnector:
         return self._left.pop(name, default)
 
     def _move_option(self, name: str, ours: str, options: dict[str, Any], default: str = "") -> None:
-        """Moves an option to `options` under Spark's name, or to those for the profile if it holds or is about a secret."""
+        """Moves an option to `options` under Spark's name, or to the profile's options if it holds or is about a secret."""
         is_about_secrets = ours.startswith("kafka.") and _SECRET.search(ours) is not None
         is_in_profile = is_about_secrets or has_secrets({ours: self._table.options.get(name, "")})
         (self._connection if is_in_profile else options)[ours] = self._take_option(name, default)

@@ -21,7 +21,7 @@ PROCESSING_TIME = (
     "column with the time of the event and a WATERMARK, and use that."
 )
 MULTISET = "multiset"
-"""The type of a multiset among those of columns, and the key of a type's `meta` with whether it is one."""
+"""The name of the MULTISET type in `ColumnTypes`, and the key of a type's `meta` that says whether it is one."""
 LENGTH = "length"
 """Key of a type's `meta` with n of VARCHAR(n), the length to which Flink's CAST cuts a text."""
 _SPARKS = {*AGGREGATES, *GENERATORS, *SCALARS, *TABLES, *WINDOWS}

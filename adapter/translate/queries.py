@@ -270,7 +270,7 @@ def _window_macro(window: WindowCall, relation: str) -> str:
 
 
 def _without_group_windows(query: exp.Query) -> exp.Query:
-    """Returns a query with windows in FROM instead of those of old Flink in GROUP BY."""
+    """Returns a query with windows in FROM instead of the group windows of earlier versions of Flink."""
     for select in list(every(query, exp.Select)):
         group = select.args.get("group") or exp.Group()
         called = [each for each in group.expressions if _group_window_kind(each)]

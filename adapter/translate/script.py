@@ -149,7 +149,7 @@ def parse_statements(text: str) -> Iterator[Statement]:
 
 
 def _split_tokens(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yields the tokens of each statement; those of a statement set one by one."""
+    """Yields the tokens of each statement. Statements of a statement set are yielded one by one."""
     found: list[Token] = []
     for token in (*tokens, None):
         if token is not None and token.token_type != TokenType.SEMICOLON:
