@@ -104,7 +104,7 @@ class FullScan:
 
     sql: str
     part: str
-    only_for_many_rows: bool = False
+    of_many: bool = False
     """Whether it only pays if the micro-batch has many rows."""
 
 

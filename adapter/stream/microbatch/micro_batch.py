@@ -494,7 +494,7 @@ class MicroBatch:
     def _with_cheapest_sql(self, step: Step) -> Step:
         """Returns the step with the text that costs least for the number of input rows."""
         whole = step.full_scan
-        if whole is None or (whole.only_for_many_rows and are_few(self._row_count or 0)):
+        if whole is None or (whole.of_many and are_few(self._row_count or 0)):
             return step
         if whole.part in self._rewritten_part_names():
             return replace(step, sql=whole.sql, persist=True)

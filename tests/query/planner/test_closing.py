@@ -133,4 +133,4 @@ def test_which_rows_that_come_are_left_out(over: str, ttl: int | None, leaves_ou
     steps = generate.generate_program(auction_plan(text, ttl), ttl=ttl).items_of_kind(Step)
     whole = [step.full_scan for step in steps if step.full_scan is not None]
     assert len(whole) == (leaves_out is not None)
-    assert all(leaves_out in each.sql and each.only_for_many_rows for each in whole if leaves_out is not None)
+    assert all(leaves_out in each.sql and each.of_many for each in whole if leaves_out is not None)

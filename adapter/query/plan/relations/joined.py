@@ -72,8 +72,8 @@ class JoinedRelations:
 
     @cached_property
     def keys(self) -> tuple[frozenset[str], ...]:
-        """The columns that identify a row: the keys of all relations, except relations of which at most one row joins each
-        row of the others."""
+        """The columns that identify a row: the keys of all relations, except those that join at most one row to each row of
+        the others."""
         if conditions.may_multiply_rows(self.select):
             return ()
         found: set[str] = set()

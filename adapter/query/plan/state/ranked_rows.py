@@ -129,7 +129,7 @@ class RankedRows(Ranking):
             f"left join (\n{last}\n) as last on {equal_keys_condition('own', 'last', self.keys)}\n"
             f"where not {self.behind_condition}"
         )
-        return FullScan(rows, self.part, only_for_many_rows=True)
+        return FullScan(rows, self.part, of_many=True)
 
     def _stored_rows(self) -> str:
         """Returns the stored rows of the affected rankings; of all if they are replayed."""
