@@ -308,7 +308,9 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
             name = stream_node.name_with_catalog(relation.render(), self.environment)
             table = iceberg.find_table(self.environment.session(), name)
         may_delete = (
-            table is not None and batch_tables.is_ours(table, name) and ownership.may_delete_files(table)
+            table is not None
+            and batch_tables.was_made_by_package(table, name)
+            and ownership.may_delete_files(table)
         )
         if table is not None:
             with streaming.raising_dbt_errors():

@@ -208,7 +208,7 @@ def edit_model_state(
     session, model, program = plan_next_run(project, name)
     check_free(model)
     if source is not None:
-        editing.show_rows(session, model, source)
+        editing.register_user_rows(session, model, source)
     done = editing.edit(session, model, program, change.rows, change.more, dry)
     if not done.removed and not done.added:
         return f"{name}: this changes no row of its state; nothing was written."

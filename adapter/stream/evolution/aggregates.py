@@ -53,7 +53,7 @@ def _compare_metric(found: Evolution, old: MetricState, new: MetricState, same_r
     elif len(old.columns) != len(new.columns):
         found.refused.append(STORAGE)
     else:
-        _rename(found, old.columns, new.columns)
+        _add_renamed_columns(found, old.columns, new.columns)
 
 
 def _is_stored_alike(had: Sequence[str], has: Sequence[str]) -> bool:
@@ -77,7 +77,7 @@ def _compare_distinct_sets(found: Evolution, old: AggregateState, new: Aggregate
         if before[key].part != after[key].part:
             found.refused.append(f"how the distinct values of {key} are called")
         else:
-            _rename(found, before[key].columns, after[key].columns)
+            _add_renamed_columns(found, before[key].columns, after[key].columns)
 
 
 def _compare_columns(found: Evolution, name: str, old: AggregateState, new: AggregateState) -> None:
@@ -97,7 +97,7 @@ def _compare_columns(found: Evolution, name: str, old: AggregateState, new: Aggr
         )
 
 
-def _rename(found: Evolution, before: Sequence[str], after: Sequence[str]) -> None:
+def _add_renamed_columns(found: Evolution, before: Sequence[str], after: Sequence[str]) -> None:
     for was, now in zip(before, after, strict=True):
         if found.renamed.setdefault(was, now) != now:
             found.refused.append(f"how {was} of its state is called")

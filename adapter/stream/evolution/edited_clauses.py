@@ -34,7 +34,7 @@ def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -
     for kind in kinds:
         before, after = ([text for each, text in listed if each == kind] for listed in (gone, come))
         if len(before) == len(after) == 1:
-            found.append(f"{_clause_text(kind, after[0])}, which was {_short(before[0])}")
+            found.append(f"{_clause_text(kind, after[0])}, which was {_shortened_text(before[0])}")
         else:
             found += [f"{_clause_text(kind, text)} is gone" for text in before]
             found += [f"{_clause_text(kind, text)} is new" for text in after]
@@ -47,9 +47,9 @@ def edited_clauses(old: Sequence[Sequence[str]], new: Sequence[Sequence[str]]) -
 
 def _clause_text(kind: str, text: str) -> str:
     if kind == _SELECT:
-        return f"{_short(text)} in a select list"
-    return _short(text) if kind in _WHOLE else f"{kind} {_short(text)}"
+        return f"{_shortened_text(text)} in a select list"
+    return _shortened_text(text) if kind in _WHOLE else f"{kind} {_shortened_text(text)}"
 
 
-def _short(text: str) -> str:
+def _shortened_text(text: str) -> str:
     return shorten(text, _LONGEST)

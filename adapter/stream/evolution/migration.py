@@ -112,7 +112,7 @@ promote={'a': 'bigint'}, new_parts=())
         has_kind = there.get(name, kind).lower()
         if has_kind == kind.lower() or is_promotion(kind.lower(), has_kind):
             continue
-        if more := _wider(name, there[name], kind, later or {}):
+        if more := _widening_to(name, there[name], kind, later or {}):
             wider |= more
         elif gone := _missing_fields(there[name], kind):
             if name in found.buffered_columns:
@@ -146,13 +146,13 @@ promote={'a': 'bigint'}, new_parts=())
     return made, problems
 
 
-def _wider(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Widening | None:
+def _widening_to(name: str, was: str, wanted: str, later: Mapping[str, str]) -> Widening | None:
     """Returns the widening of a column to a type, or None if it can't be widened or a new field isn't in `later`.
 
-    >>> _wider("r", "struct<a:int,b:int>", "struct<a:bigint,c:string,b:int>", {"c": "string"})
+    >>> _widening_to("r", "struct<a:int,b:int>", "struct<a:bigint,c:string,b:int>", {"c": "string"})
     Widening(promote={('r', 'a'): 'bigint'}, fields={('r',): (Wider(name='c', kind='string', after='a'),)})
-    >>> _wider("r", "struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
-    >>> _wider("r", "struct<a:int>", "struct<c:int>", {"c": "int"})
+    >>> _widening_to("r", "struct<a:int>", "struct<a:int,c:int>", {"c": "string"})
+    >>> _widening_to("r", "struct<a:int>", "struct<c:int>", {"c": "int"})
     """
     found = None if can_hold(wanted.lower(), was.lower()) else widening((name,), was, wanted)
     fields = [each for listed in found.fields.values() for each in listed] if found else []

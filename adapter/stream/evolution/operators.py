@@ -28,7 +28,7 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
             compare_aggregates(found, name, *aggregates, same_rows=True)
         _compare_final_ranking(found, trees, is_same=True)
         return
-    if _structure(was) == _structure(now):
+    if _tree_structure(was) == _tree_structure(now):
         same_row_groups = trees.groups_of_same_rows()
         for name in trees.groups:
             had, has = was.groups[name].aggregates, now.groups[name].aggregates
@@ -41,27 +41,27 @@ def compare_operators(found: Evolution, trees: Trees) -> None:
     if same_windows and _compare_same_rows(found, trees):
         return
     if not now.can_rebuild or not same_windows:
-        found.refused += _why_refused(trees)
+        found.refused += _refusal_reasons(trees)
     elif now.has_ttl:
-        why = _why_refused(trees)
+        why = _refusal_reasons(trees)
         why = (
             [f"{effect.OPERATORS}; with state_ttl they aren't rebuilt"] if why == [effect.OPERATORS] else why
         )
         found.refused += why
     else:
-        _rebuild(found, trees)
+        _add_rebuild(found, trees)
 
 
-def _structure(tree: TreeState) -> tuple[object, ...]:
-    return _operators(tree), tree.root, tree.parts, tree.rankings
+def _tree_structure(tree: TreeState) -> tuple[object, ...]:
+    return _operators_without_labels(tree), tree.root, tree.parts, tree.rankings
 
 
 def _is_same_but_rankings(was: TreeState, now: TreeState) -> bool:
     is_same = all(getattr(was, each) == getattr(now, each) for each in ("root", "parts", "groups"))
-    return is_same and _operators(was) == _operators(now)
+    return is_same and _operators_without_labels(was) == _operators_without_labels(now)
 
 
-def _operators(tree: TreeState) -> dict[str, str]:
+def _operators_without_labels(tree: TreeState) -> dict[str, str]:
     """Returns the operators without labels that are sentences, which another version of the package may word differently.
     The names of these operators are digests of all that they compute."""
     return {name: "" if name.startswith(_WITH_SENTENCES) else text for name, text in tree.operators.items()}
@@ -82,7 +82,7 @@ def group_effect(old: AggregateState, new: AggregateState, name: str, same_rows:
     return found
 
 
-def _why_refused(trees: Trees) -> list[str]:
+def _refusal_reasons(trees: Trees) -> list[str]:
     """Returns the reasons why a state can't be used by a query: specific ones if both have a single stateful operator."""
     was, now = trees.was, trees.now
     if was.single_by is None or now.single_by is None:
@@ -181,13 +181,13 @@ def _may_keep_group(trees: Trees, name: str, had: AggregateState, same_rows: boo
 # -- a rebuild -----------------------------------------------------------------------------------------
 
 
-def _rebuild(found: Evolution, trees: Trees) -> None:
+def _add_rebuild(found: Evolution, trees: Trees) -> None:
     """Adds the effect of a rebuild from unchanged groups and rankings, or refuses it."""
-    problems = _problems(trees)
+    problems = _usable_starts(trees)
     starts = rebuild_starts(trees.now, [name for name in problems if not problems[name]])
     if starts is None:
         more = [effect.MORE_ROWS.format(has, had) for _, had, has in trees.rankings() if has > had]
-        found.refused += more or _why_refused(trees)
+        found.refused += more or _refusal_reasons(trees)
         found.refused += [problem for each in problems.values() for problem in each]
         return
     of_groups = starts & trees.now.groups.keys()
@@ -209,7 +209,7 @@ def _rebuild(found: Evolution, trees: Trees) -> None:
     found.drops_other_parts = True
 
 
-def _problems(trees: Trees) -> dict[str, list[str]]:
+def _usable_starts(trees: Trees) -> dict[str, list[str]]:
     """Returns the groups and rankings whose state is complete, and what prevents the use of each, in words."""
     same_row_groups, found = trees.groups_of_same_rows(), {}
     for name in trees.groups:

@@ -120,7 +120,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
         if known is None:
             continue
         if can_hold(kind.lower(), known.lower()):
-            _check_order(model, name, kind, known)
+            _check_field_order(model, name, kind, known)
             continue
         can_be = widening((name,), known, kind) is not None
         if can_be and model.on_schema_change == SYNC:
@@ -133,7 +133,7 @@ def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, 
         )
 
 
-def _check_order(model: StreamModel, name: str, kind: str, known: str) -> None:
+def _check_field_order(model: StreamModel, name: str, kind: str, known: str) -> None:
     """Raises unless the structs in a column have their fields in the order of the table's: Spark casts them by position."""
     in_order = reorder_fields_sql(quote(name), kind, known)
     if in_order != quote(name):
@@ -158,7 +158,7 @@ def can_hold(kind: str, known: str) -> bool:
     >>> can_hold("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
-    return _every_part(kind, known, simple_type_fits)
+    return _every_component_type(kind, known, simple_type_fits)
 
 
 def is_lossy(kind: str, known: str) -> bool:
@@ -173,18 +173,20 @@ def is_lossy(kind: str, known: str) -> bool:
     >>> is_lossy("array<bigint>", "array<int>"), is_lossy("struct<a:int,b:int>", "struct<a:int,b:decimal(10,0)>")
     (True, False)
     """
-    return not _every_part(
+    return not _every_component_type(
         kind, known, lambda one, other: simple_type_fits(one, other) or _fits_in_digits(one, other)
     )
 
 
-def _every_part(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
+def _every_component_type(kind: str, known: str, holds: Callable[[str, str], bool]) -> bool:
     """Returns whether two types have the same parts at every depth, and each pair of plain types passes `holds`."""
     if kind == known or "void" in (kind, known):
         return True
     if "<" in kind or "<" in known:
-        one, other = _parts(kind), _parts(known)
-        return one.keys() == other.keys() and all(_every_part(one[name], other[name], holds) for name in one)
+        one, other = _component_types(kind), _component_types(known)
+        return one.keys() == other.keys() and all(
+            _every_component_type(one[name], other[name], holds) for name in one
+        )
     return holds(kind, known)
 
 
@@ -292,11 +294,13 @@ _MOST_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _COLLATION = re.compile(r"\bstring collate ", re.IGNORECASE)
 
 
-def _parts(kind: str) -> dict[str, str]:
+def _component_types(kind: str) -> dict[str, str]:
     """Returns the component types of a type: of a struct by field name, of others by position.
 
-    >>> _parts("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _parts("array<int>"), _parts("int")
-    ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'}, {'int': 'int'})
+    >>> _component_types("struct<a:int,`b,c`:map<int,decimal(3,1)>>"), _component_types("array<int>")
+    ({'struct a': 'int', 'struct `b,c`': 'map<int,decimal(3,1)>'}, {'array 0': 'int'})
+    >>> _component_types("int")
+    {'int': 'int'}
     """
     found = type_parts(kind)
     return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}

@@ -52,7 +52,7 @@ class Before:
         return not now.has_ancestor(self.snapshot)
 
 
-def is_ours(table: IcebergTable, target: str) -> bool:
+def was_made_by_package(table: IcebergTable, target: str) -> bool:
     """Returns whether this package made a table for the model of its name, streaming or batch."""
     return was_made_for(table, BATCH, target) or was_made_for(table, TABLE, target)
 

@@ -100,9 +100,9 @@ def check(
     """Raises unless a model can be a clone of another one. Changes nothing."""
     with readable_errors(model):
         session = working_session(spark)
-        _check_new(session, model, source)
-        with _original(session, source, name) as original:
-            _check(session, model, program, original)
+        _check_model_is_empty(session, model, source)
+        with _open_original(session, source, name) as original:
+            _check_can_continue(session, model, program, original)
 
 
 def clone(
@@ -121,14 +121,14 @@ def clone(
     """
     with readable_errors(model), model_lock(spark, model):
         session = working_session(spark)
-        _check_new(session, model, source)
-        with _original(session, source, name) as original:
-            order, next_run = _check(session, model, program, original)
-            copied = _copy(session, model, program, original, order)
+        _check_model_is_empty(session, model, source)
+        with _open_original(session, source, name) as original:
+            order, next_run = _check_can_continue(session, model, program, original)
+            copied = _copy_model(session, model, program, original, order)
             return replace(copied, next_run=next_run)
 
 
-def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:
+def _check_model_is_empty(spark: SparkSession, model: StreamModel, source: StreamModel) -> None:
     """Raises unless the model is empty and is not the original itself."""
     if source.target == model.target:
         raise StreamError(
@@ -153,7 +153,7 @@ def _check_new(spark: SparkSession, model: StreamModel, source: StreamModel) -> 
 
 
 @contextmanager
-def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
+def _open_original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
     """Yields one of a model's savepoints, or without a name its current state, and holds its lock during the block. Raises
     if a part of it is missing."""
     with ExitStack() as stack:
@@ -192,7 +192,7 @@ def _original(spark: SparkSession, model: StreamModel, name: str | None) -> Iter
         yield _Original(model, what, path, checkpoint, tables)
 
 
-def _check(
+def _check_can_continue(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original
 ) -> tuple[Order, str | None]:
     """Raises unless the model can continue from the original. Returns the order of its sources in the checkpoint, and the
@@ -209,7 +209,7 @@ def _check(
             f"Model {model.name}: no snapshot of {source.target} says which epoch its rows belong to; they were "
             "expired by hand."
         )
-    next_run = _check_query(spark, model, program, original)
+    next_run = _effect_if_usable(spark, model, program, original)
     order = in_checkpoint_order(model, program.inputs, original.path)
     begins = next_snapshots(source.storage, original.path)
     for place, each in enumerate(order.model.sources):
@@ -226,7 +226,7 @@ def _check(
     return order, next_run
 
 
-def _check_query(
+def _effect_if_usable(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original
 ) -> str | None:
     if (STATE in original.tables) != program.keeps_state:
@@ -245,7 +245,7 @@ def _check_query(
     return becomes.sentence if becomes.is_migration else None
 
 
-def _copy(
+def _copy_model(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original, order: Order
 ) -> Cloned:
     query_id = str(uuid.uuid4())
@@ -253,7 +253,7 @@ def _copy(
     sink = sink_of(spark, model, program.upsert)
     made = StateTable(spark, model)
     made.drop_unwritten(spark)
-    copied = _select_columns_of(spark, model, original.rows(spark, TABLE))
+    copied = _with_table_columns(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
     if state is not None:
         position = replace(state, model=model.name, query_id=query_id)
@@ -285,7 +285,7 @@ def _copy(
     return Cloned(last.batch, to_text(last.after), size["rows"] if size is not None else None, rows)
 
 
-def _select_columns_of(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
+def _with_table_columns(spark: SparkSession, model: StreamModel, rows: DataFrame) -> DataFrame:
     """Returns rows with the columns of the model's table, whose types may be wider. Raises if values don't fit."""
     has = {field.name.lower(): field for field in rows.schema.fields}
     listed = []

@@ -98,7 +98,7 @@ def edit(
         return Edited(removed, added, savepoint.name)
 
 
-def show_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
+def register_user_rows(spark: SparkSession, model: StreamModel, source: str) -> None:
     """Registers rows of the user as the view `ROWS`, which the queries of an edit can read.
 
     Args:
@@ -211,7 +211,7 @@ class _Edit:
         ).localCheckpoint()
         cache.persist(changes)
         register_view(scan_cached(changes), _CHANGES)
-        for problem in self._problems():
+        for problem in self._state_problems():
             raise StreamError(
                 f"Model {self._model.name}: its state would be no state of its query: {problem} Nothing was changed."
             )
@@ -249,16 +249,16 @@ class _Edit:
         given = {field.name.lower(): field for field in self._spark.sql(query).schema.fields}
         has = {field.name.lower(): field for field in self._schema.fields}
         if unknown := sorted(given.keys() - has.keys()):
-            raise self._refusal(f"it has no column {', '.join(unknown)}; it has {', '.join(self._names)}.")
+            raise self._edit_error(f"it has no column {', '.join(unknown)}; it has {', '.join(self._names)}.")
         if is_whole and (lacking := sorted(has.keys() - given.keys())):
-            raise self._refusal(
+            raise self._edit_error(
                 f"the query gives no {', '.join(lacking)}. Give all columns, as in `select * from state …`."
             )
         columns = []
         for name, field in has.items():
             kind, found = type_text(field.dataType), given.get(name)
             if found is not None and not can_hold(type_text(found.dataType).lower(), kind.lower()):
-                raise self._refusal(
+                raise self._edit_error(
                     f"{field.name} is {kind.upper()} in the state, and {type_text(found.dataType).upper()} in the new rows; "
                     f"write cast(… as {kind.upper()})."
                 )
@@ -269,14 +269,14 @@ class _Edit:
         """Returns the physical name of a column of a state table."""
         return self._mapping.get(part, {}).get(column.lower(), column)
 
-    def _refusal(self, why: str) -> StreamError:
+    def _edit_error(self, why: str) -> StreamError:
         return StreamError(
             f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
         )
 
     # Invariants of a state. Each method yields sentences on violations.
 
-    def _problems(self) -> Iterator[str]:
+    def _state_problems(self) -> Iterator[str]:
         yield from self._part_problems()
         for part, own in self._own.items():
             added = f"(select * from {_CHANGES} where {_TIMES} > 0 and part = {literal(part)})"
@@ -337,8 +337,8 @@ class _Edit:
 
     def _count_problems(self) -> Iterator[str]:
         """Checks that the COUNT of a group is not negative."""
-        for name, aggregates in self._aggregates().items():
-            values, metrics = self._values(aggregates), aggregates.metrics.values()
+        for name, aggregates in self._physical_aggregates().items():
+            values, metrics = self._value_columns(aggregates), aggregates.metrics.values()
             for column in (each.columns[0] for each in metrics if each.sql.upper().startswith("COUNT(")):
                 for part, own in self._own.items():
                     if column in own and not part.startswith(f"{name}_distinct"):
@@ -359,14 +359,15 @@ class _Edit:
         by = [name for name in by if name != self._physical_name(part, "slice_end")]
         keys = ", ".join(map(quoted, (*by, _ONE)))
         row = self._first_row(
-            f"select 1 from ({self._rows_after(part)}) group by {keys} having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
+            f"select 1 from ({self._rows_after_sql(part)}) group by {keys} "
+            f"having sum({quoted(column)} * {_TIMES}) < 0 limit 1"
         )
         if row is not None:
             yield f"{column} of {part} would be less than 0."
 
     def _distinct_problems(self) -> Iterator[str]:
         """Checks that a COUNT(DISTINCT) equals the number of distinct values in the state."""
-        for aggregates in self._aggregates().values():
+        for aggregates in self._physical_aggregates().values():
             for metric in aggregates.metrics.values():
                 if metric.distinct_set is None:
                     continue
@@ -375,7 +376,7 @@ class _Edit:
                 for part, own in self._own.items():
                     if column in own and part != of_set.part:
                         yield from self._distinct_set_problems(
-                            part, column, flag, of_set, self._values(aggregates)
+                            part, column, flag, of_set, self._value_columns(aggregates)
                         )
 
     def _distinct_set_problems(
@@ -399,8 +400,8 @@ class _Edit:
                 f") group by {keys} having sum(__n) <> 0"
             )
 
-        before = difference(self._rows_before(part), self._rows_before(other))
-        after = difference(self._rows_after(part), self._rows_after(other))
+        before = difference(self._rows_before_sql(part), self._rows_before_sql(other))
+        after = difference(self._rows_after_sql(part), self._rows_after_sql(other))
         row = self._first_row(f"({after}) except ({before}) limit 1")
         if row is not None:
             of = ", ".join(f"{name} {value}" for name, value in zip(by, row, strict=False)) or "the one group"
@@ -409,23 +410,24 @@ class _Edit:
                 "all rows of a key."
             )
 
-    def _rows_before(self, part: str) -> str:
+    def _rows_before_sql(self, part: str) -> str:
         """Returns a query for the existing rows of a state table, each with the multiplicity 1."""
         listed = ", ".join(map(quoted, self._names))
         return f"select {listed}, 1L as {_TIMES}, 0 as {_ONE} from state where part = {literal(part)}"
 
-    def _rows_after(self, part: str) -> str:
+    def _rows_after_sql(self, part: str) -> str:
         """Returns a query for the existing rows and the changes of a state table, with multiplicities."""
         where = f"part = {literal(part)}"
         listed = ", ".join(map(quoted, self._names))
-        return f"{self._rows_before(part)}\nunion all\nselect {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
+        changes = f"select {listed}, {_TIMES}, 0 as {_ONE} from {_CHANGES} where {where}"
+        return f"{self._rows_before_sql(part)}\nunion all\n{changes}"
 
-    def _aggregates(self) -> Mapping[str, AggregateState]:
+    def _physical_aggregates(self) -> Mapping[str, AggregateState]:
         """Returns the aggregates of each window operator and group, with physical column names."""
         return signature_with_physical_names(self._context.program.signature, self._mapping).aggregates
 
     @staticmethod
-    def _values(aggregates: AggregateState) -> set[str]:
+    def _value_columns(aggregates: AggregateState) -> set[str]:
         """Returns the columns of a window operator that are not keys, in lower case."""
         return {name.lower() for name in aggregates.columns} | {"part", "rows_there"}
 

@@ -137,7 +137,7 @@ def dropped_models(
             targets.add(noted.table)
     for schema in schemas:
         try:
-            names = _tables(spark, schema)
+            names = _tables_in_schema(spark, schema)
         except Exception as problem:
             yield f"{schema}: its tables can't be listed ({cause(problem)}); what is kept there was left alone."
             continue
@@ -146,21 +146,21 @@ def dropped_models(
             if of is not None and is_same_table(of, target := joined_name([*parts(schema), last_part(of)])):
                 targets.add(target)
     for target in sorted(targets - swapping):
-        why_unknown = _why_unknown(spark, target)
+        why_unknown = _unknown_existence_reason(spark, target)
         if why_unknown is not None:
             yield f"{target}: {why_unknown} What is kept of it was left alone."
         elif not spark.catalog.tableExists(target):
-            yield _leftovers_of(spark, storage, target)
+            yield _dropped_model(spark, storage, target)
 
 
-def _leftovers_of(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
+def _dropped_model(spark: SparkSession, storage: Storage, target: str) -> DroppedModel:
     model = StreamModel(last_part(target), target, with_suffix(target, STATE_SUFFIX), storage, sources=())
     found = (owned_table(spark, model, role) for role in (STATE, CHANGELOG))
     tables = (table.name for table in found if table is not None)
     return DroppedModel(model, (*tables, *owner.model_folders(model)))
 
 
-def _why_unknown(spark: SparkSession, table: str) -> str | None:
+def _unknown_existence_reason(spark: SparkSession, table: str) -> str | None:
     """Returns the reason why it is unknown whether a catalog has a table; None if it is known."""
     from pyspark.errors import PySparkException
 
@@ -183,7 +183,7 @@ def _owning_model(spark: SparkSession, name: str) -> str | None:
     return table.property(OF) if table is not None and table.property(ROLE) in (STATE, CHANGELOG) else None
 
 
-def _tables(spark: SparkSession, schema: str) -> list[str]:
+def _tables_in_schema(spark: SparkSession, schema: str) -> list[str]:
     from pyspark.errors import AnalysisException
 
     try:

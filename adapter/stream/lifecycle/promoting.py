@@ -49,7 +49,7 @@ from ..storage.deployments import (
 )
 from ..storage.savepoints import CHANGELOG, STATE, TABLE, check_not_interrupted, copy_savepoints, delete_files
 from ..storage.source_order import noted_sources
-from .batch_tables import is_ours
+from .batch_tables import was_made_by_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ def stage_deployment(spark: SparkSession, model: StreamModel, again: bool) -> De
                 "it."
             )
         elif again:
-            _drop(spark, version_of_model(model, found.new))
+            _drop_version(spark, version_of_model(model, found.new))
         return found
 
 
@@ -177,10 +177,10 @@ def _swap_versions(
     with _locked_deployment(spark, model, lock=True) as found:
         session = working_session(spark)
         if found is not None and found.swap is not None:
-            return _finish(session, model, found, to)
+            return _finish_swap(session, model, found, to)
         check_not_interrupted(model)
         found = found or _require_deployment(model, what)
-        return _swap(session, model, found, ready(session, model, found), to)
+        return _begin_swap(session, model, found, ready(session, model, found), to)
 
 
 def _ready_to_promote(
@@ -232,7 +232,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     with _locked_deployment(spark, model) as found:
         check_no_interrupted_swap(model)
         found = found or _require_deployment(model, "clean up")
-        _drop(spark, version_of_model(model, found.other_table))
+        _drop_version(spark, version_of_model(model, found.other_table))
         # A promotion or a rollback in another process may have swapped the versions meanwhile.
         if deployments.read_deployment(model.storage, model.target) == found:
             with around("deploy.forget", model.name):
@@ -240,7 +240,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
         return found
 
 
-def _drop(spark: SparkSession, beside: StreamModel) -> None:
+def _drop_version(spark: SparkSession, beside: StreamModel) -> None:
     """Drops a version with all of its tables and files. Can be repeated if interrupted."""
     check_droppable(spark, beside)
     reset(spark, beside)
@@ -304,12 +304,12 @@ def _check_sources(spark: SparkSession, model: StreamModel, old: StreamModel) ->
             )
 
 
-def _swap(
+def _begin_swap(
     spark: SparkSession, model: StreamModel, found: Deployment, takes: StreamModel, to: str
 ) -> SwapResult:
     """Writes the swap to the deployment's file, and executes it."""
-    gives = {kind: _uuid(table) for kind, table in model_tables(spark, model).items()}
-    gets = {kind: _uuid(table) for kind, table in model_tables(spark, takes).items()}
+    gives = {kind: _table_uuid(table) for kind, table in model_tables(spark, model).items()}
+    gets = {kind: _table_uuid(table) for kind, table in model_tables(spark, takes).items()}
     for kind in (STATE, CHANGELOG):
         name = role_table_name(model, kind)
         if gives[kind] is None and gets[kind] is not None and spark.catalog.tableExists(name):
@@ -319,20 +319,20 @@ def _swap(
     model.storage.delete(deployments.copies_folder(model.storage, found.target))
     with around("deploy.copy", model.name):
         for side, each in zip(_folders_of_versions(to), (model, takes), strict=True):
-            _copy(model.storage, _paths(each), _paths_of_copies(found, model.storage, side))
+            _copy_files(model.storage, _version_paths(each), _copy_paths(found, model.storage, side))
     with around("deploy.begin", model.name):
         deployments.write_deployment(model.storage, found)
-    return _carry_out(spark, model, found)
+    return _execute_swap(spark, model, found)
 
 
-def _finish(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> SwapResult:
+def _finish_swap(spark: SparkSession, model: StreamModel, found: Deployment, to: str) -> SwapResult:
     """Finishes an incomplete swap, or undoes it if `to` is the other phase."""
     assert found.swap is not None
     if found.swap.to != to:
         found = replace(found, swap=found.swap.reverse)
         with around("deploy.undo", model.name):
             deployments.write_deployment(model.storage, found)
-    return _carry_out(spark, model, found)
+    return _execute_swap(spark, model, found)
 
 
 def _folders_of_versions(to: str) -> tuple[str, str]:
@@ -340,7 +340,7 @@ def _folders_of_versions(to: str) -> tuple[str, str]:
     return (_OLD, _NEW) if to == PROMOTED else (_NEW, _OLD)
 
 
-def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> SwapResult:
+def _execute_swap(spark: SparkSession, model: StreamModel, found: Deployment) -> SwapResult:
     """Executes the swap in the deployment's file. Can be repeated, whichever steps are already done."""
     swap, storage = found.swap, model.storage
     assert swap is not None
@@ -351,17 +351,17 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
         _folders_of_versions(swap.to), ("gives", "takes"), (outgoing, model), strict=True
     ):
         with around(f"deploy.checkpoint.{step}", model.name):
-            _delete(each)
-            _copy(storage, _paths_of_copies(found, storage, side), _paths(each))
+            _delete_files(each)
+            _copy_files(storage, _copy_paths(found, storage, side), _version_paths(each))
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
-    _delete(incoming)
+    _delete_files(incoming)
     storage.delete(incoming.health)
     owner.forget_owner(incoming)
     for kind in _KINDS:
         with around(f"deploy.{kind}.gives", model.name):
-            _rename(spark, kind, swap.gives[kind], model, outgoing)
+            _rename_table(spark, kind, swap.gives[kind], model, outgoing)
         with around(f"deploy.{kind}.takes", model.name):
-            _rename(spark, kind, swap.takes[kind], incoming, model)
+            _rename_table(spark, kind, swap.takes[kind], incoming, model)
     promoted = int(time.time() * 1000) if swap.to == PROMOTED else found.promoted
     done = replace(found, phase=swap.to, promoted=promoted, swap=None)
     with around("deploy.end", model.name):
@@ -371,27 +371,29 @@ def _carry_out(spark: SparkSession, model: StreamModel, found: Deployment) -> Sw
     return SwapResult(done, readers_beyond(storage, tables[TABLE], tables[CHANGELOG]))
 
 
-def _uuid(table: IcebergTable | None) -> str | None:
+def _table_uuid(table: IcebergTable | None) -> str | None:
     return None if table is None else table.uuid
 
 
-def _rename(spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel) -> None:
+def _rename_table(
+    spark: SparkSession, kind: str, uuid: str | None, was: StreamModel, to: StreamModel
+) -> None:
     """Renames a table unless it already has the new name, and sets its owner. A foreign table stays foreign."""
     if uuid is None:
         return
     name, new = role_table_name(was, kind), role_table_name(to, kind)
-    if _uuid(find_table(spark, name)) == uuid:
+    if _table_uuid(find_table(spark, name)) == uuid:
         # RENAME TO takes the name without a catalog.
         in_catalog = parts(new)[1:] if len(parts(new)) > 2 else parts(new)
         spark.sql(f"alter table {name} rename to {joined_name(in_catalog)}")
     table = find_table(spark, new)
-    if table is None or _uuid(table) != uuid:
+    if table is None or _table_uuid(table) != uuid:
         return
-    if was_made_for(table, kind, was.target) or (kind == TABLE and is_ours(table, was.target)):
+    if was_made_for(table, kind, was.target) or (kind == TABLE and was_made_by_package(table, was.target)):
         assign_table(table, kind, to.target)
 
 
-def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
+def _copy_files(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
     """Copies the checkpoint, the savepoints and the progress file of a version, each given by its path."""
     copy_checkpoint(storage, files[0], to[0])
     copy_savepoints(storage, files[1], to[1])
@@ -400,19 +402,19 @@ def _copy(storage: Storage, files: Sequence[str], to: Sequence[str]) -> None:
         storage.write_text(to[2], progress)
 
 
-def _delete(model: StreamModel) -> None:
+def _delete_files(model: StreamModel) -> None:
     """Deletes the files of a version that a swap replaces."""
     for path in (model.checkpoint, model.progress, model.attempt):
         model.storage.delete(path)
     delete_files(model.storage, model.savepoints)
 
 
-def _paths(model: StreamModel) -> tuple[str, str, str]:
+def _version_paths(model: StreamModel) -> tuple[str, str, str]:
     """Returns the paths of a model's checkpoint, savepoints and progress."""
     return model.checkpoint, model.savepoints, model.progress
 
 
-def _paths_of_copies(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
+def _copy_paths(found: Deployment, storage: Storage, side: str) -> tuple[str, str, str]:
     """Returns the paths where a deployment keeps copies of the same files of one of its versions."""
     to = f"{deployments.copies_folder(storage, found.target)}/{side}"
     return f"{to}/checkpoint", f"{to}/savepoints", f"{to}/progress.json"

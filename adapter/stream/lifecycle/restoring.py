@@ -70,7 +70,9 @@ def restore(spark: SparkSession, model: StreamModel, program: Program, name: str
     `StreamError` if there is no such savepoint, it can't be restored, or the model is running. Nothing was changed."""
     with readable_errors(model), model_lock(spark, model):
         check_no_interrupted_swap(model)
-        return _restore(working_session(spark), model, program, find_savepoint(model, name), keep=True)
+        return _restore_savepoint(
+            working_session(spark), model, program, find_savepoint(model, name), keep=True
+        )
 
 
 def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
@@ -85,18 +87,18 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
                 f"Model {model.name}: there is nothing to undo. A savepoint is taken before its state is continued "
                 "with an edited query, edited or restored, and there is none."
             )
-        done = _restore(session, model, program, found[-1], keep=False)
+        done = _restore_savepoint(session, model, program, found[-1], keep=False)
         delete_while_locked(session, model, found[-1].name)
         return done
 
 
-def _restore(
+def _restore_savepoint(
     spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint, keep: bool
 ) -> Restored:
     begun = restore_in_progress(model)
     tables = model_tables(spark, model)
     snapshots = _snapshots_to_restore(spark, model, saved, tables)
-    next_run = _check_query(spark, model, program, saved)
+    next_run = _effect_if_usable(spark, model, program, saved)
     for problem in _source_problems(spark, model, program, saved, begun is not None):
         raise StreamError(
             f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {problem}, so the rows that came since "
@@ -123,7 +125,7 @@ def _restore(
             restore_table(spark, table, to)
     with around("restore.progress", model.name):
         storage.delete(model.attempt)
-        _report(spark, model, program, tables)
+        _write_progress(spark, model, program, tables)
     with around("restore.end", model.name):
         storage.delete(model.restoring)
     readers = readers_beyond(storage, tables[TABLE], tables[CHANGELOG])
@@ -137,13 +139,13 @@ def _snapshots_to_restore(
     checkpoint = read_checkpoint(model.storage, checkpoint_copy(model, saved.name))
     if checkpoint is None or checkpoint.missing or checkpoint.query_id != saved.query_id:
         path = checkpoint_copy(model, saved.name)
-        raise _cannot_restore(model, saved, f"its copy of the checkpoint, {path}, isn't whole")
+        raise _restore_error(model, saved, f"its copy of the checkpoint, {path}, isn't whole")
     found = {}
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and table.uuid == was.uuid:
             if problem := missing_part(spark, model, saved, table, was):
-                raise _cannot_restore(model, saved, f"{problem} of its {kind} {table.name}")
+                raise _restore_error(model, saved, f"{problem} of its {kind} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
             # A changelog that was created or replaced since is emptied, and starts again with the table's rows.
@@ -151,9 +153,9 @@ def _snapshots_to_restore(
                 found[kind] = replace(table_snapshot(table), snapshot=None)
         elif was is not None:
             what = f"its {kind} {role_table_name(model, kind)} was dropped since (there is none now, or another one)"
-            raise _cannot_restore(model, saved, what)
+            raise _restore_error(model, saved, what)
         elif table is not None:
-            raise _cannot_restore(model, saved, f"it had no {kind} then, and {table.name} is there now")
+            raise _restore_error(model, saved, f"it had no {kind} then, and {table.name} is there now")
     return found
 
 
@@ -175,30 +177,32 @@ def missing_part(
     return f"{counted(len(files), 'file')} {verb} gone ({files[0]})" if files else None
 
 
-def _cannot_restore(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
+def _restore_error(model: StreamModel, saved: Savepoint, what: str) -> StreamError:
     return StreamError(
         f"Model {model.name}: its savepoint '{saved.name}' can't be restored: {what}. Nothing was changed. To delete it: "
         f"`dbt-stream state savepoint {model.name} --delete {saved.name}`."
     )
 
 
-def _check_query(spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint) -> str | None:
+def _effect_if_usable(
+    spark: SparkSession, model: StreamModel, program: Program, saved: Savepoint
+) -> str | None:
     """Raises unless the state of a savepoint can be used with the current query. Returns the effect of the next run on the
     state, if the query differs."""
     was = saved.tables[STATE]
     if (was is not None) != program.keeps_state:
         now, then = ("keeps state", "kept none") if program.keeps_state else ("keeps no state", "kept some")
-        raise _other_query(model, saved, f"its query {now}, and {then} then.")
+        raise _other_query_error(model, saved, f"its query {now}, and {then} then.")
     if was is None:
         return None
     known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
     found, problem = effect_on_state(spark, model, program, known)
     if problem is not None:
-        raise _other_query(model, saved, problem)
+        raise _other_query_error(model, saved, problem)
     return found.sentence if found.is_migration else None
 
 
-def _other_query(model: StreamModel, saved: Savepoint, problem: str) -> StreamError:
+def _other_query_error(model: StreamModel, saved: Savepoint, problem: str) -> StreamError:
     return StreamError(
         f"Model {model.name}: its savepoint '{saved.name}' can't be continued with the query as it is now: {problem} "
         "Nothing was changed. Put the query back to what it was then, and restore again."
@@ -217,7 +221,7 @@ def _source_problems(
             yield from _table_problems(spark, source, begins.get(place))
         elif source.is_files and not again:
             read, kept = (file_entries(model.storage, each, place) for each in (model.checkpoint, path))
-            if gone := [file for file in sorted(read.keys() - kept.keys()) if not _is_there(spark, file)]:
+            if gone := [file for file in sorted(read.keys() - kept.keys()) if not _file_exists(spark, file)]:
                 verb = verb_form(len(gone), "is gone or was", "are gone or were")
                 yield f"{counted(len(gone), 'file')} of its source {source.relation} {verb} moved ({gone[0]})"
 
@@ -236,14 +240,14 @@ def _table_problems(spark: SparkSession, source: StreamSource, begins: int | Non
         )
 
 
-def _is_there(spark: SparkSession, file: str) -> bool:
+def _file_exists(spark: SparkSession, file: str) -> bool:
     """Returns whether a file exists, by its URI in Spark's logs."""
     java = jvm(spark)
     path = java.org.apache.hadoop.fs.Path(java.java.net.URI(file))
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))
 
 
-def _report(
+def _write_progress(
     spark: SparkSession, model: StreamModel, program: Program, tables: Mapping[str, IcebergTable | None]
 ) -> None:
     """Writes the progress file for the model's last epoch after the restore."""

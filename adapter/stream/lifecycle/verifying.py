@@ -102,10 +102,10 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
         session.conf.set("spark.sql.adaptive.enabled", "true")
         table, position, batch = _settled_progress(session, model, program)
         _check_edited(spark, model, program)
-        until, not_due = _compared_until(session, model, program, position, request)
+        until, not_due = _comparison_end(session, model, program, position, request)
         snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.snapshot_sql(table.known)}"
-        ours, theirs, left_out = _same_columns(
+        ours, theirs, left_out = _with_common_columns(
             model, session.sql(rows), session.sql(request.text(snapshot.views))
         )
         notes = [*snapshot.notes, *left_out]
@@ -133,7 +133,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
         if verified.is_equal:
             return verified
         is_edited = position.with_text(program.signature.text).is_edited
-        return replace(verified, hints=list(_hints(table, position, request, is_edited)))
+        return replace(verified, hints=list(_difference_hints(table, position, request, is_edited)))
 
 
 def _has_advanced(session: SparkSession, table: IcebergTable) -> bool:
@@ -194,7 +194,7 @@ def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> 
         )
 
 
-def _compared_until(
+def _comparison_end(
     session: SparkSession, model: StreamModel, program: Program, position: Position, request: VerifyRequest
 ) -> tuple[int | None, bool]:
     """Returns `Verified.until` and `Verified.not_due`. Raises if results that are still to come can't be left out."""
@@ -221,7 +221,7 @@ def _compared_until(
     return None, True
 
 
-def _same_columns(
+def _with_common_columns(
     model: StreamModel, ours: DataFrame, theirs: DataFrame
 ) -> tuple[DataFrame, DataFrame, list[str]]:
     """Returns both relations with their common columns in the table's types, and a sentence about the other columns."""
@@ -255,7 +255,9 @@ def _windows_until(model: StreamModel, rows: DataFrame, due: WindowEndColumns, u
     return rows.where(due.condition(until))
 
 
-def _hints(table: IcebergTable, position: Position, request: VerifyRequest, is_edited: bool) -> Iterator[str]:
+def _difference_hints(
+    table: IcebergTable, position: Position, request: VerifyRequest, is_edited: bool
+) -> Iterator[str]:
     """Yields possible explanations of a difference."""
     if position.late_rows:
         yield (

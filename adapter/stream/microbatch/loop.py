@@ -20,7 +20,7 @@ from ..progress.result import COUNTS, StreamResult
 from ..progress.unreadable_rows import total_rows
 from ..progress.watermark import Watermark
 from ..sources.file_names import check_batch
-from ..sources.planned_files import check_present
+from ..sources.planned_files import check_files_exist
 from ..state.schema import KnownColumns
 from ..state.table import Widened, signature_digest
 from ..storage.source_order import Order, in_checkpoint_order
@@ -97,7 +97,7 @@ class Batches:
         spark = batch.sparkSession
         ordered = self.order.model
         check_batch(ordered, number)
-        check_present(spark, ordered, number)
+        check_files_exist(spark, ordered, number)
         if not self._prepared:
             session.prepare(spark, self._session_defaults)
             self._prepared = True

@@ -442,7 +442,7 @@ class RunningStream:
         """Raises unless the first micro-batch with rows of a table has all rows since the table's first snapshot."""
         if self._begun:
             return
-        if (source := initial_offset.lacks_rows(spark, self._ordered, number, with_all)) is not None:
+        if (source := initial_offset.source_lacking_rows(spark, self._ordered, number, with_all)) is not None:
             if number or self._batches.position.batch >= 0:
                 # The first pieces of a micro-batch may be ingested: it can't be planned again with other rows.
                 raise StreamError(upstream.lost_beginning_message(spark, self.model, source))

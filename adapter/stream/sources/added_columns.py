@@ -1,4 +1,4 @@
-"""Finds columns added to tables and folders since a stream read them. They are NULL in all rows that it has read."""
+"""Finds columns added to tables and folders since a stream read them. All rows that the stream has read lack them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..iceberg.table import load_table
 from ..storage.checkpoint import last_snapshot, read_offsets
 from ..storage.source_order import in_checkpoint_order
 from . import static_tables
-from .file_columns import finds_columns, noted_columns, types_of
+from .file_columns import column_types_of, finds_columns, noted_columns
 from .readers import schema_of_files
 from .source_schemas import noted_schemas
 
@@ -35,7 +35,7 @@ def later_columns(
         if table is not None and place in noted and last_snapshot(offset) is not None:
             later = table.columns_added_since({number for number, _ in noted[place].values()})
         elif place in of_files and finds_columns(source):
-            later = _columns_of_files(spark, order.model, source, of_files[place])
+            later = _types_of_file_columns(spark, order.model, source, of_files[place])
         every += later.items()
     found: dict[str, str] = {}
     for name, kind in every:
@@ -44,7 +44,7 @@ def later_columns(
     return found
 
 
-def _columns_of_files(
+def _types_of_file_columns(
     spark: SparkSession, model: StreamModel, source: StreamSource, known: Mapping[str, str]
 ) -> dict[str, str]:
     if spark.catalog.tableExists(source.relation):
@@ -52,4 +52,4 @@ def _columns_of_files(
         schema: Any = spark.table(source.relation).schema
     else:
         schema = schema_of_files(spark, model, source)
-    return {name: kind for name, kind in types_of(schema).items() if name not in known}
+    return {name: kind for name, kind in column_types_of(schema).items() if name not in known}

@@ -1,4 +1,4 @@
-"""Creates batch views of exactly the rows that a stream has read of its sources, without later ones."""
+"""Creates batch views of exactly the rows that a stream has read from its sources, without later rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def snapshot_sources(
     if bootstrapped_from(model) is not None:
         raise StreamError(
             f"Model {model.name} began with the rows of another table (`dbt-stream state bootstrap`), so a batch run over "
-            "its sources has others."
+            "its sources has other rows."
         )
     order = in_checkpoint_order(model, program.inputs)
     offsets = read_offsets(model.storage, model.checkpoint, batch)
@@ -58,21 +58,21 @@ def snapshot_sources(
     snapshot = SourceSnapshot()
     for place, (source, offset) in enumerate(zip(order.model.sources, offsets, strict=True)):
         if source.is_table and source.relation in feeds:
-            rows = _upstream_rows(session, model, source, offset)
-            # `_upstream_rows` raises unless all changes have been read.
+            rows = _upstream_rows_sql(session, model, source, offset)
+            # `_upstream_rows_sql` raises unless all changes have been read.
             changes = f"{_VIEW}{place}_changes"
             session.table(source.location).createOrReplaceTempView(changes)
             snapshot.views[with_suffix(source.relation, CHANGES)] = changes
         elif source.is_table:
-            rows = _relation_at(session, model, source, offset, snapshot)
+            rows = _rows_read_sql(session, model, source, offset, snapshot)
         elif source.is_files:
             _check_files(session, model, source, file_entries(model.storage, model.checkpoint, place))
             continue
         else:
             raise StreamError(
-                f"Model {model.name}: its source {source.relation} is Kafka, which a batch run reads from whatever is "
-                "kept until now, and the stream has read until another time. Write the topic to a table with a "
-                "separate model, and verify what reads that."
+                f"Model {model.name}: its source {source.relation} is Kafka: a batch run reads the messages that are "
+                "kept now, which the stream may not have read, or may have read before others expired. Write the topic to a "
+                "table with a separate model, and verify a model that reads this table."
             )
         view = f"{_VIEW}{place}"
         session.sql(rows).createOrReplaceTempView(view)
@@ -92,10 +92,10 @@ def source_table(session: SparkSession, model: StreamModel, name: str) -> Iceber
     return table
 
 
-def _relation_at(
+def _rows_read_sql(
     session: SparkSession, model: StreamModel, source: StreamSource, offset: str, snapshot: SourceSnapshot
 ) -> str:
-    """Returns SQL for the rows that were read of a table."""
+    """Returns SQL for the rows that were read from a table."""
     if source.option(FROM_TIMESTAMP) is not None:
         raise StreamError(
             f"Model {model.name}: its source {source.relation} is read from a time on ({FROM_TIMESTAMP}), and a batch run "
@@ -156,10 +156,10 @@ def fully_read(model: StreamModel, source: StreamSource, table: IcebergTable, of
         raise StreamError(
             f"Model {model.name} has not read the snapshot {snapshot} of {source.relation} yet."
         )
-    return _began_with(model, table, snapshot) or snapshot
+    return _first_snapshot_read(model, table, snapshot) or snapshot
 
 
-def _began_with(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
+def _first_snapshot_read(model: StreamModel, table: IcebergTable, snapshot: int) -> int | None:
     """Returns the snapshot at which the first micro-batch read a table as a whole, unless it is before `snapshot`."""
     whole = sources_read_whole(model.storage, model.checkpoint)
     for place, name in enumerate(noted_sources(model.storage, model.checkpoint)):
@@ -180,8 +180,9 @@ def _unread_rows(table: IcebergTable, at: int | None) -> int:
     return rows
 
 
-def _upstream_rows(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
-    """Returns SQL for the table of a changelog. Raises unless the changelog was fully read and matches the table."""
+def _upstream_rows_sql(session: SparkSession, model: StreamModel, source: StreamSource, offset: str) -> str:
+    """Returns SQL for the rows of the table that a changelog belongs to. Raises unless the changelog was fully read and
+    matches the table."""
     feed = source_table(session, model, source.location)
     at = _fully_read(model, source, feed, offset)
     *above, name = parts(source.location)

@@ -42,8 +42,8 @@ def check_bootstrap(
         there = find_table(spark, own)
         if table is not None and there is not None and there.uuid == table.uuid:
             raise StreamError(
-                f"Model {model.name}: {own} is its own, and is dropped when it is rebuilt. Copy it to another table, and "
-                "bootstrap from that."
+                f"Model {model.name}: {own} is a table of the model itself, which a rebuild drops. Copy it to another "
+                "table, and bootstrap from that."
             )
     if table is None or table.known is None:
         raise StreamError(

@@ -84,7 +84,7 @@ class ReadFiles:
             self.check(batch)
 
     def accept(self, batch: int) -> None:
-        """Records the current modification times of rewritten files in the checkpoint. To be called after `check`."""
+        """Records the current modification times of rewritten files in the checkpoint. Called after `check`."""
         for place in self._places:
             source = self._model.sources[place]
             if again := self._read_and_changed(place, batch):
@@ -108,7 +108,8 @@ class ReadFiles:
         return sorted(unquote(path) for path, (at, _) in changed.items() if last is not None and at <= last)
 
     def _warn_of_others(self, source: StreamSource, read: int, now: Mapping[str, int]) -> None:
-        """Warns if a folder has none of the `read` files that were read, and has others: it may have been replaced."""
+        """Warns if a folder has none of the files that were read (`read` is their number) but has other files, as after it
+        was replaced."""
         is_expected = source.option_is("ignoreMissingFiles", "true") or cleaning_mode(source) or not now
         # With a pattern or recursive lookup it is unknown here which files Spark reads.
         if is_expected or is_pattern(source.location) or source.option_is("recursiveFileLookup", "true"):

@@ -48,26 +48,26 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
         folder
         for place, source in enumerate(model.sources)
         if cleaning_mode(source) and files_of_batch(model.storage, model.checkpoint, place, batch)
-        for folder in _folders(source)
+        for folder in _cleaned_patterns(source)
     }
     if found and not found <= (had := cleaned_folders(model)):
-        _write(model, had | found)
+        _write_folders(model, had | found)
 
 
 def forget_cleaned(model: StreamModel) -> None:
-    """Removes the record of folders that a new stream reads without cleaning. To be called when it starts."""
+    """Removes the record of folders that a new stream reads without cleaning. Called when the stream starts."""
     if had := cleaned_folders(model):
         kept = (source for source in model.sources if not cleaning_mode(source))
-        _write(model, had - {folder for source in kept for folder in _folders(source)})
+        _write_folders(model, had - {folder for source in kept for folder in _cleaned_patterns(source)})
 
 
-def _folders(source: StreamSource) -> list[str]:
+def _cleaned_patterns(source: StreamSource) -> list[str]:
     """Returns the folder of a source, and a pattern for its subfolders if their files are read, too."""
     folder = plain_path(source.location)
     return [folder, f"{folder}/*"] if source.option_is("recursiveFileLookup", "true") else [folder]
 
 
-def _write(model: StreamModel, folders: set[str]) -> None:
+def _write_folders(model: StreamModel, folders: set[str]) -> None:
     if folders:
         model.storage.write_text(model.cleaned, json.dumps(sorted(folders)))
     else:

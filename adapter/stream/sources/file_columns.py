@@ -72,7 +72,9 @@ class FileColumns:
                 self._stored[place] = kinds
             if finds_columns(source):
                 self._has[place] = {path for kind in kinds for path in field_types(kind)}
-                self._kinds[place] = {name: of for kind in kinds for name, of in types_of(kind).items()}
+                self._kinds[place] = {
+                    name: of for kind in kinds for name, of in column_types_of(kind).items()
+                }
 
     def note(self, begun: bool) -> None:
         """Records in the checkpoint the columns that folders are read with from now on."""
@@ -96,7 +98,7 @@ class FileColumns:
                     raise SchemaChanged(self._model.name, relation, new)
 
     def check(self, batch: int) -> None:
-        """Raises if files of a micro-batch have columns that the query lacks, or of other types.
+        """Raises if files of a micro-batch have columns that the query lacks, or columns of other types.
 
         Raises:
             SchemaChanged: a restarted query would read them.
@@ -104,16 +106,16 @@ class FileColumns:
                 how to declare the source.
         """
         for place, kinds in self._stored.items():
-            self._check_types(self._model.sources[place], kinds, self._files(place, batch))
+            self._check_types(self._model.sources[place], kinds, self._files_of_batch(place, batch))
         for place in self._has:
             source = self._model.sources[place]
-            if new := self._lacking(place, self._files(place, batch)):
-                found = self._columns(source, [source.location], {})
+            if new := self._missing_columns(place, self._files_of_batch(place, batch)):
+                found = self._columns_in_files(source, [source.location], {})
                 if not (lost := [path for path in new if path not in found]):
                     raise SchemaChanged(self._model.name, source.relation, new)
                 self._warn_of_lost(source, lost)
 
-    def _files(self, place: int, batch: int) -> list[str]:
+    def _files_of_batch(self, place: int, batch: int) -> list[str]:
         return files_of_batch(self._model.storage, self._model.checkpoint, place, batch)
 
     def _check_types(self, source: StreamSource, kinds: Sequence[StructType], files: list[str]) -> None:
@@ -127,7 +129,7 @@ class FileColumns:
                     "micro-batch was ingested."
                 )
 
-    def _lacking(self, place: int, files: Sequence[str]) -> list[str]:
+    def _missing_columns(self, place: int, files: Sequence[str]) -> list[str]:
         """Returns the columns of these files that the query lacks."""
         source, wanted = self._model.sources[place], self._wanted[place]
         if not files:
@@ -135,11 +137,13 @@ class FileColumns:
         is_alone = source.format in _READ_ONE_BY_ONE or any(map(is_pattern, files))
         options = _NOT_A_PATTERN | ({"mergeSchema": "true"} if source.format in _MERGED else {})
         groups = [[each] for each in files] if is_alone else [[*files]]
-        found = {path for group in groups for path in self._columns(source, group, options)}
+        found = {path for group in groups for path in self._columns_in_files(source, group, options)}
         new = sorted(path for path in found - self._has[place] if wanted is None or parts(path)[0] in wanted)
         return [path for path in new if not any(path.startswith(f"{above}.") for above in new)]
 
-    def _columns(self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]) -> set[str]:
+    def _columns_in_files(
+        self, source: StreamSource, files: Sequence[str], options: Mapping[str, str]
+    ) -> set[str]:
         """Returns the columns of these files or folders. Skips unreadable files: reading their rows raises an error."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -154,7 +158,7 @@ class FileColumns:
             if len(files) == 1:
                 return set()
             halves = files[: len(files) // 2], files[len(files) // 2 :]
-            return {path for half in halves for path in self._columns(source, half, options)}
+            return {path for half in halves for path in self._columns_in_files(source, half, options)}
 
     def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
@@ -190,7 +194,7 @@ def noted_columns(storage: Storage, checkpoint: str) -> dict[int, dict[str, str]
     return read_values_by_source(storage, f"{checkpoint}/{_COLUMNS}")
 
 
-def types_of(schema: StructType) -> dict[str, str]:
+def column_types_of(schema: StructType) -> dict[str, str]:
     """Returns column in lower case → type, without internal columns."""
     fields = (each for each in schema.fields if not each.name.startswith("__"))
     return {field.name.lower(): type_text(field.dataType) for field in fields}

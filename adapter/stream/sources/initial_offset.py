@@ -57,7 +57,7 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     """
     if planned_batch(model.storage, model.checkpoint) is not None:
         return False
-    _forget_offsets(model)
+    _delete_outdated_offsets(model)
     found: dict[int, int | None] = {}
     for number, source in enumerate(model.sources):
         if (table := table_from_beginning(spark, source)) is None:
@@ -72,14 +72,14 @@ def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
     return bool(found) or bootstrapped_from(model) is not None
 
 
-def _forget_offsets(model: StreamModel) -> None:
+def _delete_outdated_offsets(model: StreamModel) -> None:
     """Deletes initial offsets that an earlier attempt left, with other options of the sources: rows before them would be
     skipped. Offsets of the same options stay: each run would begin with newer messages than the one before."""
     storage, file = model.storage, f"{model.checkpoint}/starts.json"
     known, starts = read_values_by_source(storage, file), {}
     for number, source in enumerate(model.sources):
         if source.is_table:
-            storage.delete(_path_of_offset(model, number))
+            storage.delete(_offset_path(model, number))
         if source.format != "kafka":
             continue
         given = {name.lower(): value for name, value in source.options.items()}
@@ -99,7 +99,7 @@ def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.done is not None:
         return False
-    return lacks_rows(spark, model, 0, with_all=True) is not None
+    return source_lacking_rows(spark, model, 0, with_all=True) is not None
 
 
 def is_initial_load_planned(model: StreamModel) -> bool:
@@ -116,7 +116,7 @@ class SnapshotRead(NamedTuple):
     table: str
     snapshot: int
     beside: bool = False
-    """Whether its rows are added to those of the micro-batch, instead of replacing them."""
+    """Whether the table's rows are added to the rows of the micro-batch, instead of replacing them."""
 
 
 def whole_tables(spark: SparkSession, model: StreamModel) -> dict[str, SnapshotRead]:
@@ -150,13 +150,13 @@ def wait_for_source(model: StreamModel) -> None:
         return
     model.storage.write_text(_bootstrap_file(model), json.dumps(bootstrap._replace(beside=True)._asdict()))
     logger.warning(
-        f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. Those of {bootstrap.table} are "
-        "ingested together with its first."
+        f"Model {model.name}: its source {model.sources[0].relation} has no rows yet. The rows of {bootstrap.table} are "
+        "ingested together with the source's first rows."
     )
 
 
 def note_bootstrap(model: StreamModel, table: str, snapshot: int) -> None:
-    """Records the table that a stream begins with. To be called before its first micro-batch is planned."""
+    """Records the table that a stream begins with. Called before the first micro-batch is planned."""
     model.storage.write_text(_bootstrap_file(model), json.dumps(SnapshotRead(table, snapshot)._asdict()))
 
 
@@ -172,12 +172,14 @@ def begin_again(model: StreamModel) -> None:
         model.storage.delete(f"{model.checkpoint}/{each}")
 
 
-def lacks_rows(spark: SparkSession, model: StreamModel, number: int, with_all: bool) -> StreamSource | None:
-    """Returns a table whose first rows are in this micro-batch, which lacks some because the first snapshots expired
-    while the stream began; None if there is none.
+def source_lacking_rows(
+    spark: SparkSession, model: StreamModel, number: int, with_all: bool
+) -> StreamSource | None:
+    """Returns a source whose first rows are in this micro-batch, but not all of them, because the table's first snapshots
+    expired while the stream began; None if there is none.
 
     Args:
-        with_all: whether it has all rows of the tables that are read as a whole.
+        with_all: whether the micro-batch has all rows of the tables that are read as a whole.
     """
     ends = read_offsets(model.storage, model.checkpoint, number)
     starts = read_offsets(model.storage, model.checkpoint, number - 1) if number else []
@@ -209,7 +211,7 @@ def advance_offsets(model: StreamModel, ingested: int = -1) -> None:
     offsets = read_offsets(model.storage, model.checkpoint, done)
     for number, offset in enumerate(offsets):
         snapshot = last_snapshot(offset)
-        if snapshot is not None and model.storage.exists(_path_of_offset(model, number)):
+        if snapshot is not None and model.storage.exists(_offset_path(model, number)):
             # Position -1 is before the snapshot's first file; at its end, Iceberg finds no newer offset and fails.
             # Position 0 if Spark will replay the first micro-batch, which begins at the initial offset.
             position = -1 if checkpoint.done is not None else 0
@@ -217,13 +219,13 @@ def advance_offsets(model: StreamModel, ingested: int = -1) -> None:
                 _write_offset(model, number, snapshot, position)
 
 
-def _path_of_offset(model: StreamModel, number: int) -> str:
+def _offset_path(model: StreamModel, number: int) -> str:
     return f"{model.checkpoint}/sources/{number}/offsets/0"
 
 
 def _write_offset(model: StreamModel, number: int, snapshot: int, position: int) -> None:
     note = {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": False}
-    place = _path_of_offset(model, number)
+    place = _offset_path(model, number)
     _delete_checksum(model.storage, place)
     model.storage.write_text(place, json.dumps(note))
 

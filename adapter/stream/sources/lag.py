@@ -53,7 +53,7 @@ class _Read:
 def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> list[Lag]:
     """Returns how much of each common source the old version of a model has read and the new one has not."""
     # The old version's planned micro-batch may be in its table; the new version's planned one has to be repeated.
-    had, has = _read(old, "old", planned=True), _read(new, "new", planned=False)
+    had, has = _sources_read(old, "old", planned=True), _sources_read(new, "new", planned=False)
     return [
         lag
         for source in had
@@ -63,7 +63,7 @@ def consumer_lag(spark: SparkSession, old: StreamModel, new: StreamModel) -> lis
     ]
 
 
-def _read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
+def _sources_read(model: StreamModel, which: str, planned: bool) -> dict[str, _Read]:
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None:
         command = "dbt-stream deploy await" if model.is_deployment_version else "dbt run --select"
@@ -99,12 +99,12 @@ def _lags_of_source(
         if (
             table is not None
             and not table.has_snapshot(snapshot)
-            and _is_promoted(spark, model, source, snapshot)
+            and _is_of_previous_version(spark, model, source, snapshot)
         ):
             # The old version has read the source's earlier version. The new one has to read all rows of the current
             # one.
             newest = table.snapshot_id
-            count = 0 if newest is None else _rows(model, source, table, newest, has.offset)
+            count = 0 if newest is None else _unread_rows(model, source, table, newest, has.offset)
             yield Lag(source, count, "rows")
             return
         if table is None or not table.has_snapshot(snapshot):
@@ -112,7 +112,7 @@ def _lags_of_source(
                 f"Model {model.name}: the table {source} that both versions stream from is gone or was rebuilt, so how "
                 "far they are is unknown."
             )
-        yield Lag(source, _rows(model, source, table, snapshot, has.offset), "rows")
+        yield Lag(source, _unread_rows(model, source, table, snapshot, has.offset), "rows")
     elif (topics := topic_offsets(had.offset)) is not None:
         read = topic_offsets(has.offset) or {}
         count = sum(
@@ -123,7 +123,7 @@ def _lags_of_source(
         yield Lag(source, count, "messages")
 
 
-def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
+def _is_of_previous_version(spark: SparkSession, model: StreamModel, source: str, snapshot: int) -> bool:
     """Returns whether a table belongs to a promoted version of its model, and a snapshot to the previous version."""
     deployed = deployment_of_table(model.storage, source)
     if deployed is None or deployed.phase != PROMOTED:
@@ -132,7 +132,7 @@ def _is_promoted(spark: SparkSession, model: StreamModel, source: str, snapshot:
     return any(table is not None and table.has_snapshot(snapshot) for table in before)
 
 
-def _rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
+def _unread_rows(model: StreamModel, source: str, table: IcebergTable, had: int, offset: str) -> int:
     """Returns the number of rows up to a snapshot that are unread at an offset."""
     has = last_snapshot(offset)
     if has is None or not table.has_snapshot(has):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..common.model import StreamModel, StreamSource
 
 
-def check_present(spark: SparkSession, model: StreamModel, number: int) -> None:
+def check_files_exist(spark: SparkSession, model: StreamModel, number: int) -> None:
     """Raises if a file of a micro-batch is missing, unless its source has `ignoreMissingFiles`."""
     for place, source in enumerate(model.sources):
         if not source.is_files or _ignores_missing_files(spark, source):

@@ -45,7 +45,7 @@ def read_streams(spark: SparkSession, model: StreamModel, inputs: tuple[StreamIn
         StreamError: a source doesn't exist or can't be read as a stream, or an event time isn't a timestamp.
     """
     sources = {source.relation: source for source in model.sources}
-    return union_of_streams([(each.view, _read(spark, model, sources, each)) for each in inputs])
+    return union_of_streams([(each.view, _read_source(spark, model, sources, each)) for each in inputs])
 
 
 def union_of_streams(streams: Sequence[tuple[str, DataFrame]]) -> DataFrame:
@@ -115,7 +115,7 @@ def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFr
     }
 
 
-def _read(
+def _read_source(
     spark: SparkSession, model: StreamModel, sources: Mapping[str, StreamSource], stream: StreamInput
 ) -> DataFrame:
     source = sources.get(stream.relation)
@@ -263,7 +263,7 @@ def rows_of_messages(source: StreamSource, messages: DataFrame) -> tuple[DataFra
 
 def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructType) -> None:
     name = time_name_text(stream.event_time or "")
-    found = _field(stream, columns)
+    found = _time_field(stream, columns)
     if found is None:
         raise StreamError(
             f"Model {model.name}: its stream {stream.relation} has no column {name}, which is "
@@ -286,13 +286,13 @@ def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | N
     >>> [time_of(StreamInput("t", "t", None, time), schema) for time in ("at", "day", "hour")]
     [('`at`', TimestampType()), None, None]
     """
-    found = _field(stream, schema)
+    found = _time_field(stream, schema)
     if found is None or not is_time(found.dataType):
         return None
     return quote_time(stream.event_time or ""), found.dataType
 
 
-def _field(stream: StreamInput, schema: StructType) -> StructField | None:
+def _time_field(stream: StreamInput, schema: StructType) -> StructField | None:
     """Returns the column or nested field with a stream's event time; None if there is none."""
     from pyspark.sql.types import StructType
 

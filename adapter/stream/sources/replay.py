@@ -1,5 +1,5 @@
 """Reads all input that a stream has consumed as one batch, up to exactly the stream's offsets. Unlike the views of
-`as_of`, it has the stream's columns and types, and of a folder exactly the files that were read."""
+`as_of`, the batch has the stream's columns and types, and exactly the files that were read from a folder."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ class History:
         for each in self.sources:
             of = each.source.name or ".".join(parts(each.source.relation)[-2:])
             kind = "message" if each.messages is not None else "row"
-            what = counted(len(each.files), "file") if each.source.is_files else counted(_count(each), kind)
+            what = (
+                counted(len(each.files), "file") if each.source.is_files else counted(_row_count(each), kind)
+            )
             sizes.append(f"{what} of {of}")
         return " and ".join(sizes)
 
@@ -90,11 +92,11 @@ class History:
         """Number of rows; None if it is unknown before they are read."""
         if any(each.source.is_files for each in self.sources):
             return None
-        return sum(map(_count, self.sources))
+        return sum(map(_row_count, self.sources))
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """Returns the rows, as a micro-batch of the model's stream."""
-        read = ((each.stream, _rows(spark, self.model, each)) for each in self.sources)
+        read = ((each.stream, _rows_read(spark, self.model, each)) for each in self.sources)
         return union_of_streams(
             [(stream.view, rows_of_stream(stream, *rows, counted=False)) for stream, rows in read]
         )
@@ -121,7 +123,7 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                 f"Model {model.name}: rows of its source {source.relation} change, and only their present values are known."
             )
         if source.is_table:
-            found.append(_rows_of_table(spark, model, source, stream, offset))
+            found.append(_read_of_table(spark, model, source, stream, offset))
             table, at = found[-1].table, found[-1].snapshot
             past = table.lineage_of(at) if table is not None and at is not None else ()
             if {each.operation for each in past} - {APPEND, REPLACE}:
@@ -130,16 +132,16 @@ def history(spark: SparkSession, model: StreamModel, inputs: Sequence[StreamInpu
                 )
         elif source.is_files:
             files = files_until(model.storage, model.checkpoint, place, offset)
-            found.append(_rows_of_files(spark, model, source, stream, files))
+            found.append(_read_of_files(spark, model, source, stream, files))
         else:
-            found.append(_rows_of_topics(model, source, stream, place, offset))
+            found.append(_read_of_topics(model, source, stream, place, offset))
             unsure.append(
                 f"messages of its source {source.relation} may be gone, as where a topic is compacted"
             )
     return History(order.model, order.inputs, tuple(found), tuple(unsure))
 
 
-def _count(read: _Read) -> int:
+def _row_count(read: _Read) -> int:
     """Returns the number of rows, or an upper bound of the number of messages."""
     if read.messages is not None:
         first, end = read.messages
@@ -147,7 +149,7 @@ def _count(read: _Read) -> int:
     return 0 if read.table is None or read.snapshot is None else read.table.appended_rows(None, read.snapshot)
 
 
-def _rows_of_table(
+def _read_of_table(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, offset: str
 ) -> _Read:
     if source.option(FROM_TIMESTAMP) is not None:
@@ -161,7 +163,7 @@ def _rows_of_table(
     return _Read(source, stream, table, at)
 
 
-def _rows_of_files(
+def _read_of_files(
     spark: SparkSession, model: StreamModel, source: StreamSource, stream: StreamInput, read: set[str]
 ) -> _Read:
     files = sorted(map(unquote, read))
@@ -181,7 +183,7 @@ def _rows_of_files(
     return _Read(source, stream, files=tuple(files))
 
 
-def _rows_of_topics(
+def _read_of_topics(
     model: StreamModel, source: StreamSource, stream: StreamInput, place: int, offset: str
 ) -> _Read:
     if source.option_is("failOnDataLoss", "false"):
@@ -200,7 +202,7 @@ def _rows_of_topics(
     return _Read(source, stream, messages=_Messages(first, end))
 
 
-def _rows(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFrame, Records | None]:
+def _rows_read(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[DataFrame, Records | None]:
     source = read.source
     if read.table is not None:
         none = f"{read.table.name} where false"

@@ -1,4 +1,4 @@
-"""The rows of a micro-batch: counts them, drops late ones, and caches them for its steps."""
+"""Counts the rows of a micro-batch, drops late rows, and caches rows for the steps that read them."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class BatchCache:
         self._observed: dict[str, Any] = {}
 
     def persist(self, rows: DataFrame) -> int:
-        """Computes and caches rows; returns their number. Runs one job without a shuffle. Their size is known afterwards,
-        so that Spark plans joins with them well."""
+        """Computes and caches rows; returns their number. Runs one job without a shuffle. Spark knows the size of cached
+        rows, so it plans joins with them well."""
         rows._jdf.persist()
         self._rows.append(rows)
         cache = rows._jdf.queryExecution().withCachedData().cacheBuilder()
@@ -144,7 +144,7 @@ def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
 
 def with_row_counts(rows: DataFrame, stream: StreamInput) -> DataFrame:
     """Counts the rows of a stream under its view's name while they are read, without an extra pass."""
-    return without_unreadable(rows.observe(stream.view, *_counts(rows, stream)))
+    return without_unreadable(rows.observe(stream.view, *_count_metrics(rows, stream)))
 
 
 def count_rows(cache: BatchCache, stream: StreamInput) -> Counted:
@@ -154,7 +154,7 @@ def count_rows(cache: BatchCache, stream: StreamInput) -> Counted:
 
 def count_again(rows: DataFrame, stream: StreamInput) -> Counted:
     """Counts the rows of a stream in an extra pass."""
-    (row,) = rows.agg(*_counts(rows, stream)).collect()
+    (row,) = rows.agg(*_count_metrics(rows, stream)).collect()
     return _parse_counts(row.asDict())
 
 
@@ -195,7 +195,7 @@ class Meter:
 
     def __init__(self, rows: DataFrame, stream: StreamInput) -> None:
         self._unobserved, self._stream = rows, stream
-        self._observed = Observed(rows, *_counts(rows, stream))
+        self._observed = Observed(rows, *_count_metrics(rows, stream))
         self.rows = without_unreadable(self._observed.rows)
 
     def read(self) -> Counted:
@@ -204,7 +204,7 @@ class Meter:
         return count_again(self._unobserved, self._stream) if found is None else _parse_counts(found)
 
 
-def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
+def _count_metrics(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     from pyspark.sql import functions as F
 
     numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
@@ -212,7 +212,9 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     if (found := time_of(stream, rows.schema)) is not None:
         time = found[0]
         # Dropped rows don't count for the newest time.
-        numbers["newest"] = _newest(time if hidden != DROPPED else f"if({hidden} is null, {time}, null)")
+        numbers["newest"] = _newest_time_sql(
+            time if hidden != DROPPED else f"if({hidden} is null, {time}, null)"
+        )
     if hidden is not None:
         kind: Any = rows.schema[hidden].dataType
         numbers[_UNREADABLE] = f"count({hidden})"
@@ -220,7 +222,7 @@ def _counts(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
     return [F.expr(number).alias(name) for name, number in numbers.items()]
 
 
-def _newest(column: str) -> str:
+def _newest_time_sql(column: str) -> str:
     # Observed metrics don't support FILTER.
     return f"unix_micros(cast(max(case when {usable_time_condition(column)} then {column} end) as timestamp))"
 
@@ -239,7 +241,7 @@ def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFram
     _check_times(model, {field.name: field.dataType for field in rows.schema.fields})
     # Beyond SQL's range a time counts as missing: the window's end would exceed TIMESTAMP.
     no_time = f"not coalesce({usable_time_condition('event_time')}, false)" if step.timed else "false"
-    latest = _newest("event_time") if step.timed else "cast(null as bigint)"
+    latest = _newest_time_sql("event_time") if step.timed else "cast(null as bigint)"
     is_live = f"not ({no_time}) and not {_LATE}" if step.expires else f"not ({no_time})"
     observed = rows.observe(
         step.name,

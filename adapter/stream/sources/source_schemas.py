@@ -1,7 +1,7 @@
-"""Compares the columns that a stream reads of its tables by Iceberg's field ids.
+"""Compares the columns that a stream reads from its tables by Iceberg's field ids.
 
-A name isn't enough: a column that is dropped and added again is a new one, NULL in all existing rows. A state
-computed from the old column can't continue with the new one. So the checkpoint records in ``schemas.json`` the field
+A name isn't enough: a column that is dropped and added again is a new column, NULL in all existing rows. A state that
+was computed from the old column can't continue with the new one. So the checkpoint records in ``schemas.json`` the field
 ids of the columns that its rows were read with.
 
 A running query reads each table with the columns from when it started. It is restarted for rows written with other

@@ -1,8 +1,8 @@
-"""Compares the columns of the static tables that a query joins with those from when it started.
+"""Compares the current columns of the static tables that a query joins with their columns when the query started.
 
-A micro-batch reads a static table as it is then. The texts that write its rows name the columns of the query's result,
-so a column that comes with `d.*` would be left out without a message. The query is restarted instead. The checkpoint
-records the columns in ``static.json``: one that came later is NULL in all rows that a state keeps.
+Each micro-batch reads the current rows of a static table. The texts that write the result name its columns, so a column
+that is added to `d.*` would be left out without a message. The query is restarted instead. The checkpoint records the
+columns in ``static.json``: a column that was added later is NULL in all rows that a state keeps.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _columns(spark: SparkSession, model: StreamModel, table: str) -> Columns:
         if problem.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
             return {}  # it can only be read with another relation
         raise TransientError(
-            f"Model {model.name}: the table {table} that it is joined with isn't there now; it may be in the middle of a "
+            f"Model {model.name}: the table {table}, which it joins, doesn't exist now; it may be in the middle of a "
             "rebuild. Nothing of this micro-batch was ingested, and the next run continues."
         ) from problem
     return field_types(schema)

@@ -1,8 +1,7 @@
-"""Checks that Kafka's topics are still those that a stream has read: a recreated topic has other messages.
+"""Checks that Kafka's topics were not recreated since a stream read them: a recreated topic has other messages.
 
-Offsets don't show that. A broker assigns each new topic an id (KIP-516). The checkpoint stores the ids with the
-offsets, and each query compares them when it starts and before each micro-batch.
-"""
+Offsets don't show that a topic was recreated. A broker assigns each new topic an id (KIP-516). The checkpoint stores the
+ids with the offsets, and each query compares them when it starts and before each micro-batch."""
 
 from __future__ import annotations
 
@@ -35,24 +34,24 @@ Ids = dict[str, dict[str, str]]
 
 def check_topics(spark: SparkSession, model: StreamModel) -> None:
     """Raises if a topic that a stream reads was recreated. The model's sources are in the checkpoint's order."""
-    _checked(spark, model, _places(model), noted_topics(model))
+    _checked_topic_ids(spark, model, _kafka_places(model), noted_topics(model))
 
 
 def note_topics(spark: SparkSession, model: StreamModel) -> None:
     """Checks topics as `check_topics` does, and stores their ids in the checkpoint."""
-    places = _places(model)
+    places = _kafka_places(model)
     if not places:
         return
     noted = noted_topics(model)
-    if (ids := _checked(spark, model, places, noted)) != noted:
+    if (ids := _checked_topic_ids(spark, model, places, noted)) != noted:
         model.storage.write_text(f"{model.checkpoint}/{TOPICS}", json.dumps(ids))
 
 
-def _places(model: StreamModel) -> list[int]:
+def _kafka_places(model: StreamModel) -> list[int]:
     return [place for place, source in enumerate(model.sources) if source.format == "kafka"]
 
 
-def _checked(spark: SparkSession, model: StreamModel, places: Sequence[int], noted: Ids) -> Ids:
+def _checked_topic_ids(spark: SparkSession, model: StreamModel, places: Sequence[int], noted: Ids) -> Ids:
     """Returns the ids of the topics that a stream reads or has read: for each place of a source, topic → id."""
     found: Ids = {}
     for place in places:
@@ -80,7 +79,7 @@ def _raise_recreated(model: StreamModel, source: StreamSource, topic: str) -> No
     )
     if source.option_is("failOnDataLoss", "false"):
         logger.warning(
-            f"{begins}. As its option failOnDataLoss is false, those at lower offsets are skipped."
+            f"{begins}. As its option failOnDataLoss is false, messages at lower offsets are skipped."
         )
         return
     raise StreamError(

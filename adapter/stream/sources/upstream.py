@@ -106,7 +106,7 @@ def _check_unchanged(
     elif changed is not None and end is not None and table.operations_between(end, changed) is not None:
         return
     source = model.sources[place]
-    if changes := _changes(source, past):
+    if changes := _unskipped_changes(source, past):
         raise StreamError(rows_changed_message(model, changes[-1], [source.location]))
 
 
@@ -122,7 +122,7 @@ def can_begin(table: IcebergTable) -> bool:
     return table.newest_append() is not None or {*table.past_operations()} <= {APPEND, REPLACE}
 
 
-def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
+def _unskipped_changes(source: StreamSource, past: Iterable[str]) -> list[str]:
     """Returns the operations that changed rows of a table, without those that the source's options skip."""
     return [
         kind
@@ -133,8 +133,8 @@ def _changes(source: StreamSource, past: Iterable[str]) -> list[str]:
 
 
 def check_versions(spark: SparkSession, model: StreamModel) -> None:
-    """Raises if a table that the model has read now belongs to another version of its model. Its key may have
-    changed, and so the plan of this model's query."""
+    """Raises if a table that the model has read now belongs to another version of the upstream model. The table's key may
+    have changed, and with it the plan of this model's query."""
     for name, snapshot in snapshots_read(model.storage, model.checkpoint):
         if snapshot is not None and (deployed := deployment_of_table(model.storage, name)) is not None:
             table = load_table(spark, name)
@@ -151,7 +151,7 @@ def check_beginnings(spark: SparkSession, model: StreamModel) -> None:
         if table.has_lost_rows:
             raise StreamError(lost_beginning_message(spark, model, source))
         past = [kind for kind in table.past_operations() if kind != EXPIRED]
-        changes = _changes(source, past)
+        changes = _unskipped_changes(source, past)
         if past and past[-1] in changes:
             raise StreamError(
                 f"Model {model.name}: the table {source.location} that it streams from begins with an Iceberg {past[-1]} "
@@ -177,7 +177,7 @@ def has_lost_its_beginning(spark: SparkSession, source: StreamSource) -> bool:
 def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
     """Returns whether rows of a table were updated or deleted by snapshots that the source's options don't skip. The table
     then can't be read snapshot by snapshot."""
-    return bool(_changes(source, table.past_operations()))
+    return bool(_unskipped_changes(source, table.past_operations()))
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
@@ -197,16 +197,16 @@ def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str,
             raise ValueError(f"the offsets of micro-batch {batch} are incomplete")
         return any(snapshot is not None and not table.has_ancestor(snapshot) for table, snapshot in found)
 
-    return _streams(storage, has_read_more)
+    return _streams_where(storage, has_read_more)
 
 
 def readers(storage: Storage, table: str) -> tuple[str, ...]:
-    """Returns the tables, sorted, of the streams of a storage root that read a table. A stream whose checkpoint can't be
-    read may be one, so it is included, and its name says so."""
-    return _streams(storage, lambda path: parts(table) in map(parts, noted_sources(storage, path)))
+    """Returns the tables, sorted, of the streams of a storage root that read a table. A stream with an unreadable checkpoint
+    may read it, so it is included, with a remark."""
+    return _streams_where(storage, lambda path: parts(table) in map(parts, noted_sources(storage, path)))
 
 
-def _streams(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
+def _streams_where(storage: Storage, holds: Callable[[str], bool]) -> tuple[str, ...]:
     """Returns the tables, sorted, of the streams for whose checkpoints a condition holds or is unknown. A stream whose
     table is unknown is named by its files."""
     found = set()

@@ -170,7 +170,7 @@ class TestSavepoints(Commands):
         assert f"its stream has amount as INT, and lakehouse.{narrow}" in self.refused(
             project, "bootstrap", "pages", "--from", narrow, "--yes"
         )
-        assert "pages is its own, and is dropped when it is rebuilt" in self.refused(
+        assert "pages is a table of the model itself, which a rebuild drops" in self.refused(
             project, "bootstrap", "pages", "--from", "pages", "--yes"
         )
         assert self.pages(project, spark) == before, "nothing was changed"

@@ -378,7 +378,7 @@ def test_a_static_table_that_is_gone_for_a_while(joined: Stream) -> None:
         take(stream, 1)
         s.spark.sql(f"drop table {s.events}_dims")
         s.add((1000, "a", 2))
-        with pytest.raises(TransientError, match=r"_dims that it is joined with isn't there now"):
+        with pytest.raises(TransientError, match=r"_dims, which it joins, doesn't exist now"):
             take(stream, 2)
     s.spark.sql(f"create table {s.events}_dims using iceberg as select 'a' as k, 2 as n")
     assert s.run().rows_in == 1

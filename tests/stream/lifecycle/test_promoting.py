@@ -28,11 +28,13 @@ def test_a_deployment_that_was_promoted_during_its_clean_up_is_not_forgotten(
     deployments.write_deployment(model.storage, staged)
     monkeypatch.setattr(promoting.owner, "check_owner", lambda spark, model: None)
     monkeypatch.setattr(
-        promoting, "_drop", lambda spark, beside: deployments.write_deployment(model.storage, promoted)
+        promoting,
+        "_drop_version",
+        lambda spark, beside: deployments.write_deployment(model.storage, promoted),
     )
     promoting.clean_up(NO_SPARK, model)
     assert deployments.read_deployment(model.storage, model.target) == promoted
-    monkeypatch.setattr(promoting, "_drop", lambda spark, beside: None)
+    monkeypatch.setattr(promoting, "_drop_version", lambda spark, beside: None)
     assert promoting.clean_up(NO_SPARK, model) == promoted
     assert deployments.read_deployment(model.storage, model.target) is None
 
@@ -59,7 +61,7 @@ def test_a_swap_leaves_foreign_files_in_the_folders_of_savepoints(
         promoting, "model_tables", lambda *given: dict.fromkeys(("state", "changelog", "table"))
     )
     monkeypatch.setattr(promoting, "readers_beyond", lambda *given: ())
-    promoting._carry_out(NO_SPARK, model, found)
+    promoting._execute_swap(NO_SPARK, model, found)
     assert sorted(model.storage.modification_times(model.storage.savepoints)) == sorted(foreign)
 
 
@@ -100,7 +102,7 @@ def test_a_foreign_table_stays_foreign_when_it_is_renamed(
         promoting, "find_table", lambda spark, name: table if name.endswith("__previous") else None
     )
     for _ in range(2):  # again, as after a kill
-        promoting._rename(
+        promoting._rename_table(
             NO_SPARK, "table", "u", model, deployments.version_of_model(model, "db.m__previous")
         )
     assert table.property(OF) == owner

@@ -32,13 +32,13 @@ def test_a_foreign_table_with_the_name_of_the_changelog_is_found_before_anything
         restoring, "model_tables", lambda *given: dict.fromkeys(("state", "changelog", "table"))
     )
     monkeypatch.setattr(restoring, "_snapshots_to_restore", lambda *given: {})
-    monkeypatch.setattr(restoring, "_check_query", lambda *given: None)
+    monkeypatch.setattr(restoring, "_effect_if_usable", lambda *given: None)
     monkeypatch.setattr(restoring, "_source_problems", lambda *given: ())
     monkeypatch.setattr(restoring, "save_before", lambda *given, **others: saved)
     monkeypatch.setattr(restoring, "copy_checkpoint", lambda *given: None)
     with pytest.raises(
         StreamError, match="there is a table of that name that this package didn't make for the model"
     ):
-        restoring._restore(spark, model, program, saved, keep=True)
+        restoring._restore_savepoint(spark, model, program, saved, keep=True)
     assert not storage.exists(model.restoring)
     assert storage.exists(f"{model.checkpoint}/metadata")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL
-from dbt.adapters.spark_streaming.stream.lifecycle.verifying import VerifyRequest, _hints
+from dbt.adapters.spark_streaming.stream.lifecycle.verifying import VerifyRequest, _difference_hints
 from dbt.adapters.spark_streaming.stream.progress.position import Position
 
 
@@ -29,7 +29,7 @@ def hints(is_edited: bool = False, static: tuple[str, ...] = ()) -> list[str]:
         static=static,
     )
     table: Any = Table()
-    return [*_hints(table, Position("m", "q", 0), request, is_edited)]
+    return [*_difference_hints(table, Position("m", "q", 0), request, is_edited)]
 
 
 def test_nothing_is_said_of_a_model_that_was_not_edited_and_reads_only_streams() -> None:
@@ -53,5 +53,5 @@ def test_an_edit_and_tables_are_said_each_for_itself() -> None:
 def test_late_rows_come_first(count: int) -> None:
     table: Any = Table()
     request = VerifyRequest(lambda views: "", None, FINAL, False, True, True, ("shop.sizes",))
-    late, ttl, static = _hints(table, Position("m", "q", 0, late_rows=count), request, False)
+    late, ttl, static = _difference_hints(table, Position("m", "q", 0, late_rows=count), request, False)
     assert late.startswith(f"{count} row") and "state_ttl" in ttl and "shop.sizes" in static

@@ -62,7 +62,7 @@ def test_an_initial_load_of_which_pieces_are_ingested_is_not_planned_again(
     batches: Any = SimpleNamespace(position=SimpleNamespace(batch=ingested))
     stream._batches = batches
     begun: list[object] = []
-    monkeypatch.setattr(runner.initial_offset, "lacks_rows", lambda *given: source)
+    monkeypatch.setattr(runner.initial_offset, "source_lacking_rows", lambda *given: source)
     monkeypatch.setattr(runner.initial_offset, "begin_with_all", lambda *given: not begun)
     monkeypatch.setattr(runner.initial_offset, "is_initial_load_planned", lambda *given: False)
     monkeypatch.setattr(runner.initial_offset, "begin_again", begun.append)

@@ -86,7 +86,7 @@ def test_a_table_that_is_gone_may_come_again() -> None:
     session = Session(d={"a": INT}, e={"a": INT})
     found = tables(session)
     del session.tables["d"]
-    with pytest.raises(TransientError, match="the table d that it is joined with isn't there now"):
+    with pytest.raises(TransientError, match="the table d, which it joins, doesn't exist now"):
         found.check()
 
 
