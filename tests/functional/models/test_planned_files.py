@@ -62,7 +62,7 @@ class TestTwoFolders:
         # A crash after a micro-batch was planned.
         self.put(folder, "two/4.json", "two/5.json", "two/6.json")
         with monkeypatch.context() as crash:
-            crash.setattr("dbt.adapters.spark_streaming.stream.microbatch.loop.check_present", fails)
+            crash.setattr("dbt.adapters.spark_streaming.stream.microbatch.loop.check_files_exist", fails)
             assert "crash" in problem()
         for name in ("two/4.json", "two/5.json"):
             (folder / name).unlink()

@@ -93,7 +93,7 @@ def test_groups_and_distinct_values_are_looked_up_by_key(spark: Any, storage_roo
     folded = {part.name: part.fold for part in s.program.parts}
     position = state.position()
     assert position is not None
-    state.show(spark)
+    state.register_state_view(spark)
     spark.sql("create or replace temp view clock as select 9000L as step")
     state.fold(spark, {of_groups: folded[of_groups]}, position)
     s.add((8, "a", 1, 1))
