@@ -26,7 +26,7 @@ def write_distinct_as_group(select: exp.Select) -> None:
     """
     if select.is_star:
         raise QueryError(
-            f"'{hints.excerpt(select)}': name the columns of a SELECT DISTINCT over a stream; each of them is kept."
+            f"'{hints.excerpt(select)}': name the columns of a SELECT DISTINCT over a stream, in place of '*'."
         )
     if select.args.get("group") or first_aggregate(select):
         raise QueryError(

@@ -218,7 +218,7 @@ def check_limits(query: exp.Expr) -> None:
     for select in every(query, exp.Select):
         if any(select.args.get(clause) for clause in CUTS) and not select.args.get("order"):
             raise QueryError(
-                f"'{hints.excerpt(select)}': without ORDER BY any rows could be the first; say which."
+                f"'{hints.excerpt(select)}': without ORDER BY any rows could be the first; add ORDER BY."
             )
 
 
@@ -275,8 +275,8 @@ def order_by_whole_rows(select: exp.Select, *aliases: str) -> None:
             continue
         if not has_rows_frame(window) and depends_on_frame_ties(window):
             raise UnintendedQueryError(
-                f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; say which rows of them it "
-                "sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
+                f"'{sql(window)}' depends on the order of rows that are equal by its ORDER BY; give it a frame of rows, as "
+                "in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
             )
         for alias in aliases:
             star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))

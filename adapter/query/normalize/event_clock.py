@@ -235,7 +235,7 @@ class _ClockMarker:
             )
         raise QueryError(
             f"'{sql(node)}' compares event time with {sql(clock)}. In a streaming model that clock is the watermark, so "
-            "that a replay gives the same rows, and a row can only be judged by how far it lies behind: write "
+            "that a replay gives the same rows, and rows can only be filtered by how far they are behind it: write "
             f"{time} > current_timestamp() - INTERVAL '1' DAY in a WHERE over the stream itself, with its event time "
             "as it is."
         )
@@ -360,8 +360,8 @@ def output_filter_error(query: exp.Expr) -> QueryError | None:
 def buffered_rows_filter_error(test: exp.Expr) -> QueryError:
     """Returns the error about a watermark predicate over buffered rows."""
     return QueryError(
-        f"'{written_condition(test)}' would filter rows that are kept until their windows close, when the watermark has "
-        "advanced; put it below the windowing macro, into a CTE."
+        f"'{written_condition(test)}' would filter rows when their windows close, and the watermark has advanced by then; "
+        "put it into a CTE that the windowing macro reads."
     )
 
 

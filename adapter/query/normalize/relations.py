@@ -71,7 +71,7 @@ def check_stream_relations(tree: exp.Expr) -> None:
     for sample in every(tree, exp.TableSample):
         if sample.args.get("size") is not None and _reads_stream(sample.parent):
             raise QueryError(
-                f"'{sql(sample).strip()}' of a stream would take so many rows of each micro-batch; use "
+                f"'{sql(sample).strip()}' of a stream would take that number of rows from each micro-batch; use "
                 "TABLESAMPLE (… PERCENT), or a ROW_NUMBER() with a filter on it."
             )
     for table in every(tree, exp.Table):

@@ -78,7 +78,7 @@ def table_with_alias(name: str, alias: str) -> exp.Table:
     )
 
 
-def reads_stream(node: exp.Expr) -> bool:
+def reads_stream_or_operator(node: exp.Expr) -> bool:
     """Whether the node contains a stream, or the operator of one."""
     return any(map(hints.is_stream_or_operator, every(node, exp.Table)))
 

@@ -85,8 +85,8 @@ def why_not_local(select: exp.Select, sources: Sequence[FromRelation], outputs: 
     group = select.args.get("group")
     if group and not _groups_by_window(select, sources):
         return NotWithinWindows(
-            f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it "
-            "as they are, to each set of it where it has several."
+            f"'{sql(group).strip()}' groups rows of different windows together; add window_start, window_end to it as they "
+            "are, and to each of its grouping sets."
         )
     if not group and (select.args.get("having") or first_aggregate(select) is not None):
         return QueryError(

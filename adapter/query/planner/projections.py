@@ -58,7 +58,7 @@ def plan_temporal_filter(planner: Planner, select: exp.Select, test: exp.Expr) -
     if planner.ttl is not None and planner.ttl < stays:
         raise QueryError(
             f"'{sql(test)}' keeps rows for longer than config 'state_ttl' does ({intervals.format(planner.ttl)}), and "
-            "the operators above would forget them before they leave; make it at least as long."
+            "the operators above would forget them before they leave; make state_ttl at least as long."
         )
     return _add_temporal_filter(planner, below, stays, test.copy())
 

@@ -85,7 +85,9 @@ def plan_recomputed(planner: Planner, select: exp.Select, made: Recompute) -> Op
     """
     inputs, template, growth = made.inputs, made.query, made.growth
     if any(not each.relation.repeatable and each.relation.changes for each in inputs):
-        raise QueryError(f"'{hints.excerpt(select)}' reads non-deterministic values.")
+        raise QueryError(
+            f"'{hints.excerpt(select)}' reads non-deterministic values; compute these in a separate model."
+        )
     ends = window_ends_among_keys(made.keys, made.aliases, [each.relation for each in inputs])
     if ends or made.until:
         growth = None

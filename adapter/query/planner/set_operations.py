@@ -97,7 +97,9 @@ def _plan_counted_rows(
         QueryError: its rows can't be compared.
     """
     if all(not each.relation.repeatable for each in inputs):
-        raise QueryError(f"{operation.upper()} of non-deterministic values, such as those of rand().")
+        raise QueryError(
+            f"{operation.upper()} of non-deterministic values, such as those of rand(); compute these in a separate model."
+        )
     has_few_rows = selects is not None and all(
         _has_few_values(planner, item, select) for select in selects for item in select.expressions
     )

@@ -125,7 +125,7 @@ def _source_of_versions(planner: Planner, versions: VersionsAsOf) -> Source:
     if source.relation.event_time is None:
         raise QueryError(
             f"as_of() over {versions.relation} needs the watermark of {versions.version_time.name}, and windows over the "
-            "same stream are of another time; put them into a separate model."
+            "same stream have another time column; put the windows into a separate model."
         )
     return source
 

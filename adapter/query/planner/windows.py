@@ -175,7 +175,7 @@ def _plan_recomputed_windows(
         QueryError: the rows aren't deterministic.
     """
     if not below.relation.repeatable and below.relation.changes:
-        raise QueryError(f"{window} is over non-deterministic values.")
+        raise QueryError(f"{window} is over non-deterministic values; compute these in a separate model.")
     growth = None if below.relation.bounded else UnboundedState("every row", None)
     by = tuple(quoted_column(column, "own") for column in window.partition_by)
     made = Recompute(

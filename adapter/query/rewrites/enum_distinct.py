@@ -120,8 +120,9 @@ class _EnumDistinct:
         for window in windows:
             if window.merges:
                 raise QueryError(
-                    f"{window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
-                    "are not those of a set over all values; leave enum_distinct out."
+                    f"{window.kind}() computes the bounds of a window from its rows, so values of a key may differ in "
+                    "their windows "
+                    "and can't share a distinct set; leave enum_distinct out."
                 )
         self.grouped = GroupedSelect(select, names, FUNCTIONS)
         self.dimensions = self._dimensions(names)

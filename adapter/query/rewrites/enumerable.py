@@ -37,7 +37,7 @@ def possible_values(select: exp.Select, key: exp.Expr) -> tuple[exp.Expr, ...] |
     kinds = {kind for literal in distinct if (kind := _literal_type(literal))}
     if len(kinds) > 1:
         raise QueryError(
-            f"The values {', '.join(map(sql, distinct))} are of several types; write all of them in one."
+            f"The values {', '.join(map(sql, distinct))} are of several types; write all of them in one type."
         )
     return distinct
 

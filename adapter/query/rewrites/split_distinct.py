@@ -144,7 +144,7 @@ class _SplitDistinct:
         for call in self.grouped.other_calls if not self.grouped.keys else ():
             if call.function not in _RESULT_OVER_NO_ROWS:
                 raise QueryError(
-                    f"What {call.function}() gives for no rows is not known here, and a query without GROUP BY has a "
+                    f"What {call.function}() returns for no rows is not known here, and a query without GROUP BY has a "
                     "row even then; compute it in a separate query."
                 )
 

@@ -277,8 +277,9 @@ def _buckets_of_hint(name: str, hint: exp.Expr) -> int | None:
 def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int | None) -> Enumerated | None:
     if builder.window is not None and builder.window.merges:
         raise QueryError(
-            f"{builder.window.kind}() finds the bounds of a window from all its rows (set semantics), so its windows "
-            "are not those of a set over all values; leave enum_distinct out."
+            f"{builder.window.kind}() computes the bounds of a window from its rows, so values of a key may differ in "
+            "their windows "
+            "and can't share a distinct set; leave enum_distinct out."
         )
     if builder.grouping_sets is not None:
         raise QueryError(

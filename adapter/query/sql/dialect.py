@@ -277,7 +277,7 @@ def _check_build() -> None:
         DIALECT.Parser()
     except TypeError as problem:
         raise QueryError(
-            "sqlglot is installed in its compiled build, to which what it lacks of Spark's SQL can't be added. Uninstall "
+            "sqlglot is installed in its compiled build, which can't be extended by what it lacks of Spark's SQL. Uninstall "
             "the package 'sqlglotc' (some tools ask for it, as sqlglot[c])."
         ) from problem
 

@@ -119,8 +119,8 @@ def _partition_columns(kind: str, partition_by: str | Sequence[str] | None) -> t
     for name in names:
         if not _NAME.fullmatch(str(name)):
             raise QueryError(
-                f"{kind}(): partition_by '{name}' is not the name of a column; compute it in a CTE below and "
-                "name it there."
+                f"{kind}(): partition_by '{name}' is not the name of a column; compute it in a CTE, read that, and name "
+                "its column."
             )
     return tuple(unquote(str(name).strip()) for name in names)
 

@@ -221,7 +221,7 @@ def test_with_windows_a_tree_of_operators_judges_a_row_when_it_comes() -> None:
         ),
         (
             f"select window_end, stddev(price) as d from {window(kind='session')} where ts > {AGO} group by window_end",
-            "would filter rows that are kept until their windows close",
+            "would filter rows when their windows close",
         ),
     ],
 )
@@ -233,7 +233,7 @@ def test_where_a_tree_of_operators_can_not_judge_rows(text: str, sentence: str) 
 def test_nor_of_rows_that_are_kept() -> None:
     for text in (COUNTED.format("percentile(price, 0.5)", "{}"), COUNTED.format("count(*)", "{}")):
         kind = "tumble" if "percentile" in text else "session"
-        with pytest.raises(QueryError, match=r"'ts > .*' would filter rows that are kept .* into a CTE"):
+        with pytest.raises(QueryError, match=r"'ts > .*' would filter rows when .* into a CTE"):
             plan_query.plan_windows(text.format(f"{window(kind=kind)} where ts > {AGO}"))
 
 
@@ -244,7 +244,7 @@ def test_nor_where_other_windows_stand_over_them(above: str) -> None:
     keys = "window_start, window_end, window_time"
     lower = f"select window_time as at, percentile(price, 0.5) as n from {kept} group by {keys}"
     text = f"select window_end, {above} from {window(f'({lower})', 'at')} group by window_start, window_end"
-    with pytest.raises(QueryError, match=r"'ts > .*' would filter rows that are kept .* into a CTE"):
+    with pytest.raises(QueryError, match=r"'ts > .*' would filter rows when .* into a CTE"):
         plan_query.plan(text, KNOWN)
 
 

@@ -31,7 +31,7 @@ from tests.query.trees import GROUPS, KNOWN, OTHER, STREAM, flow, only
         ),
         (
             f"select k from ({GROUPS}) union all select k from ({GROUPS}) limit 3",
-            "any rows could be the first; say which",
+            "any rows could be the first; add ORDER BY",
         ),
         (f"select * from {STREAM} order by 2 limit 3", "whose number of columns isn't known"),
         (f"select k, v from {STREAM} order by 3 limit 3", "ORDER BY 3 … LIMIT: the query has 2 columns."),

@@ -81,7 +81,7 @@ REFUSALS = [
     (
         "enum_distinct",
         "select c, count(distinct u) from t where c in ('A', 1) group by c",
-        "The values 'A', 1 are of several types; write all of them in one.",
+        "The values 'A', 1 are of several types; write all of them in one type.",
     ),
     (
         "enum_distinct",
@@ -92,12 +92,12 @@ REFUSALS = [
     (
         "enum_distinct",
         f"select window_start, window_end, c, count(distinct u) from {SESSION} {IN} group by all",
-        "session() finds the bounds of a window from all its rows (set semantics)",
+        "session() computes the bounds of a window from its rows",
     ),
     (
         "enum_distinct",
         f"with w as (select * from {SESSION}) select window_end, c, count(distinct u) from w {IN} group by all",
-        "session() finds the bounds of a window from all its rows (set semantics)",
+        "session() computes the bounds of a window from its rows",
     ),
     *(
         (name, text, "cumulate() with emit='on_change' leaves out steps without new rows")
@@ -174,7 +174,7 @@ REFUSALS = [
     (
         "split_distinct",
         "select count(distinct u), hll_sketch_agg(v) from t",
-        "What hll_sketch_agg() gives for no rows is not known here",
+        "What hll_sketch_agg() returns for no rows is not known here",
     ),
     # Rankings.
     (

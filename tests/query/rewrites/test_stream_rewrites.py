@@ -259,7 +259,7 @@ def test_sessions_have_no_columns_for_values() -> None:
     with pytest.raises(QueryError, match="are kept as they are"):
         planned("enum_distinct", text)
     unfiltered = text.replace(f"where {FEW}", "")
-    with pytest.raises(QueryError, match="finds the bounds of a window from all its rows"):
+    with pytest.raises(QueryError, match="computes the bounds of a window from its rows"):
         planned("enum_distinct", unfiltered)
 
 

@@ -195,7 +195,7 @@ def test_a_separator_is_spark_s() -> None:
         ),
         (
             "select * from (select /*+ STREAM */ * from raw.bid) tablesample (10 rows)",
-            "'TABLESAMPLE (10 ROWS)' of a stream would take so many rows of each micro-batch; use TABLESAMPLE "
+            "'TABLESAMPLE (10 ROWS)' of a stream would take that number of rows from each micro-batch; use TABLESAMPLE "
             "(… PERCENT), or a ROW_NUMBER() with a filter on it.",
         ),
         (
@@ -205,7 +205,7 @@ def test_a_separator_is_spark_s() -> None:
         ),
         (
             f"with r as (select k, v from {S}) select * from r tablesample (10 rows)",
-            "'TABLESAMPLE (10 ROWS)' of a stream would take so many rows of each micro-batch; use TABLESAMPLE "
+            "'TABLESAMPLE (10 ROWS)' of a stream would take that number of rows from each micro-batch; use TABLESAMPLE "
             "(… PERCENT), or a ROW_NUMBER() with a filter on it.",
         ),
         (
@@ -254,12 +254,12 @@ def test_unpivot_and_samples_in_percent_are_row_by_row(text: str) -> None:
         (
             f"select k, nth_value(v, 2) over (partition by k order by v) as second from {S}",
             "'NTH_VALUE(v, 2) OVER (PARTITION BY k ORDER BY v)' depends on the order of rows that are equal by its ORDER "
-            "BY; say which rows of them it sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
+            "BY; give it a frame of rows, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
         ),
         (
             f"select k, first_value(v) ignore nulls over (partition by k order by v) as first from {S}",
             "'FIRST_VALUE(v) IGNORE NULLS OVER (PARTITION BY k ORDER BY v)' depends on the order of rows that are equal by "
-            "its ORDER BY; say which rows of them it sees, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
+            "its ORDER BY; give it a frame of rows, as in ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW.",
         ),
     ],
 )

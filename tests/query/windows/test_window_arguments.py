@@ -55,5 +55,5 @@ def test_sessions_are_of_columns_of_any_name() -> None:
         found = window_arguments.make_window("session", "ts", "1 hour", partition_by=[name])
         assert found.partition_by == (name.strip("`"),)
     for name in ("lower(k)", "a, b", "meta.k", "a + b", "a || b", "`a`b", "", " "):
-        with pytest.raises(QueryError, match="is not the name of a column; compute it in a CTE below"):
+        with pytest.raises(QueryError, match="is not the name of a column; compute it in a CTE"):
             window_arguments.make_window("session", "ts", "1 hour", partition_by=[name])

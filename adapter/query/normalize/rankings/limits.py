@@ -57,9 +57,10 @@ def _limit_as_rank(select: exp.Select) -> exp.Select | None:
     within = rank_within_compared_columns(select)
     if within is None:
         raise QueryError(
-            f"'{hints.excerpt(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. Rank "
-            "them in a separate query, with row_number() over (partition by what is compared with that order by …) and a "
-            "filter on the place, and join it; or put it into FROM, with LEFT JOIN LATERAL (…) AS l ON true."
+            f"'{hints.excerpt(select)}' cuts off rows of a correlated subquery, which reads the outer {sql(asked[0])}. "
+            "Rank the rows in a separate query, by row_number() over (partition by the column that is compared with it "
+            "order by …), filter on the rank, and join that; or put the subquery into FROM, with LEFT JOIN LATERAL (…) AS "
+            "l ON true."
         )
     return within
 
@@ -151,7 +152,7 @@ def rewrite_as_rank(select: exp.Select, within: Sequence[exp.Expr] = ()) -> exp.
         raise QueryError(f"'{found}' over a stream sets no upper bound; write LIMIT and a number.")
     if order is None:
         raise QueryError(
-            f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; say which."
+            f"'{sql(limit or select).strip()}' over a stream without ORDER BY: any rows could be the first; add ORDER BY."
         )
     order = orders.expand_order(order, select)
     for clause in (*orders.CUTS, "order"):
