@@ -19,6 +19,7 @@ from micro_batch import cpu_seconds
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import get_environment
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -102,7 +103,7 @@ class Bench:
         plan = plan_query.plan(text, domains=domains, ask=lambda query: tuple(self.spark.sql(query).head()))
         target = f"lakehouse.bench.{name}"
         model = StreamModel(name, target, f"{target}__state", self.environment.storage, (source,))
-        batch = generate.batch_sql(plan).replace(source.relation, rows or source.relation)
+        batch = whole_query.batch_sql(plan).replace(source.relation, rows or source.relation)
         fields = self.spark.sql(batch).schema.fields
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
         self.spark.sql(f"create or replace table {target} ({columns}) using iceberg")

@@ -22,9 +22,9 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.batch.replace_rows import replace_files_sql, replace_where_sql
 from dbt.adapters.spark_streaming.query.batch.window_range import WindowOverwriter
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query as planner
 from dbt.adapters.spark_streaming.query.windows import expansion, ranges, window_arguments
 from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange
@@ -72,7 +72,7 @@ def run(spark: Any, rows: int) -> list[dict[str, Any]]:
         spark.sql(f"drop table if exists {target}")
         spark.sql(
             f"create table {target} using iceberg partitioned by (days(window_start)) as "
-            f"{generate.batch_sql(planner.plan(text))}"
+            f"{whole_query.batch_sql(planner.plan(text))}"
         )
 
     def day() -> None:

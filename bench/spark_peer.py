@@ -30,7 +30,7 @@ from workloads import DOMAINS, SCHEMAS, WORKLOADS, Ours, Plain, Workload, rows_o
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -186,7 +186,7 @@ class OurPeer(SparkPeer):
             StreamSource(f"raw.{source}", folders[source], "parquet", SCHEMAS[source], at_once)
             for source in workload.sources
         )
-        target = self.create(workload, self.spark.sql(unplanned_text.text_in_batch(text)))
+        target = self.create(workload, self.spark.sql(whole_query.text_in_batch(text)))
         name, storage = target.rpartition(".")[2], self.environment.storage
         return StreamModel(name, target, f"{target}__state", storage, sources, trigger=trigger)
 

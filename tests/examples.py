@@ -21,8 +21,8 @@ from typing import Any
 from jinja2 import Environment
 
 from dbt.adapters.spark_streaming.project import as_of, stream_node, streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
 from tests.differential import duck
 from tests.differential.tree import Column, Model, Written
@@ -119,7 +119,7 @@ class Example:
         laboratory = duck.Laboratory()
         numbers = self._put(laboratory)
         plan = streaming.plan_model(node, text, KNOWN, laboratory.ask)
-        batch = generate.batch_sql(plan)
+        batch = whole_query.batch_sql(plan)
         described = laboratory.base.execute(f"describe {duck.translated(batch)}").fetchall()
         columns = tuple(Column(name, "") for name, *_ in described)
         stream = duck.Streamed(

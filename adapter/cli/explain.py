@@ -21,14 +21,12 @@ from ..query.diagnostics import unknown_relations
 from ..query.errors import QueryError
 from ..query.explain.tree import operators_in_order, tree_as_dict
 from ..query.frontend.streams import Known
-from ..query.generation import generate
 from ..query.plan.author_text import relation_text
 from ..query.plan.explanation import FROM_CHANGES, Explanation, KeptMetric, State
 from ..query.plan.operators.window_close import WindowClose
 from ..query.plan.plan import Plan
 from ..query.program import Lookup, Program, Rows, StatePart, Step
-from ..query.sql import intervals
-from ..query.sql.dialect import parse
+from ..query.sql import dialect, intervals
 from ..query.windows.emission import Emission
 from ..sources.stream_source import with_declared_names
 from ..util.quoting import time_name_text
@@ -222,7 +220,7 @@ def _sentences_below_tree(model: Explained) -> Iterator[str]:
     yield from _result_sentences(model)
     if limits := _mini_batch_sentence(model):
         yield limits
-    tree = parse(model.node["compiled_code"])
+    tree = dialect.parse(model.node["compiled_code"])
     if tree.args.get("order") is not None and tree.args.get("limit") is None:
         yield "The ORDER BY at the end has no effect, since a table has no order: sort where it is read."
     for rewrite, effect in plan.rewrites:
@@ -350,6 +348,6 @@ def _lookup_key_statements(lookups: Sequence[Lookup]) -> Iterator[tuple[str, str
 
 def _formatted_sql(text: str) -> str:
     try:
-        return generate.format_sql(text)
+        return dialect.sql(dialect.parse(text), pretty=True)
     except QueryError:
         return text

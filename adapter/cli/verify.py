@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from ..project import stream_node, streaming
-from ..query.batch import comparing
+from ..project import stream_node
+from ..query.batch import comparing, whole_query
 from ..query.errors import QueryError
 from ..sources.stream_source import with_declared_names
 from ..stream.common.errors import StreamError
@@ -42,7 +42,7 @@ def _verify_request(query: Query, is_append: bool) -> VerifyRequest:
     def text_over_views(views: Mapping[str, str]) -> str:
         try:
             return comparing.replace_tables_by_views(
-                streaming.batch_text(query.sql, query.ask, query.known), views
+                whole_query.batch_text(query.sql, query.ask, query.known), views
             )
         except QueryError as problem:
             raise StreamError(f"Model {query.node['name']}: {problem}") from problem

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..environment import Environment
     from ..project import as_of, model_configs, partitioning, stream_node, streaming
-    from ..query.generation import generate
+    from ..query.batch import whole_query
     from ..query.normalize.rankings import ranks
     from ..query.plan.plan import Plan
     from ..query.program import Program
@@ -50,7 +50,7 @@ else:
         globals(),
         {
             "project": ["as_of", "model_configs", "partitioning", "stream_node", "streaming"],
-            "query.generation": ["generate"],
+            "query.batch": ["whole_query"],
             "query.normalize.rankings": ["ranks"],
             "query.sql": ["semicolons"],
             "query.windows": ["expansion", "window_arguments"],
@@ -152,13 +152,13 @@ class StreamingMethods(metaclass=AdapterMeta):
     def batch_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns a model's text for batch, with windows computed from slices. Its columns keep the
         types of `sql`."""
-        return self._planned_text(streaming.batch_text, sql, graph, model)
+        return self._planned_text(whole_query.batch_text, sql, graph, model)
 
     @available.parse(lambda *arguments, **named: "")
     def whole_input_text(self, sql: str, graph: Any = None, model: Any = None) -> str:
         """Returns the text of a view or a test, which runs over whole inputs. It omits the steps that `emit='on_change'`
         omits, and the rows that a stream drops because of their event time."""
-        return self._planned_text(streaming.whole_input_text, sql, graph, model)
+        return self._planned_text(whole_query.whole_input_text, sql, graph, model)
 
     def _planned_text(self, make_text: Callable[..., str], sql: str, graph: Any, model: Any) -> str:
         sql = semicolons.without_semicolons(sql)
@@ -228,7 +228,7 @@ class StreamingMethods(metaclass=AdapterMeta):
         except DbtRuntimeError:
             # Spark refuses some queries that the planner accepts, such as grouping_id() with names.
             with streaming.raising_dbt_errors():
-                planned = streaming.batch_text(sql, self._query_runner())
+                planned = whole_query.batch_text(sql, self._query_runner())
             if planned == sql:
                 raise
             handle.execute(planned)
@@ -287,7 +287,7 @@ class StreamingMethods(metaclass=AdapterMeta):
                 if bootstrapping.check_bootstrap(session, described, program.inputs) is None:
                     upstream.check_beginnings(session, described)
                     changed_files.warn_of_gone(session, described, program.inputs)
-            times = generate.event_times_sql(found)
+            times = whole_query.event_times_sql(found)
             if times is not None:
                 handle = self.connections.get_thread_connection().handle
                 handle.execute(times)

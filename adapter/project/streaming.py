@@ -16,11 +16,10 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from ..environment import Environment
 from ..environment.memory import out_of_memory_message
 from ..environment.spark_errors import readable_error, spark_exceptions
-from ..query.batch.unplanned_text import text_in_batch
+from ..query.batch.whole_query import batch_text
 from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
 from ..query.explain.tree import operators_in_order, text_in_one_line
-from ..query.frontend import mini_batch
 from ..query.frontend.streams import Known
 from ..query.generation import generate
 from ..query.normalize import model_text
@@ -565,31 +564,3 @@ def query_columns(session: Any, sql: str, ask: QueryRunner | None = None) -> dic
     except spark_exceptions() as problem:
         raise QueryError(readable_error(problem)) from redacted_cause(problem)
     return column_types(found.schema)
-
-
-def whole_input_text(
-    sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None
-) -> str:
-    """Returns the batch text for a view, `dbt show` or a test, which read the whole input. It breaks ties of rankings as in
-    the model's table, and omits the rows and steps that a stream omits. Macros can't, since they know no keys.
-
-    Raises:
-        QueryError: nothing says which steps are omitted.
-    """
-    if model_text.leaves_out_steps(sql):
-        return batch_text(sql, ask, known)
-    return text_in_batch(sql, ask, known) if model_text.reads_streams(sql) else sql
-
-
-def batch_text(sql: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
-    """Returns a model's text for batch. A text with windows is planned as a stream is, so that it gives the same rows (also
-    for ties of a ranking) and computes each window from slices; any other text stays plain SQL."""
-    mini_batch.check_hint(sql)
-    if not model_text.reads_streams(sql):
-        return sql
-    try:
-        found = plan_query.plan_windows(sql, batch=True, ask=ask)
-    except QueryError:
-        # Batch supports queries that a stream doesn't: the macros print plain SQL.
-        return text_in_batch(sql, ask, known)
-    return generate.batch_sql(found) if found.dataflow.window_specs else text_in_batch(sql, ask, known)

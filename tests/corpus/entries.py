@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dbt.adapters.spark_streaming.project import streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -70,7 +71,7 @@ class Entry:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> Planned:
-    return Planned(plan, generate.generate_program(plan, ttl=ttl), generate.batch_sql(plan), ttl)
+    return Planned(plan, generate.generate_program(plan, ttl=ttl), whole_query.batch_sql(plan), ttl)
 
 
 def _of_windows(name: str) -> Planned:
@@ -112,7 +113,7 @@ def _evolution(operator: str) -> Planned:
     for config in ({}, {"state_ttl": "1 day"}):
         try:
             plan, program = evolution.planned(evolution.Query(operator).text(), config)
-            return Planned(plan, program, generate.batch_sql(plan))
+            return Planned(plan, program, whole_query.batch_sql(plan))
         except QueryError as problem:
             refusal = problem
     raise refusal
@@ -125,7 +126,7 @@ def _kind(kind: Kind) -> Planned:
 def _oracle(name: str) -> Planned:
     assert ORACLE is not None
     found = planned_case(ORACLE, name, _ORACLE_TABLES)
-    return Planned(found.plan, found.program, generate.batch_sql(found.plan))
+    return Planned(found.plan, found.program, whole_query.batch_sql(found.plan))
 
 
 def _entries() -> Iterator[Entry]:

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 import sqlglot
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -68,7 +69,7 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _batch(laboratory: duck.Laboratory, plan: Plan) -> Rows:
-    return duck.rows_of(laboratory.base.execute(duck.translated(generate.batch_sql(plan))).fetchall())
+    return duck.rows_of(laboratory.base.execute(duck.translated(whole_query.batch_sql(plan))).fetchall())
 
 
 REFUSED_STILL: Mapping[str, set[str]] = {

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.over_aggregate import OverAggregate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -41,7 +42,7 @@ def _numbered(name: str) -> list[Row]:
 
 
 def _made(plan: Plan, ttl: int | None = None) -> tuple[str, Program]:
-    return generate.batch_sql(plan), generate.generate_program(plan, ttl=ttl)
+    return whole_query.batch_sql(plan), generate.generate_program(plan, ttl=ttl)
 
 
 _ON_DUCKDB = [*tagged(COMPOSED, DUCKDB)]
@@ -72,7 +73,8 @@ def test_of_running_totals_the_state_has_a_row_for_each_key(laboratory: duck.Lab
     plan = operators.planned("running totals", laboratory.ask)
     model = Model(
         Written(
-            generate.batch_sql(plan), (*BIDS, *(Column(n, "") for n in "s n given least most mean".split()))
+            whole_query.batch_sql(plan),
+            (*BIDS, *(Column(n, "") for n in "s n given least most mean".split())),
         )
     )
     made = duck.Streamed(
@@ -130,7 +132,7 @@ def test_a_group_that_leaves_its_ranking_makes_way(
 def test_ties_of_a_limit_go_the_same_way_in_batch(in_operators: bool) -> None:
     made = tree_of if in_operators else plan_query.plan
     text = f"select item, n from (select item, count(*) as n from {B} group by item) order by n limit 1"
-    assert "ORDER BY n, STRUCT(item, n)" in generate.batch_sql(made(text, KNOWN, None, ("item",)))
+    assert "ORDER BY n, STRUCT(item, n)" in whole_query.batch_sql(made(text, KNOWN, None, ("item",)))
 
 
 def test_what_a_table_outside_gave_is_taken_back_as_it_was(laboratory: duck.Laboratory) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.corpus.unwindowed import KNOWN, A, B
@@ -139,8 +139,8 @@ _IN_CI = ["session", "rows of a session", "over", "near", "groups"]
 def test_what_is_dropped_changes_nothing(laboratory: duck.Laboratory, name: str) -> None:
     query = {**QUERIES, **KEPT}[name]
     plan = plan_of(query, KNOWN)
-    batch, program = generate.batch_sql(plan), generate.generate_program(plan)
-    standing = unplanned_text.text_in_batch(query, known=KNOWN)
+    batch, program = whole_query.batch_sql(plan), generate.generate_program(plan)
+    standing = whole_query.text_in_batch(query, known=KNOWN)
 
     def rows(text: str) -> Rows:
         return duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.corpus.unwindowed import KNOWN, A, B
 from tests.corpus.windows import BY_ITEM, CUMULATE, SESSION, TUMBLE
@@ -111,7 +111,7 @@ def laboratory() -> Iterator[duck.Laboratory]:
 )
 def test_ties_are_decided(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
-    in_batch = unplanned_text.text_in_batch(QUERIES[name])
+    in_batch = whole_query.text_in_batch(QUERIES[name])
     assert "STRUCT(" in in_batch
     for cuts in (1, PIECES):
         found = laboratory.stream(in_batch, generate.generate_program(plan), cuts, timedelta(hours=1))

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.corpus.operators import FIVE
 from tests.corpus.unwindowed import KNOWN, A, B
@@ -104,7 +105,7 @@ def see(laboratory: duck.Laboratory, pieces: int) -> None:
 def after_each(laboratory: duck.Laboratory, text: str) -> tuple[list[Rows], list[Rows]]:
     """Returns the rows of a stream's table after each micro-batch, and those that batch has then."""
     plan = plan_of(text, KNOWN)
-    program, batch = generate.generate_program(plan), generate.batch_sql(plan)
+    program, batch = generate.generate_program(plan), whole_query.batch_sql(plan)
     show(laboratory, len(BID_PIECES))
     expected = []
 
@@ -131,7 +132,7 @@ def test_each_micro_batch_leaves_what_batch_has(laboratory: duck.Laboratory, nam
 def test_a_stream_without_any_row_is_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
     show(laboratory, 0)
-    batch = generate.batch_sql(plan)
+    batch = whole_query.batch_sql(plan)
     expected = duck.rows_of(laboratory.base.execute(duck.translated(batch)).fetchall())
     columns = [each[0] for each in laboratory.base.execute(duck.translated(batch)).description or ()]
     model = Model(Written(batch, tuple(Column(each, "") for each in columns)))

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.corpus.unwindowed import KNOWN, B
@@ -49,7 +50,7 @@ def outcome(text: str, rows: str | None = None) -> Outcome:
     put(made)
     made.put("bids", BIDS, [[(at + timedelta(minutes=n), *row) for n, *row in piece] for piece in PIECES])
     plan = plan_query.plan(text, KNOWN, TTL, ())
-    batch = generate.batch_sql(plan) if rows is None else rows
+    batch = whole_query.batch_sql(plan) if rows is None else rows
     found = made.stream(
         batch, generate.generate_program(plan, ttl=TTL), len(PIECES), delay=timedelta(minutes=1)
     )

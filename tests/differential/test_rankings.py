@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from tests.corpus.unwindowed import KNOWN, B
@@ -81,5 +82,5 @@ def test_a_ranking_over_groups_is_batch_however_it_is_cut(laboratory: duck.Labor
     assert any(isinstance(each, TopN) for each in plan.dataflow.operators)
     program = generate.generate_program(plan)
     for cuts in (2, PIECES):
-        outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
+        outcome = laboratory.stream(whole_query.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -122,7 +123,7 @@ def test_operators_give_at_each_step_what_windows_give(
     within_windows = plan_of(text, KNOWN)
     in_operators = tree_of(text, KNOWN, emission=when)
     # Window operators take the result of a session that had closed away when a late one begins around it.
-    batch, delay = generate.batch_sql(within_windows), timedelta(minutes=5)
+    batch, delay = whole_query.batch_sql(within_windows), timedelta(minutes=5)
     expected = laboratory.steps(batch, generate.generate_program(within_windows, when), 6, delay)
     assert laboratory.steps(batch, generate.generate_program(in_operators, when), 6, delay) == expected
     assert expected[2] and expected[-1] != expected[-2]
@@ -138,6 +139,6 @@ def test_in_the_end_they_have_the_rows_of_batch(laboratory: duck.Laboratory, cas
     ttl = 90 * DAY if name in ("exists", "windows of a join") or "sessions" in name else None
     found = plan_query.plan(IN_OPERATORS[name], KNOWN, ttl, emission=when)
     outcome = laboratory.stream(
-        generate.batch_sql(found), generate.generate_program(found, when, ttl=ttl), 4, timedelta(hours=1)
+        whole_query.batch_sql(found), generate.generate_program(found, when, ttl=ttl), 4, timedelta(hours=1)
     )
     assert outcome.kind == EQUAL, outcome.detail

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.differential import duck
@@ -130,9 +130,9 @@ _IN_CI = [
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], {"events": Known("at")})
     found = laboratory.steps(
-        generate.batch_sql(plan), generate.generate_program(plan), 3, timedelta(hours=1)
+        whole_query.batch_sql(plan), generate.generate_program(plan), 3, timedelta(hours=1)
     )[-1]
-    for text in (generate.batch_sql(plan), unplanned_text.text_in_batch(QUERIES[name]), QUERIES[name]):
+    for text in (whole_query.batch_sql(plan), whole_query.text_in_batch(QUERIES[name]), QUERIES[name]):
         rows = duck.rows_of(laboratory.base.execute(duck.translated(text)).fetchall())
         assert rows.total()
         assert not compare(rows, found)

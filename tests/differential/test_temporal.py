@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_filter import TemporalFilter
 from tests.corpus.temporal_filters import KNOWN, QUERIES, WAITS, planned, ttl_of
@@ -53,7 +54,7 @@ def test_rows_leave_when_the_watermark_has_passed_them(
     plan = planned(name)
     assert any(isinstance(each, TemporalFilter) for each in plan.dataflow.operators)
     batch = re.sub(
-        r"(?i)current_timestamp(\(\))?", watermark(laboratory, QUERIES[name]), generate.batch_sql(plan)
+        r"(?i)current_timestamp(\(\))?", watermark(laboratory, QUERIES[name]), whole_query.batch_sql(plan)
     )
     # What is in order of time takes no row that is late.
     delay = timedelta(minutes=30) if name == WAITS else DELAY

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -55,7 +56,7 @@ def test_a_row_gets_the_version_of_its_time(laboratory: duck.Laboratory, name: s
     plan = planned(name)
     assert any(isinstance(each, TemporalJoin) for each in plan.dataflow.operators)
     program = generate.generate_program(plan)
-    outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(minutes=30))
+    outcome = laboratory.stream(whole_query.batch_sql(plan), program, cuts, timedelta(minutes=30))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
@@ -91,7 +92,7 @@ def test_versions_of_a_table_whose_rows_change(name: str, cuts: int) -> None:
     known = {**KNOWN, "asks": Known("ts", ("item",), changes=True)}
     plan = planned(name, known)
     outcome = made.stream(
-        generate.batch_sql(plan), generate.generate_program(plan), cuts, timedelta(minutes=30)
+        whole_query.batch_sql(plan), generate.generate_program(plan), cuts, timedelta(minutes=30)
     )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
@@ -120,7 +121,7 @@ def test_a_late_version_of_a_deleted_row_ends_where_the_row_was_deleted(fold: bo
     made.base.execute("create view asks__changes as select * from asks")
     plan = planned("left", {**KNOWN, "asks": Known("ts", ("item",), changes=True)})
     outcome = made.stream(
-        generate.batch_sql(plan), generate.generate_program(plan), 4, timedelta(0), fold=fold
+        whole_query.batch_sql(plan), generate.generate_program(plan), 4, timedelta(0), fold=fold
     )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
@@ -148,6 +149,6 @@ def test_a_watermark_that_is_the_end_of_windows() -> None:
         plan = tree_of(query, KNOWN, None, ("item",))
         # The watermark of the first piece is 08:20.
         outcome = made.stream(
-            generate.batch_sql(plan), generate.generate_program(plan), 6, timedelta(minutes=10)
+            whole_query.batch_sql(plan), generate.generate_program(plan), 6, timedelta(minutes=10)
         )
         assert outcome.kind == EQUAL, f"{column}: {outcome.kind}: {outcome.detail}"

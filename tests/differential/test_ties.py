@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.corpus.unwindowed import KNOWN, B
 from tests.corpus.windows import window
@@ -53,5 +54,5 @@ def test_rows_that_are_equal_by_the_order_have_one_order(laboratory: duck.Labora
     plan = plan_of(text, KNOWN)
     program = generate.generate_program(plan)
     for cuts in (1, 2, PIECES):
-        outcome = laboratory.stream(generate.batch_sql(plan), program, cuts, timedelta(hours=1))
+        outcome = laboratory.stream(whole_query.batch_sql(plan), program, cuts, timedelta(hours=1))
         assert outcome.kind == EQUAL, f"{outcome.kind} in {cuts}: {outcome.detail}"

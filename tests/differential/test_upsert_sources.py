@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.corpus.unwindowed import A, B
@@ -38,7 +39,7 @@ TTL = 30 * 60_000_000
 def check_last_rows(made: duck.Laboratory, text: str) -> None:
     """Passes a query that has the rows of the last rows, in six cuts and with a time to live of half an hour."""
     plan = plan_query.plan(text, UPSERTS, TTL, ("item", "bidder"))
-    batch = re.sub(r"\bbids\b", LAST, generate.batch_sql(plan))
+    batch = re.sub(r"\bbids\b", LAST, whole_query.batch_sql(plan))
     outcome = made.stream(batch, generate.generate_program(plan, ttl=TTL), 6, delay=timedelta(minutes=1))
     made.base.close()
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
@@ -166,7 +167,7 @@ def test_a_stream_has_the_rows_of_the_last_rows(name: str, cuts: int) -> None:
     made = duck.Laboratory()
     put(made)
     plan = planned(name)
-    batch = re.sub(r"\bbids\b", LAST, generate.batch_sql(plan))
+    batch = re.sub(r"\bbids\b", LAST, whole_query.batch_sql(plan))
     outcome = made.stream(
         batch, generate.generate_program(plan, ttl=ttl_of(name)), cuts, delay=timedelta(hours=1)
     )

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.corpus.unwindowed import KNOWN, A, B
 from tests.corpus.windows import BY_ITEM, CUMULATE, TUMBLE
@@ -55,7 +56,7 @@ QUERIES = {
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
     plan = plan_of(QUERIES[name], KNOWN)
     outcome = laboratory.stream(
-        generate.batch_sql(plan), generate.generate_program(plan), 6, delay=timedelta(hours=1)
+        whole_query.batch_sql(plan), generate.generate_program(plan), 6, delay=timedelta(hours=1)
     )
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 

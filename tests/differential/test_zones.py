@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import window_arguments
 from tests.differential.duck import Laboratory, translated
@@ -102,7 +102,7 @@ def test_a_step_on_change_that_the_clock_leaves_out_comes_with_the_next() -> Non
     case = EXAMPLES["steps on change that the clock leaves out"]
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    text = translated(generate.batch_sql(plan_query.plan_windows(case.text, batch=True)))
+    text = translated(whole_query.batch_sql(plan_query.plan_windows(case.text, batch=True)))
     rows = laboratory.base.cursor().execute(text).fetchall()
     ends = {row[2]: row[1].replace(tzinfo=None) for row in rows}
     assert ends["x"] == datetime(2024, 3, 31, 1)

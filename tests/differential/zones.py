@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -111,7 +112,7 @@ def run(case: Zoned) -> str | None:
         return "refused"
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, case.cuts)
-    in_batch = generate.batch_sql(plan_query.plan_windows(case.text, batch=True))
+    in_batch = whole_query.batch_sql(plan_query.plan_windows(case.text, batch=True))
     expected = rows_of(laboratory.base.cursor().execute(translated(in_batch)).fetchall())
     columns = tuple(Column(name, "bigint") for name in case.columns.split())
     model = Model(Written(case.text, columns))

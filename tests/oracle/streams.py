@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node, streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -117,7 +117,7 @@ class Case:
             fields = spark.sql(self.text).schema.fields
         except AnalysisException:
             # Spark is stricter than the planner in places.
-            fields = spark.sql(generate.batch_sql(self.plan)).schema.fields
+            fields = spark.sql(whole_query.batch_sql(self.plan)).schema.fields
         return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
 
     def run(self, cuts: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -149,7 +149,7 @@ def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> No
             streamed.take((number, number + 1))
         streamed.flush()
         expected = rows_of(
-            laboratory.base.cursor().execute(translated(unplanned_text.text_in_batch(text))).fetchall()
+            laboratory.base.cursor().execute(translated(whole_query.text_in_batch(text))).fetchall()
         )
         assert expected
         assert not compare(expected, streamed.rows())

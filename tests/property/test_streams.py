@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.windows import Window
@@ -174,7 +175,9 @@ class Run:
 
     def in_batch(self) -> Counter[tuple[Any, ...]]:
         self.spark.read.schema(EVENTS).parquet(str(self.folder)).createOrReplaceTempView("events")
-        return self._comparable(self.spark.sql(generate.batch_sql(plan_of(self.text, ask=asks(self.spark)))))
+        return self._comparable(
+            self.spark.sql(whole_query.batch_sql(plan_of(self.text, ask=asks(self.spark))))
+        )
 
     def as_view(self) -> Counter[tuple[Any, ...]]:
         return self._comparable(self.spark.sql(self.text))

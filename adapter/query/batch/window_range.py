@@ -21,7 +21,6 @@ from ..aggregates.aggregate_builder import EVENT_TIME, SESSION_START, WINDOW_END
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.streams import Stream
-from ..generation import generate
 from ..normalize import model_text
 from ..normalize.names import ctes, own_names
 from ..plan.operators.window_results import WindowResults
@@ -35,6 +34,7 @@ from ..sql.nodes import every
 from ..windows import ranges
 from ..windows.ranges import TimeRange, WindowRange
 from ..windows.windows import Window
+from . import whole_query
 
 _NO_WINDOWS = (
     "Only whole windows are recomputed, and this query has rows without a window; put a windowing macro around its stream, "
@@ -180,7 +180,7 @@ class WindowOverwriter:
         if not self._results.specs:
             span = reduce(TimeRange.hull, (ranges.needed_times(window, ends) for window in self.windows))
             streams = tuple(_filter_stream(stream, span) for stream in self.plan.streams)
-            text = generate.windows_batch_sql(replace(self.plan, streams=streams), (), output)
+            text = whole_query.windows_batch_sql(replace(self.plan, streams=streams), (), output)
         else:
             text = self._batch_query(self._input_ranges(self._range_by_operator(ends)), output)
         return Overwrite(text, self._column, condition, ends)
@@ -336,7 +336,7 @@ class WindowOverwriter:
         cut = [
             _filter_windows(each, inputs[each.name]) for each in self._results.windows if each.name in inputs
         ]
-        return generate.windows_batch_sql(replace(self.plan, streams=tuple(streams)), cut, output)
+        return whole_query.windows_batch_sql(replace(self.plan, streams=tuple(streams)), cut, output)
 
     def _check_times(self) -> None:
         for spec in self._results.specs:

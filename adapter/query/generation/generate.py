@@ -1,18 +1,13 @@
-"""Generates SQL from a `Plan`: the program of a micro-batch, and one statement for batch.
-
-Batch is one micro-batch over all rows, with an empty state and no watermark, so the same operators generate both. Where
-a stream reads ``state``, batch reads the query that would write it.
-"""
+"""Generates the program of a micro-batch from a `Plan`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from ...util.quoting import quote, time_name_text
 from ..identity.fingerprints import fingerprints
 from ..normalize.names import own_names
 from ..plan import lookup_keys
@@ -24,10 +19,7 @@ from ..plan.operators.window_results import WindowResults
 from ..plan.plan import Plan
 from ..plan.state.window_steps import WindowSpec, WindowSteps
 from ..plan.upsert_keys import upsert_of_windows
-from ..plan.window_operator import WindowOperator
 from ..program import NEW_STATE, Item, Program, Rows, StateNames, Step, StreamInput, limit_reads
-from ..sql import instants
-from ..sql.dialect import parse, sql
 from ..state_signature import Signature
 from ..windows.emission import FINAL, Emission
 from .generator import Generator
@@ -245,76 +237,3 @@ def _watermark_delay(specs: Sequence[WindowSpec]) -> int:
     """
     merging = [spec for spec in specs if spec.window.merges]
     return int(bool(merging) and not any(spec.reads for spec in merging))
-
-
-def _table_steps(plan: Plan) -> list[Step]:
-    """Returns the steps with all rows of streams and lookup tables, and with the watermark if an operator reads it."""
-    read = {stream.view: stream.relation for stream in plan.streams}
-    read |= {table.view: table.relation for table in plan.lookups}
-    steps = [Step(view, f"select * from {relation}") for view, relation in read.items()]
-    if plan.dataflow.filters_on_arrival:
-        # As in a stream's first micro-batch, there is no watermark.
-        steps.append(Step("clock", "select cast(null as timestamp) as now_before"))
-    return steps
-
-
-def batch_sql(plan: Plan) -> str:
-    """Returns one SELECT with the same rows, over the streams as tables. If the query stays within windows, it computes them
-    from slices; otherwise it is the model's text."""
-    windows = plan.dataflow.windows
-    if windows is not None:
-        return windows_batch_sql(plan, windows.windows, windows.sql)
-    return plan.batch()
-
-
-def windows_batch_sql(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:
-    """Returns one SELECT over windows, which are computed as in a stream.
-
-    Args:
-        plan: plan whose streams and tables are read.
-        windows: the windows, lower ones first.
-        output: query over their results.
-    """
-    steps = _table_steps(plan)
-    for each in windows:
-        spec, window_steps = each.spec, each.window_steps()
-        rows = window_steps.rows_sql(spec.rows, clock=False)
-        steps.append(Step(f"{spec.name}_all_rows", rows))
-        steps.append(
-            Step(
-                f"{spec.name}_rows",
-                f"select * from {spec.name}_all_rows where {instants.usable_time_condition('event_time')}",
-            )
-        )
-        steps += window_steps.batch_steps()
-    return _query_with_steps(plan, steps, output)
-
-
-def event_times_sql(plan: Plan) -> str | None:
-    """Returns a SELECT with the event time of each window over streams, whose types are checked; None unless the query
-    consists of windows only. (The times of cascading windows are generated.)"""
-    windows = plan.dataflow.windows
-    if windows is None or not windows.specs:
-        return None
-    steps = _table_steps(plan)
-    columns = ", ".join(
-        f"(select first(event_time) from (\n{_indent(spec.rows)}\n)) as {quote(time_name_text(spec.window.time_col))}"
-        for spec in windows.specs
-        if not spec.reads
-    )
-    return _query_with_steps(plan, steps, f"select {columns}")
-
-
-def _query_with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
-    """Returns a query that reads steps, as one SELECT."""
-    names = ",\n".join(f"{step.name} as (\n{_indent(step.sql)}\n)" for step in steps)
-    return own_names.separate_names(f"with {names}\n{text}", plan.taken)
-
-
-def format_sql(text: str) -> str:
-    """Returns a generated text, formatted for reading."""
-    return sql(parse(text), pretty=True)
-
-
-def _indent(text: str) -> str:
-    return "\n".join("  " + line for line in text.splitlines())

@@ -1,15 +1,16 @@
 """Writes a model's text for batch, if it doesn't stay within windows: plain SQL with the rows of the stream.
 
 >>> text = "select k, v, row_number() over (partition by k order by v) as place from t qualify place = 1"
->>> print(plain_batch_text(text, None, {}, ()))
+>>> print(plain_batch_text(text, None, {}, (), in_plain_sql))
 SELECT k, v, place FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v, STRUCT(k, v)) AS place FROM t) AS _t \
 WHERE place = 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -20,11 +21,20 @@ from ..frontend.streams import Known, is_printed_by_macro
 from ..normalize import as_of_joins, brackets, conditions, on_change
 from ..normalize.names import own_names
 from ..normalize.rankings import limits, qualify, ranks
-from ..sql.dialect import parse, sql
+from ..sql.clauses import relations
+from ..sql.dialect import parse, sql, with_clause
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from . import untimed_rows
+
+SliceWriter: TypeAlias = Callable[[str, QueryRunner | None], str | None]
+"""Returns a query over windows, computed from slices; None if it leaves its windows, or aggregates none of them. Its
+arguments are the query's text, and what runs a query in a session."""
+
+
+def in_plain_sql(text: str, ask: QueryRunner | None = None) -> None:
+    """Writes no query from slices."""
 
 
 def plain_batch_text(
@@ -32,15 +42,17 @@ def plain_batch_text(
     ask: QueryRunner | None,
     known: Mapping[str, Known],
     dropped: Collection[untimed_rows.DroppedRows],
+    from_slices: SliceWriter,
 ) -> str:
     """Returns a text with the tie-breakers of the stream, without the rows that the stream drops because of their event
-    time, and without QUALIFY, which Spark doesn't support.
+    time, and without QUALIFY, which Spark doesn't support. Queries in it that stay within windows are computed from slices.
 
     Args:
         text: compiled text of a model.
         ask: runs a query in a session, for the types of columns that break ties; None without a session.
         known: properties of relations that the project declares.
         dropped: places where the stream drops rows without an event time.
+        from_slices: writes the queries that stay within windows.
 
     Raises:
         QueryError: as plain SQL it would return rows that a stream leaves out.
@@ -50,12 +62,14 @@ def plain_batch_text(
     taken = own_names.names_taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         rewritten = _rewrite_for_batch(tree, ask, known, dropped)
+        _compute_from_slices(rewritten, lambda query: from_slices(query, ask))
         return text if rewritten == tree else sql(rewritten)
     own_names.mark_names(tree)
     with own_names.unmark_errors():
         marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
         asked = own_names.query_runner_of_marked_tree(ask, taken)
         rewritten = _rewrite_for_batch(tree, asked, own_names.with_marked_columns(known), marked)
+        _compute_from_slices(rewritten, lambda query: from_slices(query, asked))
     return text if rewritten == tree else own_names.separate_names(sql(rewritten), taken)
 
 
@@ -88,6 +102,47 @@ def _rewrite_for_batch(
         conditions.order_limits(lateral.this)
     untimed_rows.exclude_dropped(rewritten, dropped)
     return rewritten
+
+
+def _compute_from_slices(
+    query: exp.Expr, from_slices: Callable[[str], str | None], named: frozenset[str] = frozenset()
+) -> None:
+    """Replaces the outermost queries in FROM and in WITH that stay within windows by queries that compute their windows from
+    slices. Changes the tree.
+
+    Args:
+        query: a query; anything else stays as it is.
+        from_slices: see `SliceWriter`.
+        named: names of the CTEs that the query may read, in lower case.
+    """
+    if not isinstance(query, exp.Query) or next(hints.windows_under(query), None) is None:
+        return
+    within = with_clause(query)
+    for cte in within.expressions if within else ():
+        _compute_below_from_slices(cte, from_slices, named)
+        named |= {cte.alias.lower()}
+    if isinstance(query, exp.Subquery):
+        _compute_from_slices(query.this, from_slices, named)
+    elif isinstance(query, exp.SetOperation):
+        for side in (query.this, query.expression):
+            _compute_from_slices(side, from_slices, named)
+    elif isinstance(query, exp.Select):
+        for relation in relations(query):
+            if isinstance(relation, exp.Subquery):
+                _compute_below_from_slices(relation, from_slices, named)
+
+
+def _compute_below_from_slices(
+    node: exp.Subquery | exp.CTE, from_slices: Callable[[str], str | None], named: frozenset[str]
+) -> None:
+    """Computes a query in FROM or in WITH from slices, or else the queries in it; see `_compute_from_slices`."""
+    query = node.this
+    read = {table.name.lower() for table in every(query, exp.Table) if not table.db}
+    if next(hints.windows_under(query), None) is not None and read.isdisjoint(named):
+        if (text := from_slices(sql(query))) is not None:
+            node.set("this", exp.Var(this=text))
+            return
+    _compute_from_slices(query, from_slices, named)
 
 
 def _has_literal_rows(tree: exp.Query) -> bool:

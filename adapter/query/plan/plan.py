@@ -9,6 +9,7 @@ from ..frontend.streams import Stream
 from ..program import MiniBatch
 from .dataflow import Dataflow
 from .lookup_keys import LookupTable
+from .plain_batch_text import SliceWriter
 from .untimed_rows import DroppedRows
 
 
@@ -20,8 +21,8 @@ class Plan:
     dataflow: Dataflow
     static: tuple[str, ...]
     """Static relations, which are read again in each micro-batch."""
-    batch: Callable[[], str] = field(default=str, compare=False, repr=False)
-    """Returns the text for batch, with the same rows as plain SQL."""
+    batch: Callable[[SliceWriter], str] = field(default=lambda _: "", compare=False, repr=False)
+    """Returns the text for batch, with the same rows as plain SQL; given what computes windows from slices."""
     ranks: tuple[str, ...] = ()
     """Rankings that a filter limits, as written."""
     rewrites: tuple[tuple[str, str], ...] = ()

@@ -18,6 +18,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import MERGEABLE
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -206,7 +207,7 @@ def test_types_in_batch(spark: Any, folder: str, ask: Any) -> None:
     text = over_windows("hop", asked)
     plan = plan_of(text, ask=ask)
     assert isinstance(plan.dataflow.window_specs[0], WindowAggregateSpec)
-    assert differing_types(spark.sql(generate.batch_sql(plan)), spark.sql(text), asked, 3) == []
+    assert differing_types(spark.sql(whole_query.batch_sql(plan)), spark.sql(text), asked, 3) == []
 
 
 def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder: str, ask: Any) -> None:
@@ -215,7 +216,7 @@ def test_averages_with_more_digits_than_a_quotient_keep_rows(spark: Any, folder:
     plan = plan_of(text, ask=ask)
     (spec,) = plan.dataflow.window_specs
     assert isinstance(spec, WindowBufferSpec) and "more digits than a quotient" in spec.reason
-    found, expected = spark.sql(generate.batch_sql(plan)), spark.sql(text)
+    found, expected = spark.sql(whole_query.batch_sql(plan)), spark.sql(text)
     assert differing_types(found, expected, asked, 3) == []
     assert differences(found, expected, asked, 3) == []
 
@@ -272,14 +273,14 @@ def test_overflow_is_sparks_own(spark: Any, ask: Any, window: str) -> None:
     asked = list(OVERFLOWING)
     text = over_windows(window, asked, "overflowing")
     with ansi(spark, False):
-        found, expected = spark.sql(generate.batch_sql(plan_of(text, ask=ask))), spark.sql(text)
+        found, expected = spark.sql(whole_query.batch_sql(plan_of(text, ask=ask))), spark.sql(text)
         assert any(row["v2"] is None for row in expected.collect())
         assert any((row["v0"] or 0) < 0 for row in expected.collect())
         assert differences(found, expected, asked, 3) == []
     with ansi(spark, True):
         for call in asked:
             text = over_windows(window, [call], "overflowing")
-            planned = spark.sql(generate.batch_sql(plan_of(text, ask=ask)))
+            planned = spark.sql(whole_query.batch_sql(plan_of(text, ask=ask)))
             assert _error(planned) == _error(spark.sql(text)), call
 
 
@@ -321,7 +322,7 @@ def test_values_of_windows(spark: Any, storage_root: Path, folder: str, ask: Any
     text = over_windows("cumulate", asked)
     plan = plan_of(text, ask=ask)
     expected = spark.sql(text)
-    assert differences(spark.sql(generate.batch_sql(plan)), expected, asked, 3) == []
+    assert differences(spark.sql(whole_query.batch_sql(plan)), expected, asked, 3) == []
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 3) == []
 
 

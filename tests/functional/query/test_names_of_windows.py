@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -105,7 +106,7 @@ def test_view_and_batch_have_the_same_rows(spark: Any) -> None:
     for name, text in QUERIES.items():
         expected = rows(spark.sql(text))
         assert expected, name
-        assert rows(spark.sql(generate.batch_sql(plan_of(text)))) == expected, name
+        assert rows(spark.sql(whole_query.batch_sql(plan_of(text)))) == expected, name
 
 
 @pytest.mark.parametrize("name", mostly_thorough(STREAMED, []))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -33,7 +34,7 @@ QUERIES = {
 
 def _run(spark: Any, storage_root: Path, folder: Path, text: str) -> tuple[list[Any], list[Any]]:
     plan = plan_query.plan(text, KNOWN, domains=("ts", "item", "bidder"), ask=asks(spark))
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     program = generate.generate_program(plan)
     model = model_of(spark, storage_root, folder, program, batch, files=1)
     run_stream(spark, model, program)

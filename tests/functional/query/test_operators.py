@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.corpus.operators import AT_CLOSE, DOMAINS, ITEMS, QUERIES, TTL, planned
@@ -34,7 +35,7 @@ _IN_CI: set[str] = set()
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     plan = planned(name, asks(spark))
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     expected = rows(batch)
     assert expected
     program = generate.generate_program(plan, ttl=30 * DAY if name in TTL else None)
@@ -70,7 +71,7 @@ def test_what_was_given_is_taken_back_as_it_was(
     """Whatever a row gave before, what it gives now is all there is of it."""
     plan = tree_of(CHANGING[name], KNOWN, 30 * DAY, (*DOMAINS, "name", "r"), asks(spark))
     program = generate.generate_program(plan, ttl=30 * DAY)
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     model = model_of(spark, storage_root, folder, program, batch, changelog=True, files=1)
     assert run_stream(spark, model, program).batches == 4
     found = spark.table(model.target).select("n", "rows").sort("n").collect()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
-from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 from tests.spark_rows import asks
@@ -123,14 +123,14 @@ def test_every_mergeable_aggregate(spark: Any, rows: str, name: str, keys: str) 
     text = f"select {listed}, {items} from {expansion.expand_window(rows, WINDOWS[name])} group by {listed}"
     plan = plan_of(text, ask=asks(spark))
     assert isinstance(plan.dataflow.window_specs[0], WindowAggregateSpec)
-    assert differences(outcome(spark, generate.batch_sql(plan)), outcome(spark, text)) == []
+    assert differences(outcome(spark, whole_query.batch_sql(plan)), outcome(spark, text)) == []
 
 
 def test_least_and_greatest_of_a_key_are_taken_at_its_extremes(spark: Any, rows: str) -> None:
     text = f"""select window_start, window_end, min_by(s, x) as least, min(x) as at
         from {expansion.expand_window(rows, WINDOWS["cumulate"])} group by window_start, window_end"""
     there = {(row.x, row.s) for row in spark.table(rows).collect()}
-    found = spark.sql(generate.batch_sql(plan_of(text))).collect()
+    found = spark.sql(whole_query.batch_sql(plan_of(text))).collect()
     assert found
     assert {(row.at, row.least) for row in found} <= there
 
@@ -144,7 +144,9 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
         count(distinct x) as a, count(distinct s) as b, sum(x) filter (where k = 1) as c
         from {expansion.expand_window(rows, WINDOWS[name])} group by window_start, window_end, {clause}"""
     assert (
-        differences(outcome(spark, generate.batch_sql(plan_of(text, ask=asks(spark)))), outcome(spark, text))
+        differences(
+            outcome(spark, whole_query.batch_sql(plan_of(text, ask=asks(spark)))), outcome(spark, text)
+        )
         == []
     )
 
@@ -152,7 +154,7 @@ def test_grouping_sets(spark: Any, rows: str, name: str, clause: str) -> None:
 def test_only_steps_with_new_data_on_change(spark: Any, rows: str) -> None:
     window = window_arguments.make_window("cumulate", "ts", "1 minute", "2 hours", emit="on_change")
     text = f"select window_start, window_end, k, count(*) as n from {expansion.expand_window(rows, window)} group by all"
-    found = outcome(spark, generate.batch_sql(plan_of(text)))
+    found = outcome(spark, whole_query.batch_sql(plan_of(text)))
     every = outcome(spark, text)
     assert set(found) < set(every)
     assert len({(row[0], row[2], row[3]) for row in every}) == len(found)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
 from dbt.adapters.spark_streaming.query.program import Program
@@ -99,7 +100,7 @@ def test_view_batch_and_stream_have_the_same_rows(
 ) -> None:
     text = QUERIES[name]
     plan = planned(name, asks(spark))
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     assert rows(batch)
     if "row_number" not in text:  # whose ties a view leaves to chance
         assert rows(batch) == rows(spark.sql(text))

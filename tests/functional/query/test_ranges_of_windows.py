@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.batch.window_range import WindowOverwriter
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.sql.intervals import HOUR, MINUTE
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.ranges import TimeRange
@@ -113,7 +113,7 @@ class Table:
 
 
 def at_once(spark: Any, text: str) -> Counter[Row]:
-    return Counter(tuple(row) for row in spark.sql(generate.batch_sql(plan_of(text))).collect())
+    return Counter(tuple(row) for row in spark.sql(whole_query.batch_sql(plan_of(text))).collect())
 
 
 def pieces(seed: int) -> list[TimeRange]:

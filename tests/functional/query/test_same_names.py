@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
 from tests.corpus.operators import FIVE, ITEMS, SAME_COLUMNS, TEN
@@ -74,7 +75,7 @@ def test_a_stream_has_the_rows_of_batch(spark: Any, storage_root: Path, folder: 
     expected = rows(spark.sql(QUERIES[name]))
     assert expected
     plan = plan_of(QUERIES[name], KNOWN, 30 * DAY, asks(spark))
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     assert rows(batch) == expected
     assert batch.columns == spark.sql(QUERIES[name]).columns
     program = generate.generate_program(plan, ttl=30 * DAY)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.rewrites import stream_rewrites
 from dbt.adapters.spark_streaming.stream.run.runner import flush, run_stream
@@ -59,8 +60,8 @@ def test_a_stream_has_the_rows_of_the_plain_query(
     buckets = None if rewrite == "enum_distinct" else 4
     plan = plan_of(stream_rewrites.with_hints(rewrite, text, buckets), unwindowed.KNOWN)
     plain = plan_of(text, unwindowed.KNOWN)
-    batch = spark.sql(generate.batch_sql(plan))
-    expected = rows(spark.sql(generate.batch_sql(plain)))
+    batch = spark.sql(whole_query.batch_sql(plan))
+    expected = rows(spark.sql(whole_query.batch_sql(plain)))
     assert expected and rows(batch) == expected
     sizes = []
     for planned in (plan, plain) if rewrite == "enum_distinct" else (plan,):

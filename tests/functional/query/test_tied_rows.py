@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project.streaming import batch_text
+from dbt.adapters.spark_streaming.query.batch.whole_query import batch_text
 from tests.spark_rows import asks
 
 S = "(select /*+ STREAM */ * from tied)"

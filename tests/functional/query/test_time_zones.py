@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
@@ -114,7 +115,7 @@ def test_days_of_23_and_25_hours(
 
     assert comparable(spark.sql(text)) == due
     plan = plan_of(text)
-    assert comparable(spark.sql(generate.batch_sql(plan))) == due
+    assert comparable(spark.sql(whole_query.batch_sql(plan))) == due
 
     program = generate.generate_program(plan)
     spark.sql("create namespace if not exists zones")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.stream.progress.position import read_position
@@ -28,7 +29,7 @@ _IN_CI = {"groups of a join in time"}
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_stream_and_batch_have_the_same_rows(spark: Any, storage_root: Path, folder: Path, name: str) -> None:
     plan = planned(name, asks(spark))
-    batch = spark.sql(generate.batch_sql(plan))
+    batch = spark.sql(whole_query.batch_sql(plan))
     expected = rows(batch)
     assert expected
     program = generate.generate_program(plan, ttl=DAY if name in TTL else None)

@@ -14,8 +14,8 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -158,7 +158,7 @@ class Edited:
     def run(self, text: str, closing: bool = False) -> StreamResult:
         """Take in what is there, by a query; and close all windows."""
         plan, program = self._planned(text)
-        fields = self.spark.sql(generate.batch_sql(plan)).schema.fields
+        fields = self.spark.sql(whole_query.batch_sql(plan)).schema.fields
         columns = {field.name: field.dataType.simpleString() for field in fields}
         if not self.spark.catalog.tableExists(self.model.target):
             listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -171,7 +171,7 @@ class Edited:
 
     def batch(self, text: str) -> Any:
         """The rows of a query over all events."""
-        return self.spark.sql(generate.batch_sql(self._planned(text)[0]))
+        return self.spark.sql(whole_query.batch_sql(self._planned(text)[0]))
 
     def table(self) -> Any:
         """The model's table."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import comparing
+from dbt.adapters.spark_streaming.query.batch import comparing, whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -246,7 +246,7 @@ def test_a_flush_that_changes_nothing_is_over(spark: Any, storage_root: Path) ->
     assert stream.flush().rows_out == 0
     plan = plan_of(text)
     asked = verifying.VerifyRequest(
-        lambda views: comparing.replace_tables_by_views(generate.batch_sql(plan), views),
+        lambda views: comparing.replace_tables_by_views(whole_query.batch_sql(plan), views),
         comparing.columns_of_final_rows(plan),
         emission.emission_from_configs(when),
         has_windows=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project import streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -357,7 +357,7 @@ def test_power_cuts(
     s.run()
     assert cuts >= 4
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(generate.batch_sql(plan_of(text, {"events": Known("ts")}))).collect())
+    expected = sorted_rows(spark.sql(whole_query.batch_sql(plan_of(text, {"events": Known("ts")}))).collect())
     assert s.rows() == expected
     found: Counter[tuple[Any, ...]] = Counter()
     for *row, kind, _ in s.spark.table(s.model.changes).collect():
@@ -487,6 +487,6 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
     s.run()
     s.flush()
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(streaming.batch_text(text, ask)).collect())
+    expected = sorted_rows(spark.sql(whole_query.batch_text(text, ask)).collect())
     assert len(expected) == 3 or name == "put together"
     assert s.rows() == expected

@@ -9,6 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node, streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.signature import state_signature
@@ -73,7 +74,7 @@ def test_a_cte_that_is_read_twice_has_one_hint() -> None:
 def test_what_it_cannot_be_is_said_in_streams_and_in_batch(hint: str, sentence: str) -> None:
     for asked in (
         lambda: plan_of(f"select /*+ {hint} */ * from {BIDS}"),
-        lambda: streaming.batch_text(f"select /*+ {hint} */ * from raw.bid"),
+        lambda: whole_query.batch_text(f"select /*+ {hint} */ * from raw.bid"),
     ):
         with pytest.raises(QueryError) as raised:
             asked()
@@ -104,7 +105,7 @@ def test_a_second_one_elsewhere_is_refused() -> None:
 
 def test_batch_leaves_it_to_spark_and_passes_over_other_mentions() -> None:
     for text in ("select /*+ MINI_BATCH(5) */ * from raw.bid", "select 'MINI_BATCH()', from where from"):
-        assert streaming.batch_text(text) == text
+        assert whole_query.batch_text(text) == text
 
 
 def node(hint: str, **config: Any) -> dict[str, Any]:

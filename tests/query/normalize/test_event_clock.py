@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -60,7 +61,7 @@ def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, t
     assert THE_WATERMARK in plan.dataflow.window_specs[0].rows
     assert "CURRENT_TIMESTAMP" not in plan.dataflow.window_specs[0].rows
     # Where closed windows are computed again, all rows come in at once; and the state knows what the author wrote.
-    assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in generate.batch_sql(plan)
+    assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in whole_query.batch_sql(plan)
     assert "now_before" not in str(state_signature(plan))
 
 
@@ -79,7 +80,7 @@ def test_and_right_above_it() -> None:
 def test_in_batch_it_is_the_clock_of_the_machine() -> None:
     for where in (f"ts > {AGO}", "ts <= now()", "date(ts) = current_date()"):
         text = COUNTED.format("count(*)", f"{window()} where {where}")
-        made = generate.batch_sql(plan_query.plan_windows(text, batch=True))
+        made = whole_query.batch_sql(plan_query.plan_windows(text, batch=True))
         assert "clock" not in made
         assert "CURRENT_" in made or "NOW()" in made
 

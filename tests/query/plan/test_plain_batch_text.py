@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
-from dbt.adapters.spark_streaming.query.plan.plain_batch_text import plain_batch_text
+from dbt.adapters.spark_streaming.query.plan.plain_batch_text import in_plain_sql, plain_batch_text
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
 from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.planned import plan_of
@@ -14,12 +14,12 @@ KNOWN = {name: Known(event_time="ts") for name in "ab"}
 
 def text_of(query: str, known: dict[str, Known] = KNOWN) -> str:
     """The text for batch of a stream's plan."""
-    return plan_of(query, known).batch()
+    return plan_of(query, known).batch(in_plain_sql)
 
 
 def test_a_text_that_needs_no_change_stays_as_it_is() -> None:
     text = "select k, -- by key\n  count(*) as n from t group by k"
-    assert plain_batch_text(text, None, {}, ()) == text
+    assert plain_batch_text(text, None, {}, (), in_plain_sql) == text
 
 
 def test_rows_that_the_stream_drops_are_left_out_of_a_join_in_brackets() -> None:
@@ -41,7 +41,8 @@ def test_versions_in_brackets_are_read_from_the_changelog() -> None:
     join = f"{A} as a left join {expand_as_of('v', '`a`.`ts`', 'since', ['k'])} as r on r.k = a.k"
     changing = {"v": Known(changes=True, key=("k",))}
     in_brackets, plain = (
-        plain_batch_text(f"select a.k, r.x from {each}", None, changing, ()) for each in (f"({join})", join)
+        plain_batch_text(f"select a.k, r.x from {each}", None, changing, (), in_plain_sql)
+        for each in (f"({join})", join)
     )
     assert in_brackets == plain and "`v__changes`" in plain and "LATERAL" not in plain
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.project import streaming
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -184,8 +184,8 @@ def test_as_a_table_it_is_read_whole() -> None:
         f"select c.region, count(*) as n from {ORDERS} join crm.customers c on c.id = o.customer group by 1"
     )
     plan = plan_of(text, KNOWN)
-    assert generate.batch_sql(plan) == text
-    assert streaming.batch_text(text).count("crm.customers") == 1
+    assert whole_query.batch_sql(plan) == text
+    assert whole_query.batch_text(text).count("crm.customers") == 1
 
 
 G = f"(select customer, count(*) as n from {ORDERS} group by customer)"

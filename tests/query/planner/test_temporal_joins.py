@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
@@ -128,7 +128,7 @@ def test_versions_come_when_the_watermark_says_so() -> None:
 )
 def test_what_batch_would_answer_otherwise_is_refused_there_too(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        unplanned_text.text_in_batch(text, None, KNOWN)
+        whole_query.text_in_batch(text, None, KNOWN)
 
 
 def test_versions_with_a_map_are_ordered_by_its_entries() -> None:
@@ -138,7 +138,7 @@ def test_versions_with_a_map_are_ordered_by_its_entries() -> None:
         return ("struct<since:timestamp,currency:string,`a b`:map<string,int>>",)
 
     entries = "array_sort(map_entries({}.`a b`))"
-    assert entries.format("`rows`") in unplanned_text.text_in_batch(query(), ask, KNOWN).lower()
+    assert entries.format("`rows`") in whole_query.text_in_batch(query(), ask, KNOWN).lower()
     flow = plan_query.plan(query(), KNOWN, None, ("currency", "id"), ask=ask).dataflow
     (join,) = (each for each in flow.operators if isinstance(each, TemporalJoin))
     assert entries.format("__row") in join.ordered

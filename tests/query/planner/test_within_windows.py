@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
-from dbt.adapters.spark_streaming.query.batch import unplanned_text
+from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
@@ -373,14 +373,14 @@ def test_a_window_is_read_back_from_its_hint() -> None:
 def test_in_batch_ties_are_broken_as_in_a_stream() -> None:
     """Also where a query leaves its windows."""
     plain = "select k, count(*) as n from (select /*+ STREAM */ * from raw.bid) group by k"
-    assert unplanned_text.text_in_batch(plain) == plain
+    assert whole_query.text_in_batch(plain) == plain
     ranked = f"select k, n, row_number() over (order by n) as place from ({plain}) order by n"
-    assert "ORDER BY n, STRUCT(k, n)" in unplanned_text.text_in_batch(ranked)
+    assert "ORDER BY n, STRUCT(k, n)" in whole_query.text_in_batch(ranked)
     changes = window("cumulate", "raw.bid", "1 minute", "1 hour", emit="on_change")
     with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
-        unplanned_text.text_in_batch(f"with w as (select * from {changes}) select * from w")
+        whole_query.text_in_batch(f"with w as (select * from {changes}) select * from w")
     text = f"with w as (select * from {changes}) select k, median(v) as m from w group by window_start, window_end, k"
-    assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in unplanned_text.text_in_batch(text)
+    assert "HAVING COUNT(CASE WHEN `w`.`__new_row` THEN 1 END) > 0" in whole_query.text_in_batch(text)
 
 
 def found_in(text: str) -> tuple[WithinWindows, exp.Query]:

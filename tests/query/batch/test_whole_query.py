@@ -1,0 +1,132 @@
+"""Texts in batch: with windows from slices wherever a query stays within them, and as plain SQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.spark_streaming.query.batch import whole_query
+from dbt.adapters.spark_streaming.query.batch.whole_query import within_windows
+from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.plan.plain_batch_text import in_plain_sql, plain_batch_text
+from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
+from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
+from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
+
+A = "(select /*+ STREAM */ * from a)"
+
+
+def steps(relation: str, emit: str = "on_change") -> str:
+    return expansion.expand_window(
+        relation, window_arguments.make_window("cumulate", "ts", "5 minutes", "20 minutes", emit=emit)
+    )
+
+
+def counted(over: str) -> str:
+    return (
+        f"select window_start, window_end, k, count(*) as n from {over} group by window_start, window_end, k"
+    )
+
+
+def test_a_text_that_is_run_as_it_is_leaves_silent_steps_out() -> None:
+    text = counted(steps("shop.bids"))
+    assert whole_query.whole_input_text(text) == whole_query.batch_text(text) != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select k from shop.bids -- 'emit on_change'",
+        "not even SQL",
+        counted(steps("shop.bids", "every_step")),
+        counted("shop.bids"),
+    ],
+)
+def test_any_other_text_stays_as_it_is(text: str) -> None:
+    assert whole_query.whole_input_text(text) == text
+
+
+def test_steps_of_which_nothing_says_whose_they_are_are_refused() -> None:
+    with pytest.raises(QueryError, match="group them by window_start, window_end, or leave emit out"):
+        whole_query.whole_input_text(f"select * from {steps('shop.bids')}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        counted(steps("base")),
+        f"select *, row_number() over (partition by window_end order by n) as place from ({counted(steps('base'))})",
+        f"select * from ({counted(steps('base'))}) order by n desc limit 2",
+    ],
+)
+def test_rows_may_stand_in_the_place_of_a_table(text: str) -> None:
+    """As dbt's unit tests have them."""
+    given = f"with base as (select timestamp'2024-03-04 00:01:00' as ts, 'a' as k, 1 as v) {text}"
+    planned = whole_query.batch_text(given)
+    assert "HAVING COUNT(CASE WHEN" in planned
+    if "limit" in text:
+        assert "LIMIT" not in planned  # a rank with its ties broken, as over a table
+
+
+def test_a_mix_of_tables_that_says_not_which_is_the_stream_is_refused_as_before() -> None:
+    with pytest.raises(QueryError, match=r"cumulate\(\) has shop.bids, shop.users under it; mark the one"):
+        whole_query.batch_text(
+            f"with base as (select ts, k from shop.bids join shop.users using (k)) {counted(steps('base'))}"
+        )
+
+
+OF_CTE = expand_window("o", make_window("cumulate", "ts", "1 minute", "1 day"))
+CURVE = expand_window("shop.orders", make_window("cumulate", "ts", "1 minute", "1 day"))
+POINTS = (
+    f"select k, window_start, window_end, count(*) as n from {CURVE} group by k, window_start, window_end"
+)
+
+
+def _sliced(query: str) -> str:
+    """The text for batch, with windows from slices."""
+    return plain_batch_text(query, None, {}, (), within_windows)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"select *, n - lag(n) over (partition by k order by window_end) as more from ({POINTS}) as p",
+        f"with p as ({POINTS}) select k, max(n) as most from p group by k",
+        f"with p as ({POINTS}), q as (select * from p where n > 1) select count(*) as n from q",
+        f"select p.k, t.name, n from t join (select * from ({POINTS}) where n > 1) as p on p.k = t.k limit 3",
+        f"select k, n from ({POINTS}) union all select k, v from {A}",
+        f"with shop as (select 1 as a), orders as (select 2 as b) select max(n) as m from ({POINTS}) as p",
+    ],
+)
+def test_windows_below_other_queries_are_computed_from_slices(query: str) -> None:
+    found = _sliced(query)
+    assert found.count("_slices as (") == 1
+    # Each row isn't repeated for all the windows that it is in.
+    assert "LATERAL VIEW EXPLODE" not in found
+
+
+def test_each_query_over_windows_is_computed_from_slices() -> None:
+    other = POINTS.replace("shop.orders", "shop.returns")
+    found = _sliced(f"select a.k, a.n, b.n as m from ({POINTS}) as a join ({other}) as b on a.n > b.n")
+    assert found.count("_slices as (") == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # A query that reads a query around it isn't a text of its own.
+        f"with o as (select * from t) select max(n) as m from ({POINTS.replace(CURVE, OF_CTE)}) as p",
+        # Its columns may be those of the query around it.
+        f"select k from t where exists (select max(n) as m from ({POINTS}) as p having m > 3)",
+        f"select k from t, lateral (select max(n) as m from ({POINTS}) as p where p.k = t.k)",
+        # These windows pass their rows on.
+        f"select k, count(*) as n from {CURVE} group by k",
+    ],
+)
+def test_windows_that_have_no_slices_stay_plain_sql(query: str) -> None:
+    assert _sliced(query) == plain_batch_text(query, None, {}, (), in_plain_sql)
+
+
+def test_names_that_generated_sql_uses_stay_the_author_s_in_slices() -> None:
+    points = POINTS.replace("select k,", "select k as clock,").replace("group by k", "group by clock")
+    found = _sliced(f"select max(clock) as clock, count(*) as state from ({points}) as windows")
+    assert "_slices as (" in found and found.endswith("AS windows")
