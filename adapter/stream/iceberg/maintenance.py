@@ -199,23 +199,20 @@ class Maintenance:
         required = RequiredSnapshots()
         if self._is_read:
             required = required_snapshots(self._model.storage, self._table.name)
-        age, number = self._table.property(OWN_AGE), int(self._table.property(OWN_NUMBER) or 1)
+        own_age = self._table.property(OWN_AGE)
+        age, number = None if own_age is None else int(own_age), int(self._table.property(OWN_NUMBER) or 1)
+        now = int(time.time() * 1000)
         kept = count_kept_snapshots(
-            lineage=lineage,
-            retention=self._retention,
-            now=int(time.time() * 1000),
-            required=required,
-            age=None if age is None else int(age),
-            at_least=number,
+            lineage=lineage, retention=self._retention, now=now, required=required, age=age, at_least=number
         )
         if kept > _MANY * self._retention.max_snapshots:
             self._log_retaining_streams(lineage[kept - 1], kept, required)
         # After CREATE OR REPLACE a table still has the old table's snapshots, which only their age retains.
         replaced = self._table.times_of_detached_snapshots(lineage) if lineage else []
-        young = int(time.time() * 1000) - max(self._retention.max_snapshot_age // 1000, int(age or 0))
+        young = now - max(self._retention.max_snapshot_age // 1000, age or 0)
         stays = [made for made in replaced if made >= young]
         if kept + len(stays) > self._retention.max_snapshots:
-            stays = []
+            stays = [made for made in stays if age is not None and now - made <= age]
         is_old = any(made < young for made in replaced)
         # Expiring takes a commit, so it waits until there are enough.
         if lineage and (len(lineage) - kept >= min(EVERY, kept) or is_old):

@@ -79,9 +79,15 @@ class Table:
 
     name = "db.t"
 
-    def __init__(self, found: list[Snapshot], replaced: list[int] | None = None) -> None:
+    def __init__(
+        self,
+        found: list[Snapshot],
+        replaced: list[int] | None = None,
+        properties: dict[str, str] | None = None,
+    ) -> None:
         self._found = found
         self.replaced = replaced or []
+        self._properties = properties or {}
 
     @property
     def snapshot_count(self) -> int:
@@ -100,7 +106,7 @@ class Table:
         return min([self._found[-1].made, *self.replaced]) if self._found else None
 
     def property(self, name: str) -> str | None:
-        return None
+        return self._properties.get(name)
 
     def expire_snapshots(self, before: int) -> None:
         self._found = [each for each in self._found if each.made >= before]
@@ -171,14 +177,21 @@ def test_copies_that_full_refreshes_leave_go_when_they_are_old(
     monkeypatch.setattr(maintenance.time, "time", lambda: NOW / 1000)
     model = StreamModel("counts", "db.t", "db.t__state", Storage(str(tmp_path), lambda: None), ())
 
-    def left(ages: list[int], replaced: list[int]) -> tuple[int, list[int]]:
-        table = Table(lineage(ages), [NOW - age * 1000 for age in replaced])
+    def left(ages: list[int], replaced: list[int], own_age: int | None = None) -> tuple[int, list[int]]:
+        properties = {} if own_age is None else {maintenance.OWN_AGE: str(own_age * 1000)}
+        table = Table(lineage(ages), [NOW - age * 1000 for age in replaced], properties)
         Maintenance("table", model, table, RETENTION).maintain_after_commit(None)
         return len(table.lineage()), [(NOW - made) // 1000 for made in table.replaced]
 
     assert left([0, 1], [25, 12, 8, 5]) == (2, [8, 5]), "young ones can be read by their snapshot"
     assert left([0, 1], [19, 12, 8]) == (2, [19, 12, 8]), "a look is due where some are of twice the age"
     assert left([0, 1, 2, 3], [25, 8, 5]) == (4, []), "more than are kept in all"
+    assert left([0, 1, 2, 3], [25, 18, 8, 5], own_age=20) == (4, [18, 8, 5]), (
+        "the table's property retains them"
+    )
+    assert left([0, 1, 2, 3], [25, 18, 8, 5], own_age=6) == (4, [5]), (
+        "which may be for a shorter time than max_snapshot_age"
+    )
 
 
 def test_a_table_made_in_the_place_of_another(tmp_path: Path) -> None:
