@@ -112,7 +112,7 @@ def _restore_savepoint(
         except StreamError as problem:
             not_kept = problem.without_name(model.name)
     storage = model.storage
-    with around("restore.prepare_for_run", model.name):
+    with around("restore.begin", model.name):
         storage.write_text(model.restoring, json.dumps({"name": saved.name, "kept_as": kept_as}))
     with around("restore.checkpoint", model.name):
         storage.delete(model.checkpoint)
