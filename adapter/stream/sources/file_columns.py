@@ -111,9 +111,10 @@ class FileColumns:
             source = self._model.sources[place]
             if new := self._missing_columns(place, self._files_of_batch(place, batch)):
                 found = self._columns_in_files(source, [source.location], {})
-                if not (lost := [path for path in new if path not in found]):
-                    raise SchemaChanged(self._model.name, source.relation, new)
-                self._warn_of_lost(source, lost)
+                if lost := [path for path in new if path not in found]:
+                    self._report_lost_columns(source, lost)
+                if others := [path for path in new if path not in lost]:
+                    raise SchemaChanged(self._model.name, source.relation, others)
 
     def _files_of_batch(self, place: int, batch: int) -> list[str]:
         return files_of_batch(self._model.storage, self._model.checkpoint, place, batch)
@@ -160,7 +161,8 @@ class FileColumns:
             halves = files[: len(files) // 2], files[len(files) // 2 :]
             return {path for half in halves for path in self._columns_in_files(source, half, options)}
 
-    def _warn_of_lost(self, source: StreamSource, lost: Sequence[str]) -> None:
+    def _report_lost_columns(self, source: StreamSource, lost: Sequence[str]) -> None:
+        """Raises if a restarted query would lack one of these columns. Logs a warning if they are only nested fields."""
         of_one = " of one file" if source.format not in _OF_RECORDS else ""
         merge = "say 'mergeSchema: true' in its options, or " if source.format in _MERGED else ""
         problem = (
