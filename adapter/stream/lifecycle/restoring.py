@@ -105,7 +105,9 @@ def _restore_savepoint(
             "can't be read again. Nothing was changed."
         )
     check_no_foreign_tables(spark, model, program.keeps_state)
-    kept_as, not_kept = begun["kept_as"] if begun is not None else None, None
+    kept_as, not_kept = None, None
+    if begun is not None and begun["kept_as"] != saved.name:
+        kept_as = begun["kept_as"]
     if keep and begun is None:
         try:
             kept_as = save_before(spark, model, RESTORE, but=saved).name

@@ -234,6 +234,25 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
 
 
 @pytest.mark.thorough
+def test_an_undo_of_an_interrupted_restore(spark: Any, root: Path) -> None:
+    stream = groups(spark, root)
+    stream.add((0, "a", 1))
+    stream.run()
+    take(stream, "first")
+    stream.add((0, "b", 2))
+    stream.run()
+    later = stream.rows()
+    failpoints.arm(failpoints.parse(f"raise restore.state:after 1 {stream.model.name}"))
+    assert "restore.state:after" in refused(back, stream, "first")
+    failpoints.arm(None)
+    done = undo(spark, stream.model, stream.program)
+    assert stream.rows() == later
+    there = [each.name for each in stored_savepoints(stream.model.storage, stream.model.savepoints)]
+    assert (there, done.kept_as) == (["first"], None), "the savepoint that it went back to is deleted"
+    assert stream.run().rows_in == 0
+
+
+@pytest.mark.thorough
 def test_what_cannot_be_restored_is_told_and_nothing_is_changed(spark: Any, root: Path) -> None:
     kind = Kind(groups(spark, root), GROUPS)
     stream = kind.stream
