@@ -224,7 +224,7 @@ def _rows_read(spark: SparkSession, model: StreamModel, read: _Read) -> tuple[Da
             nothing = spark.readStream.format(format).schema(schema).load(source.location)
             return spark.createDataFrame([], nothing.schema)
         reader = spark.read.format(format).options(**without_limits(with_checked_header(format, options)))
-        if "*" not in source.location:
+        if not is_pattern(source.location):
             # Folder names give columns, as in the stream; but not with patterns.
             reader = reader.option("basePath", source.location)
         return reader.schema(schema).load([*read.files])

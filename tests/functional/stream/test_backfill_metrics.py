@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.generation import generate
+from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
-from dbt.adapters.spark_streaming.stream.common.model import StreamSource
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.lifecycle.restoring import undo
+from dbt.adapters.spark_streaming.stream.sources import replay
 from tests.functional.stream.harness import Stream, replayed, sorted_rows
 from tests.functional.stream.test_evolution import (
     _LIKE,
@@ -520,3 +523,16 @@ def test_a_table_of_which_nothing_was_read(spark: Any, storage_root: Path) -> No
     stream.model = replace(stream.model, columns=columns, on_new_metric="backfill")
     assert stream.run().rows_in == 1
     assert stream.rows() == [("a", 2, 5), ("b", 1, 2)]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("pattern", ["[ab]", "?", "*"])
+def test_files_of_folders_that_a_pattern_names(spark: Any, tmp_path: Path, pattern: str) -> None:
+    for name in "ab":
+        spark.createDataFrame([(name,)], "k string").coalesce(1).write.parquet(str(tmp_path / name))
+    source = StreamSource("files", str(tmp_path / pattern), "parquet", "k string")
+    model = StreamModel("m", "db.m", "db.m__state", Storage(str(tmp_path), lambda: spark), (source,))
+    stream = StreamInput("files", "files", None, None)
+    files = tuple(map(str, tmp_path.glob("*/*.parquet")))
+    read = replay.History(model, (stream,), (replay._Read(source, stream, files=files),), ())
+    assert sorted_rows(read.rows(spark).collect()) == [("a",), ("b",)]
