@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.run.recovery import query_problem
 
 KNOWN = {"clicks": Known("ts"), "orders": Known("ts")}
@@ -275,7 +275,7 @@ def planned(text: str, config: Mapping[str, Any], ask: QueryRunner | None = None
 
 def signed(program: Program, had: Signature | None = None) -> Signature:
     """The signature of a program; `had`: that of its state, which says what is called how."""
-    program = with_names_of(had or Signature(), program)
+    program = program_with_state_names(had or Signature(), program)
     upsert = program.upsert
     return replace(
         program.signature,

@@ -10,7 +10,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature, migration
 from tests.differential.duck import Clock, Laboratory, Streamed, translated
 from tests.differential.tables import Row
@@ -89,7 +89,7 @@ class Evolving:
         """Go on with another query; what its verdict is. One that is refused changes nothing."""
         program = self._planned(text)
         new = signed(program, self.signature)
-        program = with_names_of(self.signature, program)
+        program = program_with_state_names(self.signature, program)
         said, self.why = verdict(self.signature, new)
         if said == REFUSED:
             return said

@@ -38,7 +38,7 @@ def compare_aggregates(
         _compare_metric(found, old.metrics[key], new.metrics[key], same_rows)
     if new.retracts:
         found.refused += [
-            f"the aggregate {metric.sql} is new, and rows of its stream may go that came before it"
+            f"the aggregate {metric.sql} is new, and rows that came before it may be retracted from it"
             for metric in come.values()
         ]
     _compare_distinct_sets(found, old, new)
@@ -92,8 +92,8 @@ def _compare_columns(found: Evolution, name: str, old: AggregateState, new: Aggr
     found.new_columns[name] = begun
     if stale := begun & {*old.leftovers}:
         found.refused.append(
-            f"its state still holds what {', '.join(sorted(stale))} was before it was removed, for something else in the "
-            "query has a column of that name"
+            f"its state still has earlier values of {', '.join(sorted(stale))}, because something else in the query has a "
+            "column of that name"
         )
 
 

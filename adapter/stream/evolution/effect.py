@@ -10,11 +10,11 @@ from ...util.text import counted
 GROUPING_SETS = "the grouping sets"
 KEY_ORDER = "the order of its group keys, which grouping_id() goes by"
 ENUMERATED = "enum_distinct"
-RETRACTS = "whether rows of its stream go again"
+RETRACTS = "whether rows of its stream can be retracted"
 STORAGE = "how its aggregates are kept: their values are of another type"
 SOURCE = "what is read below the aggregates"
 STREAMS = "the streams it reads"
-BELOW = "the results that one of its windows keeps of another"
+BELOW = "the results of a window that another window reads"
 RANKING = "the ranking"
 RANKED_ROWS = "what the rows that it keeps are made of"
 OPERATORS = "the operators that keep it up to date"
@@ -60,7 +60,7 @@ class Evolution:
     buffered_columns: set[str] = field(default_factory=set)
     """State columns that hold the complete rows of windows, unranked. Fields of these rows may become unnecessary."""
     drops_other_parts: bool = False
-    """Whether only the state tables that aren't in `dropped_parts` are kept."""
+    """Whether operators are rebuilt: columns that no kept state table has are dropped, or start empty."""
     new_parts: set[str] = field(default_factory=set)
     """State tables that are added."""
     new_columns_in: dict[str, set[str]] = field(default_factory=dict)
@@ -125,6 +125,6 @@ class Evolution:
             self.rebuilt.append(f"the ranking, of {counted(has, 'row')} instead of {had},")
 
 
-def changed_in(words: Sequence[str]) -> str:
+def edit_text(differences: Sequence[str]) -> str:
     """Returns the beginning of a sentence that lists how the query of a state has changed."""
-    return f"its query has changed in what its state depends on ({'; '.join(words)})"
+    return f"its query has changed in what its state depends on ({'; '.join(differences)})"

@@ -10,30 +10,30 @@ from ...query.program import Program
 from ...query.state_signature import Fingerprints, Signature, TreeState, WindowOperatorState
 
 
-def have_same_single(was: TreeState, now: TreeState) -> bool:
+def have_same_single_operator(was: TreeState, now: TreeState) -> bool:
     """Returns whether two trees have one stateful operator each, with the same kind of state, maybe of other rows."""
     return was.single_by is not None and was.single_by == now.single_by
 
 
-def with_names_of(had: Signature, program: Program, same_rows: bool = False) -> Program:
-    """Returns the program with the names that its state tables, groups and window operators have in a state."""
-    names = names_of(had, program, same_rows)
+def program_with_state_names(had: Signature, program: Program, same_rows: bool = False) -> Program:
+    """Returns the program, its state tables, groups and window operators renamed to the names that a state has for them."""
+    names = names_in_state(had, program, same_rows)
     if not names:
         return program
     assert program.with_names is not None
     return program.with_names(names)
 
 
-def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
+def names_in_state(had: Signature, program: Program, same_rows: bool = False) -> dict[str, str]:
     """Maps the names of a program's state tables, groups and window operators to those in a state, if they differ."""
     was, now = had.tree, program.signature.tree
-    if same_rows and have_same_single(was, now):
+    if same_rows and have_same_single_operator(was, now):
         return {now.root_name: was.root_name} if now.root_name != was.root_name else {}
     of_windows = matched_windows(had.windows, program.signature.windows)
     if program.fingerprints is None or had.fingerprints is None:
         return of_windows
     fingerprints = program.fingerprints()
-    found = names_in_old_state(had.fingerprints, fingerprints)
+    found = unambiguous_names_in_state(had.fingerprints, fingerprints)
     stated, own = ({*each.parts, *each.groups} for each in (had.fingerprints, fingerprints))
     for name, called in had.names.items():
         # An earlier migration gave it this name. Its name in the query is a digest of its definition, so the match still
@@ -43,12 +43,12 @@ def names_of(had: Signature, program: Program, same_rows: bool = False) -> dict[
     return found | of_windows
 
 
-def same_parts(was: Fingerprints, now: Fingerprints) -> bool:
+def have_same_meaning(was: Fingerprints, now: Fingerprints) -> bool:
     """Returns whether state tables and groups of the same name have the same meaning in two trees.
 
-    >>> same_parts(Fingerprints({"a": "x"}), Fingerprints({"a": "x", "b": "y"}))
+    >>> have_same_meaning(Fingerprints({"a": "x"}), Fingerprints({"a": "x", "b": "y"}))
     True
-    >>> same_parts(Fingerprints({"a": "x"}), Fingerprints({"a": "y"}))
+    >>> have_same_meaning(Fingerprints({"a": "x"}), Fingerprints({"a": "y"}))
     False
     """
     return all(
@@ -58,13 +58,13 @@ def same_parts(was: Fingerprints, now: Fingerprints) -> bool:
     )
 
 
-def names_in_old_state(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
+def unambiguous_names_in_state(old: Fingerprints, new: Fingerprints) -> dict[str, str]:
     """Maps the names of an edited query's state tables and groups to those in a state, if they differ.
 
     >>> was = Fingerprints({"rows_a": "x", "rows_b": "y"})
-    >>> names_in_old_state(was, Fingerprints({"rows_c": "x", "rows_b": "y"}))
+    >>> unambiguous_names_in_state(was, Fingerprints({"rows_c": "x", "rows_b": "y"}))
     {'rows_c': 'rows_a'}
-    >>> names_in_old_state(was, Fingerprints({"rows_c": "x", "rows_d": "x"}))
+    >>> unambiguous_names_in_state(was, Fingerprints({"rows_c": "x", "rows_d": "x"}))
     {}
     """
     return _names_of_same_meaning(old.parts, new.parts) | _names_of_same_meaning(old.groups, new.groups)

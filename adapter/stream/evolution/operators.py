@@ -11,7 +11,7 @@ from ...query.state_signature import AggregateState, TreeState
 from . import effect
 from .aggregates import compare_aggregates, key_differences
 from .effect import Evolution
-from .match_parts import have_same_single, same_parts
+from .match_parts import have_same_meaning, have_same_single_operator
 from .trees import Trees, operator_of, operators_below
 
 _WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
@@ -21,7 +21,7 @@ _WITH_SENTENCES = ("recompute_", "timely_", "closed_", "normalize_")
 def compare_operators(found: Evolution, trees: Trees) -> None:
     """Adds the effect on a tree of operators."""
     was, now = trees.was, trees.now
-    if trees.same_rows and have_same_single(was, now):
+    if trees.same_rows and have_same_single_operator(was, now):
         for had_group, (name, group) in zip(was.groups.values(), now.groups.items(), strict=True):
             aggregates = had_group.aggregates, group.aggregates
             found.refused += group_effect(*aggregates, name, same_rows=True).refused
@@ -121,7 +121,7 @@ def _compare_final_ranking(found: Evolution, trees: Trees, is_same: bool) -> boo
 def _compare_same_rows(found: Evolution, trees: Trees) -> bool:
     """Returns whether two trees have the same rows and the same state tables, so that at most aggregates and output
     columns differ; adds these differences."""
-    if trees.fingerprints is None or not same_parts(*trees.fingerprints):
+    if trees.fingerprints is None or not have_same_meaning(*trees.fingerprints):
         return False
     was, now = trees.was, trees.now
     # State tables of distinct values are added and removed with the aggregates that use them.

@@ -40,7 +40,7 @@ def check_columns(
         for name in gives:
             if name.lower() in (CHANGE_TYPE, BATCH_ID):
                 raise StreamError(
-                    f"Model {model.name}: its column {name} is one that the table of its changes has for itself; give it "
+                    f"Model {model.name}: its column {name} has the name of a column that its changelog adds. Give it "
                     "another name."
                 )
     if program.upsert is None:
@@ -113,7 +113,7 @@ def check_collations(model: StreamModel, kinds: Iterable[str]) -> None:
 def check_table(model: StreamModel, gives: Mapping[str, str], has: Mapping[str, str]) -> None:
     """Raises unless a query's columns fit an existing table, after changes that `on_schema_change` allows."""
     if model.on_schema_change not in (APPEND_NEW, SYNC):
-        check_same(model, list(gives), list(has))
+        check_same_columns(model, list(gives), list(has))
     types = {name.lower(): kind for name, kind in has.items()}
     for name, kind in gives.items():
         known = types.get(name.lower())
@@ -144,8 +144,8 @@ def _check_field_order(model: StreamModel, name: str, kind: str, known: str) -> 
         )
 
 
-def can_hold(kind: str, known: str) -> bool:
-    """Returns whether a column of one type can hold each value of another type without a conversion.
+def can_hold(value_type: str, column_type: str) -> bool:
+    """Returns whether a column of `column_type` can hold each value of `value_type` without a conversion.
 
     >>> can_hold("int", "bigint"), can_hold("double", "bigint"), can_hold("int", "string")
     (True, False, False)
@@ -158,11 +158,12 @@ def can_hold(kind: str, known: str) -> bool:
     >>> can_hold("struct<a:int,b:map<int,float>>", "struct<a:bigint,b:map<int,double>>")
     True
     """
-    return _every_component_type(kind, known, simple_type_fits)
+    return _every_component_type(value_type, column_type, simple_type_fits)
 
 
-def is_lossy(kind: str, known: str) -> bool:
-    """Returns whether a cast to the type of a column may round values, cut them off or make them NULL without an error.
+def is_lossy(value_type: str, column_type: str) -> bool:
+    """Returns whether a cast from `value_type` to `column_type` may round values, cut them off or make them NULL without an
+    error.
 
     >>> is_lossy("double", "bigint"), is_lossy("bigint", "double"), is_lossy("decimal(9,3)", "decimal(9,2)")
     (True, True, True)
@@ -174,7 +175,9 @@ def is_lossy(kind: str, known: str) -> bool:
     (True, False)
     """
     return not _every_component_type(
-        kind, known, lambda one, other: simple_type_fits(one, other) or _fits_in_digits(one, other)
+        value_type,
+        column_type,
+        lambda one, other: simple_type_fits(one, other) or _fits_in_digits(one, other),
     )
 
 
@@ -306,7 +309,7 @@ def _component_types(kind: str) -> dict[str, str]:
     return {kind: kind} if found is None else {f"{found[0]} {name}": each for name, each in found[1]}
 
 
-def check_same(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
+def check_same_columns(model: StreamModel, of_query: Sequence[str], of_table: Sequence[str]) -> None:
     """Raises unless query and table have the same columns, or `on_schema_change` accepts the difference."""
     more, fewer = _columns_that_differ(of_query, of_table)
     policy = model.on_schema_change

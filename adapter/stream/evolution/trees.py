@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...query.state_signature import AggregateState, Fingerprints, GroupState, Signature, TreeState
-from .match_parts import same_parts
+from .match_parts import have_same_meaning
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Trees:
         return None if was is None or now is None else (was, now)
 
     def changed_inputs(self, name: str) -> list[str]:
-        """Returns the aggregates of a group whose SQL is unchanged, but whose input columns are computed differently."""
+        """Returns the keys of a group's aggregates with unchanged SQL whose input columns are computed differently."""
         if self.fingerprints is None:
             return []
         had, has = (each.metrics.get(name, {}) for each in self.fingerprints)
@@ -96,7 +96,7 @@ class Trees:
         if self.fingerprints is not None:
             # The name of a group depends on the results of the operators below it.
             had = self.was.all_parts
-            return same_parts(*self.fingerprints) and all(
+            return have_same_meaning(*self.fingerprints) and all(
                 had.issuperset(self.now.parts.get(each, ()))
                 and (each not in names or self.has_same_group(names[each]))
                 for each in below
@@ -121,7 +121,7 @@ class Trees:
         return operator_of(self.was, name) in starts.union(*below)
 
     def rankings(self) -> Iterator[tuple[str, int, int]]:
-        """Yields the state table, the old N and the new N of each ranking over append-only rows that both trees have."""
+        """Yields each ranking over append-only rows that both trees have: its state table, its old N and its new N."""
         was, now = _rankings(self.was), _rankings(self.now)
         for part in self.now.append_only_rankings:
             if part in was:

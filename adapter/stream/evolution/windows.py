@@ -41,7 +41,7 @@ def compare_windows(
         _compare_top(found, old.buffer.top, new.buffer.top, is_edited)
     if had is None or has is None or had.keys != has.keys:
         return  # with other keys no aggregate can be kept
-    # Another source is a reason for all aggregates, so that of each one needs no comparison.
+    # If the source differs, the edit is refused (or accepted) for all aggregates, so their inputs needn't be compared.
     same_rows = same_rows or (old.source != new.source and not is_same)
     compare_aggregates(found, new.name, had, has, same_rows)
 
@@ -98,6 +98,6 @@ def _window_differences(old: WindowState, new: WindowState) -> Iterator[str]:
         yield f"the window is {new.kind}() and was {old.kind}()"
         return
     for name in sorted(each.name for each in fields(WindowState)):
-        is_step_of_tumble = (name, new.kind) == ("step", "tumble")  # which is its size
+        is_step_of_tumble = (name, new.kind) == ("step", "tumble")  # the step of tumble() is its size
         if getattr(old, name) != getattr(new, name) and not is_step_of_tumble:
             yield f"the window's {name}"

@@ -154,7 +154,7 @@ def _check_model_is_empty(spark: SparkSession, model: StreamModel, source: Strea
 
 @contextmanager
 def _open_original(spark: SparkSession, model: StreamModel, name: str | None) -> Iterator[_Original]:
-    """Yields one of a model's savepoints, or without a name its current state, and holds its lock during the block. Raises
+    """Yields a savepoint of a model, by its name; without a name the model's current state, under the model's lock. Raises
     if a part of it is missing."""
     with ExitStack() as stack:
         if name is None:

@@ -129,8 +129,8 @@ def _read_csv(spark: SparkSession, model: StreamModel, rows: DataFrame, source: 
         ).first()
         if wrong is not None:
             raise StreamError(
-                f"Model {model.name}: '{wrong[name]}' in column {name} of {source} is no {kind.upper()}, which {name} of "
-                "its state is. Nothing was changed."
+                f"Model {model.name}: '{wrong[name]}' in column {name} of {source} is no {kind.upper()}, the type of that "
+                "column in its state. Nothing was changed."
             )
     return rows.selectExpr(
         *(
@@ -213,7 +213,7 @@ class _Edit:
         register_view(scan_cached(changes), _CHANGES)
         for problem in self._state_problems():
             raise StreamError(
-                f"Model {self._model.name}: its state would be no state of its query: {problem} Nothing was changed."
+                f"Model {self._model.name}: the edit would make its state invalid: {problem} Nothing was changed."
             )
         counted = self._spark.sql(
             f"select part, sum(greatest(-{_TIMES}, 0)) as removed, sum(greatest({_TIMES}, 0)) as added "
@@ -271,7 +271,7 @@ class _Edit:
 
     def _edit_error(self, why: str) -> StreamError:
         return StreamError(
-            f"Model {self._model.name}: its state can't be edited so: {why} Nothing was changed."
+            f"Model {self._model.name}: this edit of its state isn't possible: {why} Nothing was changed."
         )
 
     # Invariants of a state. Each method yields sentences on violations.

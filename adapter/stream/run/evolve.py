@@ -19,8 +19,8 @@ from ..common.errors import StreamError
 from ..common.model import BACKFILL, FAIL, IGNORE, StreamModel
 from ..common.session import session_defaults, set_shuffle_partitions, working_session
 from ..evolution.compare import evolution
-from ..evolution.effect import Evolution, changed_in
-from ..evolution.match_parts import with_names_of
+from ..evolution.effect import Evolution, edit_text
+from ..evolution.match_parts import program_with_state_names
 from ..evolution.migration import Migration, migrated_signature, migration
 from ..evolution.output_schema import alterations, check_columns, widenings
 from ..iceberg.table import stored_types
@@ -77,7 +77,7 @@ def with_signature(
 ) -> Program:
     """Returns a program with its complete signature. `had`: signature of the state, whose names are used for matching
     state tables and groups; None if there is no state."""
-    program = with_names_of(had or Signature(), program, model.keep_state)
+    program = program_with_state_names(had or Signature(), program, model.keep_state)
     columns = None if model.columns is None else tuple(sorted(name.lower() for name in model.columns))
     signature = replace(
         program.signature,
@@ -188,7 +188,7 @@ def plan_state_change(
         return edit.plan_row_changes(signature, gets_fields)
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.differences)}. `dbt run --select {model.name}` continues its "
+            f"Model {model.name}: {edit_text(found.differences)}. `dbt run --select {model.name}` continues its "
             "state with it."
         )
     is_cut = position.cut is not None
@@ -196,7 +196,7 @@ def plan_state_change(
     lost = bool(found.changed_output) and open_step and not position.needs_rebuild
     if (found.rebuilt and is_cut) or (found.changed_output and (is_cut or lost)):
         raise StreamError(
-            f"Model {model.name}: {changed_in(found.differences)}, and a run was interrupted in its last micro-batch. Put "
+            f"Model {model.name}: {edit_text(found.differences)}, and a run was interrupted in its last micro-batch. Put "
             f"the query back and run it, then change it; or rebuild it: {model.rebuild}."
         )
     # Problems that would stop the run are reported before anything is changed.
@@ -300,7 +300,7 @@ class _Edit:
             run = f"`dbt run --select {model.name}`"
             how = "leave its config on_state_change out" if model.columns else run
             raise StreamError(
-                f"Model {model.name}: {changed_in([*describe_value_changes(migration)])}. To continue its state with it: "
+                f"Model {model.name}: {edit_text([*describe_value_changes(migration)])}. To continue its state with it: "
                 f"{how}."
             )
         if migration.widen or migration.narrow or migration.promote:
@@ -343,13 +343,13 @@ class _Edit:
             found = evolution(was, now, model.keep_state)
             if found.refused:
                 raise StreamError(
-                    f"Model {model.name}: {changed_in(found.refused)}. To rebuild it: {model.rebuild}."
+                    f"Model {model.name}: {edit_text(found.refused)}. To rebuild it: {model.rebuild}."
                 )
         wants = stored_types(spark, column_types(layout.schema))
         own = _kept_columns(found, layout.physical_names) if found.drops_other_parts else set()
         change, problems = migration(found, has, wants, own, later)
         if problems:
-            raise StreamError(f"Model {model.name}: {changed_in(problems)}. To rebuild it: {model.rebuild}.")
+            raise StreamError(f"Model {model.name}: {edit_text(problems)}. To rebuild it: {model.rebuild}.")
         return change, layout
 
 

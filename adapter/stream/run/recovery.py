@@ -19,7 +19,7 @@ from ..common.errors import StreamError
 from ..common.identifiers import joined_name, parts, with_suffix
 from ..common.model import FAIL, StreamModel
 from ..evolution.compare import evolution
-from ..evolution.effect import Evolution, changed_in
+from ..evolution.effect import Evolution, edit_text
 from ..progress.position import Position
 from ..sink.append import Sink
 from ..sink.incremental_runs import NOTE
@@ -258,7 +258,7 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
             "before."
         )
     if found.refused:
-        sentence = f"{changed_in(found.refused)}. Put the query back, and it continues."
+        sentence = f"{edit_text(found.refused)}. Put the query back, and it continues."
         if model.keep_state or evolution(known, signature, same_rows=True).refused:
             return sentence
         keep = model.keep_command
@@ -266,10 +266,10 @@ def query_problem(model: StreamModel, found: Evolution, known: Signature, signat
     if moved := _row_key_problem(model, known, signature, bool(found.rebuilt)):
         return moved
     if found.is_migration and model.is_deployment_version:
-        return f"{changed_in(found.differences)}, and the new version of a model that is being deployed is of one query."
+        return f"{edit_text(found.differences)}, and the new version of a model that is being deployed is of one query."
     if found.is_migration and model.on_state_change == FAIL:
         return (
-            f"{changed_in(found.differences)}, and its config on_state_change is 'fail'. To continue the state with the "
+            f"{edit_text(found.differences)}, and its config on_state_change is 'fail'. To continue the state with the "
             "changed query, leave on_state_change out."
         )
     if other := list(session_settings.differences(known.session, signature.session)):

@@ -260,14 +260,14 @@ class RunningStream:
         self._blank = () if model.trigger is None else initial_offset.blank_tables(session, model)
         begun = self._batches.position.batch >= 0
         self._read = ReadTables(session, model, inputs)
-        self._read.check_same(self._fields)
+        self._read.check_same_fields(self._fields)
         note_schemas(model, self._read, inputs, begun)
         self._static.note(begun)
         note_topics(session, model)
         streams = read_streams(session, model, inputs)
         self._file_columns = FileColumns(session, model, inputs, streams.schema)
         self._file_columns.check_planned()
-        self._file_columns.note(begun)
+        self._file_columns.record_columns(begun)
         writer = streams.writeStream.queryName(model.key).option("checkpointLocation", model.checkpoint)
         trigger: Any = {"availableNow": True} if model.trigger is None else {"processingTime": model.trigger}
         with _in_scheduler_pool(session, model.key):

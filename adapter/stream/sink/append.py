@@ -14,7 +14,7 @@ from ..common.model import IGNORE, StreamModel
 from ..common.session import register_view, sql
 from ..common.table_rows import Columns, one_file_sql
 from ..evolution.migration import Migration, widening_migration
-from ..evolution.output_schema import Widening, check_same, check_storable
+from ..evolution.output_schema import Widening, check_same_columns, check_storable
 from ..iceberg import commit
 from ..iceberg.maintenance import Maintenance, maintenance_of_read_table
 from ..iceberg.table import DELETED, EXPIRED, FOLLOWED, RECORDS, IcebergTable, load_table
@@ -186,7 +186,7 @@ class Sink(ABC):
             planned = None if self.model.columns is None else {name.lower() for name in self.model.columns}
             if planned and (more := [name for name in found if name.lower() not in planned]):
                 raise SchemaChanged(self.model.name, "a static table that it joins", more)
-            check_same(self.model, found, columns.names)
+            check_same_columns(self.model, found, columns.names)
             self._columns = columns
         return self._columns
 

@@ -76,7 +76,7 @@ class FileColumns:
                     name: of for kind in kinds for name, of in column_types_of(kind).items()
                 }
 
-    def note(self, begun: bool) -> None:
+    def record_columns(self, begun: bool) -> None:
         """Records in the checkpoint the columns that folders are read with from now on."""
         before = noted_columns(self._model.storage, self._model.checkpoint)
         # The other columns of files that were read with a declared schema are unknown.

@@ -112,7 +112,7 @@ class ReadTables:
         """Relation → fields that are read."""
         return {self._model.sources[place].relation: fields for place, fields in self.fields.items()}
 
-    def check_same(self, others: Mapping[str, Fields]) -> None:
+    def check_same_fields(self, others: Mapping[str, Fields]) -> None:
         """Raises unless the query reads the same fields of each table as in `others`, a `by_relation`."""
         for relation, fields in self.by_relation.items():
             check_columns(self._model, relation, fields, others.get(relation, fields))

@@ -24,7 +24,11 @@ from dbt.adapters.spark_streaming.query.state_signature import (
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import matched_windows, names_of, with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import (
+    matched_windows,
+    names_in_state,
+    program_with_state_names,
+)
 from dbt.adapters.spark_streaming.stream.evolution.migration import Migration, migrated_signature, migration
 
 DOMAINS = ("item", "u", "v", "bidder", "page", "k", "a", "b", "c")
@@ -66,7 +70,7 @@ class Noted:
 def evolution(old: Noted | Signature, new: Noted | Signature, same_rows: bool = False) -> Evolution:
     """As in a run: what is of the same rows is called as the state calls it."""
     if isinstance(old, Noted) and isinstance(new, Noted):
-        new = Noted(with_names_of(old.signature, new.program, same_rows))
+        new = Noted(program_with_state_names(old.signature, new.program, same_rows))
     was, now = (each.signature if isinstance(each, Noted) else each for each in (old, new))
     return compare.evolution(was, now, same_rows)
 
@@ -587,7 +591,7 @@ def test_what_may_go_again_cannot_be_counted_from_the_middle() -> None:
         )
 
     found = evolution(operator("a", "b"), operator("b", "c"))
-    assert found.refused == ["the aggregate c is new, and rows of its stream may go that came before it"]
+    assert found.refused == ["the aggregate c is new, and rows that came before it may be retracted from it"]
     assert evolution(operator("a", "b"), operator("b")).refused == []
 
 
@@ -647,7 +651,7 @@ def test_columns_that_come_and_go_below_other_windows() -> None:
     more = evolution(old, of("sum(v) as v, count(*) as n", "max(v) as m, sum(n) as s"))
     assert (more.refused, more.kept, more.new) == ([], ["COUNT(*)", "SUM(n)"], ["SUM(v)", "MAX(v)"])
     assert evolution(of("count(*) as n, max(v) as m"), old).refused == []
-    said = "the results that one of its windows keeps of another"
+    said = "the results of a window that another window reads"
     assert said in evolution(old, of("count(v) as n")).refused
     assert said in evolution(old, of("count(*) as n", having="having count(*) > 1")).refused
     for upper, is_refused in {
@@ -702,7 +706,7 @@ def test_one_name_of_two_aggregates_below() -> None:
         rank = "row_number() over (order by n desc, item) as r"
         return made(f"select * from (select *, {rank} from ({groups})) where r <= 3")
 
-    said = "the results that one of its windows keeps of another"
+    said = "the results of a window that another window reads"
     for one, other in (
         ("sum(v + 1)", "sum(v - 1)"),
         ("count(*) filter (where v > 100)", "count(*) filter (where v <= 100)"),
@@ -873,7 +877,7 @@ def test_a_column_that_another_window_has_too() -> None:
     assert not evolution(left, new).differences
     assert left_in(migrated_signature(left, new, {}), "s") == ["x"]
     assert evolution(left, old).refused == [
-        "its state still holds what x was before it was removed, for something else in the query has a column of that name"
+        "its state still has earlier values of x, because something else in the query has a column of that name"
     ]
     # In one go.
     found = evolution(old, windows(s={"c": ["x"]}, t={"b": ["x"]}))
@@ -943,7 +947,7 @@ COUNT, SUM = "count(*) as n", "sum(price) as n"
 def test_windows_have_the_same_names_in_another_order() -> None:
     bid, ask = ("raw.bid", COUNT), ("raw.ask", COUNT)
     old, new = joined(bid, ask), joined(ask, bid)
-    assert names_of(old.signature, new) == {}
+    assert names_in_state(old.signature, new) == {}
     assert {part.name for part in old.parts} == {part.name for part in new.parts}
     assert evolution(old.signature, new.signature).differences == []
 
@@ -955,16 +959,16 @@ def test_windows_of_the_same_rows_are_distinguished_by_their_aggregates() -> Non
         [each.name for each in made.signature.windows] for made in (old, new)
     )
     assert was_count == now_sum and len({was_count, was_sum, now_count}) == 3, "the first has the short name"
-    names = names_of(old.signature, new)
+    names = names_in_state(old.signature, new)
     assert names == {now_sum: was_sum, now_count: was_count}
-    assert evolution(old.signature, with_names_of(old.signature, new).signature).differences == []
+    assert evolution(old.signature, program_with_state_names(old.signature, new).signature).differences == []
 
 
 def test_windows_of_the_same_rows_keep_as_many_aggregates_as_they_can() -> None:
     one, other = f"{COUNT}, max(price) as s, min(price) as d", "max(price) as n, sum(price) as y"
     more = f"{one}, avg(price) as x", f"{other}, min(price) as d"
     old = joined(("raw.bid", one), ("raw.bid", other))
-    new = with_names_of(old.signature, joined(("raw.bid", more[1]), ("raw.bid", more[0])))
+    new = program_with_state_names(old.signature, joined(("raw.bid", more[1]), ("raw.bid", more[0])))
     found = evolution(old.signature, new.signature)
     assert found.refused == [] and found.removed == []
     assert sorted(found.new) == ["AVG(price)", "MIN(price)"]
@@ -984,9 +988,9 @@ def test_rankings_of_the_same_rows_are_distinguished_by_their_order() -> None:
 
     old, new = both(("price", 3), ("item", 4)), both(("item", 3), ("price", 2))
     assert len(old.signature.windows) == 2
-    assert evolution(old.signature, with_names_of(old.signature, new).signature).refused == []
+    assert evolution(old.signature, program_with_state_names(old.signature, new).signature).refused == []
     again = both(("price", 4), ("price", 3))
-    swapped = with_names_of(again.signature, both(("price", 3), ("price", 4)))
+    swapped = program_with_state_names(again.signature, both(("price", 3), ("price", 4)))
     assert evolution(again.signature, swapped.signature).differences == []
 
 
@@ -999,7 +1003,7 @@ def test_rows_of_the_table_are_found_again_if_the_author_accepts_other_rows() ->
         )
         for least in (0, 1)
     )
-    new = with_names_of(old.signature, new, same_rows=True)
+    new = program_with_state_names(old.signature, new, same_rows=True)
     assert [part.name for part in new.parts] == [part.name for part in old.parts]
     assert new.upsert is not None and old.upsert is not None and new.upsert.row_key == old.upsert.row_key
     assert compare.evolution(old.signature, new.signature, same_rows=True).differences == []

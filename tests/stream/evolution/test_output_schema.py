@@ -11,7 +11,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.program import Program, Upsert
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same
+from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_columns, check_same_columns
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), items=(), output="", boundaries=None)
@@ -95,14 +95,14 @@ def test_fields_in_another_order() -> None:
 
 
 def test_a_step_needs_a_table_that_was_changed() -> None:
-    check_same(MODEL, ["k"], ["k", "gone"])
+    check_same_columns(MODEL, ["k"], ["k", "gone"])
     for model, gives, has in (
         (MODEL, ["k", "later"], ["k"]),
         (replace(MODEL, on_schema_change="sync_all_columns"), ["k"], ["k", "gone"]),
     ):
         with pytest.raises(StreamError, match=r"`dbt run --select m` changes the table\."):
-            check_same(model, gives, has)
-    check_same(replace(MODEL, on_schema_change="ignore"), ["k", "later"], ["k", "gone"])
+            check_same_columns(model, gives, has)
+    check_same_columns(replace(MODEL, on_schema_change="ignore"), ["k", "later"], ["k", "gone"])
 
 
 def test_what_can_not_be_compared() -> None:
@@ -115,4 +115,6 @@ def test_what_can_not_be_compared() -> None:
 def test_names_that_the_changes_have() -> None:
     logged = replace(MODEL, changelog=True)
     check_columns(MODEL, APPENDS, {"_batch_id": "int"}, None)
-    assert "its column _Batch_Id is one that" in refused(APPENDS, {"_Batch_Id": "int"}, None, logged)
+    assert "its column _Batch_Id has the name of a column" in refused(
+        APPENDS, {"_Batch_Id": "int"}, None, logged
+    )

@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from tests.planned import tree_of
 
@@ -280,7 +280,7 @@ def program_of(text: str, ttl: int | None = None) -> Program:
 def noted(text: str, had: Signature | None = None, ttl: int | None = None) -> Signature:
     """The signature of a query, with what its state is of, as a run notes it."""
     program = program_of(text, ttl)
-    program = with_names_of(had or Signature(), program)
+    program = program_with_state_names(had or Signature(), program)
     return replace(
         program.signature,
         row_key=None if program.upsert is None else program.upsert.row_key,

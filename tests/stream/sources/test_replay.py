@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
-from dbt.adapters.spark_streaming.stream.evolution.match_parts import with_names_of
+from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
 from dbt.adapters.spark_streaming.stream.progress.position import Position, SplitPoint
 from dbt.adapters.spark_streaming.stream.run.backfill_metrics import check_new_metrics
@@ -70,7 +70,7 @@ TUMBLED = f"select window_start, window_end, item, {{}} from {TUMBLE} group by w
 
 def noted(made: Program, old: Program | None = None) -> Program:
     """A program whose signature says what its state is of, under the names of an older one."""
-    named = with_names_of(Signature() if old is None else old.signature, made)
+    named = program_with_state_names(Signature() if old is None else old.signature, made)
     assert named.fingerprints is not None
     return replace(named, signature=replace(named.signature, fingerprints=named.fingerprints()))
 
