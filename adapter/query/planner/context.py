@@ -141,6 +141,6 @@ class Planner(ABC):
 
     def is_covered(self, names: tuple[str, ...]) -> bool:
         """Whether constant_domains has a key's alias, or all columns that it is computed from. `names` is the
-        result of `names_of`."""
+        result of `unbounded_state.key_names`."""
         alias, *columns = names or ("",)
         return alias in self.domains or (bool(names) and all(column in self.domains for column in columns))

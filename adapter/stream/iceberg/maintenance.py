@@ -128,7 +128,7 @@ class Maintenance:
         self._is_old = is_read and self._has_old_snapshot()
 
     def check_snapshots_next(self) -> None:
-        """Makes the next `after_commit` check for snapshots to expire, because files were replaced."""
+        """Makes the next `maintain_after_commit` check for snapshots to expire, because files were replaced."""
         self._is_old = True
 
     def maintain_after_commit(self, spark: SparkSession, before: Callable[[], int] = lambda: 0) -> int:

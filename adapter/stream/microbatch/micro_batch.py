@@ -43,7 +43,7 @@ from ..progress.unreadable_rows import sum_of_counts
 from ..progress.watermark import Watermark
 from ..sink import constraints
 from ..sink.append import Sink
-from ..sources.readers import split
+from ..sources.readers import split_by_view
 from ..sources.records import without_unreadable
 from ..sources.rows import (
     BatchCache,
@@ -129,7 +129,7 @@ class MicroBatch:
         with self.metrics.timed("read"):
             for stream in streams:
                 if not self._cache.has_observed(stream.view):
-                    self._cache.persist(with_row_counts(split(batch, streams)[stream.view], stream))
+                    self._cache.persist(with_row_counts(split_by_view(batch, streams)[stream.view], stream))
             counts = [count_rows(self._cache, stream) for stream in streams]
             watermark = watermark.advance(self._newest_times(counts, filtered), at)
         self._advance_position(watermark)
@@ -191,7 +191,7 @@ class MicroBatch:
         """
         self._register_clock()
         streams = self._context.program.inputs
-        rows_of = split(batch, streams)
+        rows_of = split_by_view(batch, streams)
         caches_rows = bool(self._context.program.lookups) or self._context.program.filters_on_arrival
         has_changelog = self._context.sink.changes is not None
         meters = []
@@ -294,7 +294,7 @@ class MicroBatch:
     def _register_streams(self, batch: DataFrame) -> None:
         """Registers a view per stream. Rows are counted when they are read."""
         program = self._context.program
-        rows_of = split(batch, program.inputs)
+        rows_of = split_by_view(batch, program.inputs)
         once = {view for rows in program.items_of_kind(Rows) if rows.alone for view in rows.streams}
         for stream in program.inputs:
             rows = with_row_counts(rows_of[stream.view], stream)
@@ -556,7 +556,7 @@ class MicroBatch:
 
     def _register_empty_streams(self, batch: DataFrame) -> None:
         self._register_clock()
-        for stream, rows in split(batch, self._context.program.inputs).items():
+        for stream, rows in split_by_view(batch, self._context.program.inputs).items():
             register_view(without_unreadable(rows), stream)
 
     def _register_empty_items(self, items: Sequence[Item]) -> dict[str, DataFrame]:

@@ -28,7 +28,7 @@ from ..common.session import driver_memory
 from ..iceberg.table import IcebergTable
 from ..progress.position import SplitPoint
 from ..sources.initial_offset import bootstrapped_from
-from ..sources.readers import time_of
+from ..sources.readers import event_time_column
 from ..storage.checkpoint import last_snapshot, read_offsets, topic_offsets
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class BatchSplitter:
         for each in self._inputs:
             schema: Any = batch.schema if alone else batch.schema[each.view].dataType
             assert isinstance(schema, StructType)
-            if (event_time := time_of(each, schema)) is None:
+            if (event_time := event_time_column(each, schema)) is None:
                 return []
             time, kind = event_time
             time = time if alone else f"{quoted(each.view)}.{time}"

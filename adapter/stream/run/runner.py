@@ -236,7 +236,7 @@ class RunningStream:
             initial_offset.advance_offsets(ordered, self._batches.ingested)
             if self._batches.position.batch < 0 and initial_offset.has_to_begin_again(session, ordered):
                 # The previous run failed for this reason.
-                initial_offset.begin_again(model)
+                initial_offset.discard_first_batch(model)
                 self._files = ReadFiles(session, ordered)
                 upstream.check_beginnings(session, ordered)
             self._note_start(order)
@@ -278,7 +278,9 @@ class RunningStream:
     ) -> Any:
         """Ingests the initial load of tables that can't be read snapshot by snapshot, as the stream's first micro-batch,
         in a separate query. Returns that query if the stream was stopped on request meanwhile, otherwise None."""
-        while initial_offset.begin_with_all(session, model) or initial_offset.is_initial_load_planned(model):
+        while initial_offset.prepare_initial_load(session, model) or initial_offset.is_initial_load_planned(
+            model
+        ):
             self._with_all = True
             query = self._start(session, replace(model.without_source_limits(), trigger=None), inputs)
             try:
@@ -289,11 +291,11 @@ class RunningStream:
                 self._problem = None
             if problem is None or isinstance(problem, _SecondBatch):
                 if not stopped:
-                    initial_offset.wait_for_source(model)
+                    initial_offset.defer_bootstrap_rows(model)
                 return query if stopped else None
             if not isinstance(problem, _ChangedDuringLoad):
                 raise problem
-            initial_offset.begin_again(model)
+            initial_offset.discard_first_batch(model)
         return None
 
     def _emit_result_of_no_rows(self) -> None:

@@ -120,7 +120,7 @@ def savepoint_leftovers(
 ) -> list[str]:
     """Returns what is left of a model's incomplete and deleted savepoints, and removes it if `remove`: their folders, and
     the branches listed there. Other branches and files are not touched. The caller holds the model's lock. `deleted`: see
-    `savepoints.incomplete`."""
+    `savepoints.incomplete_savepoints`."""
     check_no_interrupted_swap(model)
     found: list[str] = []
     for name in savepoints.incomplete_savepoints(model, deleted):

@@ -34,7 +34,7 @@ class SourceSnapshot:
     views: dict[str, str] = field(default_factory=dict)
     """Relation of a stream → view with its rows. Folders have none; the query reads them directly."""
     notes: list[str] = field(default_factory=list)
-    """Known differences between the views and what the stream read, as sentences."""
+    """Sentences on known differences between the rows of the views and those that the stream read."""
 
 
 def snapshot_sources(
@@ -109,8 +109,8 @@ def _rows_read_sql(
     operations = {each.operation for each in table.lineage()} - {APPEND, REPLACE}
     if operations:
         snapshot.notes.append(
-            f"Rows of {source.relation} were changed by others than by appending ({', '.join(sorted(operations))} snapshots)"
-            "; a stream doesn't see that, a batch run does."
+            f"Rows of {source.relation} were updated or deleted ({', '.join(sorted(operations))} snapshots); a stream "
+            "doesn't see that, a batch run does."
         )
     if unread:
         snapshot.notes.append(

@@ -49,7 +49,7 @@ class FileColumns:
 
     Args:
         model: the model, its sources in the order of the checkpoint.
-        rows: the schema of the query's DataFrame, from `readers.as_one`.
+        rows: the schema of the query's DataFrame, from `readers.read_streams`.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ run it is set to the last snapshot that was read.
 
 A table can't be read snapshot by snapshot if its first snapshots have expired, or if rows were updated or deleted.
 Its stream begins with the newest snapshot that added files, and the first micro-batch reads the whole table in batch
-(`readers.as_a_whole`), at its end offset or at the last update. Iceberg then skips updates, and
+(`readers.with_rows_of_tables`), at its end offset or at the last update. Iceberg then skips updates, and
 `upstream.check_continues` detects later ones. Iceberg's own option, *scan_all_files*, also reads files that were
 deleted or compacted, as long as a manifest lists them.
 """
@@ -49,7 +49,7 @@ _OF_KAFKA = "\0v"
 """Spark's connector for Kafka begins the file of an initial offset with this; the log of read files begins with v."""
 
 
-def begin_with_all(spark: SparkSession, model: StreamModel) -> bool:
+def prepare_initial_load(spark: SparkSession, model: StreamModel) -> bool:
     """Sets up a new stream to read tables as a whole if their first snapshots have expired, or rows were updated or
     deleted. Returns whether there are such tables, or a bootstrap table.
 
@@ -95,7 +95,8 @@ def _delete_outdated_offsets(model: StreamModel) -> None:
 
 
 def has_to_begin_again(spark: SparkSession, model: StreamModel) -> bool:
-    """Returns whether the first micro-batch is planned, not ingested, and lacks rows whose snapshots have expired."""
+    """Returns whether the first micro-batch has to be planned again: it isn't ingested, and lacks rows whose snapshots have
+    expired."""
     checkpoint = read_checkpoint(model.storage, model.checkpoint)
     if checkpoint is None or checkpoint.done is not None:
         return False
@@ -142,7 +143,7 @@ def bootstrapped_from(model: StreamModel) -> SnapshotRead | None:
     return None if text is None else SnapshotRead(**json.loads(text))
 
 
-def wait_for_source(model: StreamModel) -> None:
+def defer_bootstrap_rows(model: StreamModel) -> None:
     """Records that the bootstrap table's rows are ingested with the source's first rows, if no micro-batch could be planned
     because the source has none yet."""
     bootstrap = bootstrapped_from(model)
@@ -164,7 +165,7 @@ def _bootstrap_file(model: StreamModel) -> str:
     return f"{model.checkpoint}/bootstrap.json"
 
 
-def begin_again(model: StreamModel) -> None:
+def discard_first_batch(model: StreamModel) -> None:
     """Discards the planned first micro-batch, and the times at which its files were changed. Keeps the order of the sources
     and the id of the query."""
     # The times first: without a plan, they would be taken for those of the files that are planned next.

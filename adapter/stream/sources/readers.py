@@ -99,13 +99,13 @@ def rows_with_schema(schema: StructType, rows: DataFrame, model: StreamModel, na
         if given is None or not can_hold(given.lower(), kind.lower()):
             what = "has no such column" if given is None else f"has it as {given.upper()}"
             raise StreamError(
-                f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, with whose rows it is to "
-                f"begin, {what}."
+                f"Model {model.name}: its stream has {wanted.name} as {kind.upper()}, and {name}, whose rows it is to begin "
+                f"with, {what}."
             )
     return rows.selectExpr(*columns)
 
 
-def split(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:
+def split_by_view(batch: DataFrame, inputs: tuple[StreamInput, ...]) -> dict[str, DataFrame]:
     """Splits a micro-batch into view → rows of a stream."""
     if len(inputs) == 1:
         return {inputs[0].view: batch}
@@ -201,8 +201,8 @@ def _read_files(
         if not has_pattern and files.exists(jvm(spark).org.apache.hadoop.fs.Path(folder, log)):
             raise StreamError(
                 f"Model {model.name}: the folder {source.location} of its stream {source.relation} is a {kind} table, for "
-                f"it has {log}, which says which of the files hold rows. Read as files, rows would come that were deleted "
-                f"or replaced. {kind} tables aren't read as streams: have an incremental model copy new rows to "
+                f"it has {log}, which says which of the files hold rows. Read as files, it would give deleted and replaced "
+                f"rows. {kind} tables aren't read as streams: have an incremental model copy new rows to "
                 "an Iceberg table, and read that."
             )
     check_folder(spark, model, source, model.sources.index(source))
@@ -269,7 +269,7 @@ def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructTy
             f"Model {model.name}: its stream {stream.relation} has no column {name}, which is "
             f"to be its event time. It has {', '.join(name for name in columns.names if not name.startswith('__'))}."
         )
-    if not is_time(found.dataType):
+    if not is_timestamp_type(found.dataType):
         kind = found.dataType.simpleString()
         raise StreamError(
             f"Model {model.name}: the event time {name} of its stream {stream.relation} is a {kind.upper()} and must "
@@ -278,16 +278,16 @@ def _check_event_time(model: StreamModel, stream: StreamInput, columns: StructTy
         )
 
 
-def time_of(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | None:
-    """Returns SQL of a stream's event time, and its type; None if the column is missing or no timestamp.
+def event_time_column(stream: StreamInput, schema: StructType) -> tuple[str, DataType] | None:
+    """Returns SQL of a stream's event time, and its type; None if the column is missing or isn't a timestamp.
 
     >>> from pyspark.sql.types import StringType, StructField, StructType, TimestampType
     >>> schema = StructType([StructField("At", TimestampType()), StructField("day", StringType())])
-    >>> [time_of(StreamInput("t", "t", None, time), schema) for time in ("at", "day", "hour")]
+    >>> [event_time_column(StreamInput("t", "t", None, time), schema) for time in ("at", "day", "hour")]
     [('`at`', TimestampType()), None, None]
     """
     found = _time_field(stream, schema)
-    if found is None or not is_time(found.dataType):
+    if found is None or not is_timestamp_type(found.dataType):
         return None
     return quote_time(stream.event_time or ""), found.dataType
 
@@ -308,7 +308,7 @@ def _time_field(stream: StreamInput, schema: StructType) -> StructField | None:
     return found
 
 
-def is_time(kind: DataType) -> bool:
+def is_timestamp_type(kind: DataType) -> bool:
     """Returns whether a column of this type can be an event time."""
     from pyspark.sql.types import TimestampNTZType, TimestampType
 

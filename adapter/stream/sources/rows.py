@@ -16,7 +16,7 @@ from ..common.model import StreamModel
 from ..common.session import java_class, register_view, sql
 from ..iceberg.table import java_elements
 from ..progress import query_metrics
-from .readers import is_time, time_of
+from .readers import event_time_column, is_timestamp_type
 from .records import without_unreadable
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class BatchCache:
 
 def scan_cached(rows: DataFrame) -> DataFrame:
     """Returns a relation over cached rows, without their lineage."""
-    return _made_of(rows, rows._jdf.queryExecution().withCachedData())
+    return _dataframe_of_plan(rows, rows._jdf.queryExecution().withCachedData())
 
 
 def truncate_lineage(rows: DataFrame) -> DataFrame:
@@ -130,10 +130,12 @@ def truncate_lineage(rows: DataFrame) -> DataFrame:
     held = scan_cached(rows)
     relation = getattr(java_class(rows.sparkSession, "org.apache.spark.sql.execution.LogicalRDD$"), "MODULE$")
     # Gets the size of `held`, which is known by now.
-    return _made_of(rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False))
+    return _dataframe_of_plan(
+        rows, relation.fromDataset(held._jdf.queryExecution().toRdd(), held._jdf, False)
+    )
 
 
-def _made_of(rows: DataFrame, plan: Any) -> DataFrame:
+def _dataframe_of_plan(rows: DataFrame, plan: Any) -> DataFrame:
     """Returns a DataFrame with a plan of Spark's, in the session of `rows`."""
     from pyspark.sql import DataFrame
 
@@ -209,7 +211,7 @@ def _count_metrics(rows: DataFrame, stream: StreamInput) -> Sequence[Any]:
 
     numbers = {"rows": "count(*)", "newest": "cast(null as bigint)"}
     hidden = next((name for name in rows.columns if name in (UNREADABLE, DROPPED)), None)
-    if (found := time_of(stream, rows.schema)) is not None:
+    if (found := event_time_column(stream, rows.schema)) is not None:
         time = found[0]
         # Dropped rows don't count for the newest time.
         numbers["newest"] = _newest_time_sql(
@@ -265,7 +267,7 @@ def filtered_counts(cache: BatchCache, step: Rows) -> FilteredCounts:
 
 def _check_times(model: StreamModel, types: Mapping[str, Any]) -> None:
     for name in ("event_time", "expires_at"):
-        if name in types and not is_time(types[name]):
+        if name in types and not is_timestamp_type(types[name]):
             raise StreamError(
                 f"Model {model.name}: the time of its window is a {types[name].simpleString()}, and has to be a "
                 "TIMESTAMP. Convert it below the window."

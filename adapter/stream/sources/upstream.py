@@ -181,8 +181,8 @@ def has_changed_rows(source: StreamSource, table: IcebergTable) -> bool:
 
 
 def readers_beyond(storage: Storage, *tables: IcebergTable | None) -> tuple[str, ...]:
-    """Returns the streams, as `readers` does, that have read a snapshot of `tables` that is no longer in the history of its
-    table, as after a rollback."""
+    """Returns the streams that have read a snapshot that one of `tables` no longer has in its history, as after a rollback.
+    They are named as in `readers`."""
 
     def has_read_more(path: str) -> bool:
         read = snapshots_read(storage, path)

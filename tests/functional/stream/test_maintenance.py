@@ -202,7 +202,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
 
     # The table gets another snapshot while a stream begins.
     later = write_without_state(spark, root, upstream.model.target)
-    begin = initial_offset.begin_with_all
+    begin = initial_offset.prepare_initial_load
 
     def overtaken(session: Any, model: StreamModel) -> bool:
         found = begin(session, model)
@@ -212,7 +212,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
 
     upstream.add((40_000, "a", 40))
     with monkeypatch.context() as patched:
-        patched.setattr(initial_offset, "begin_with_all", overtaken)
+        patched.setattr(initial_offset, "prepare_initial_load", overtaken)
         assert later.run().rows_in == 20
     assert later.rows() == sorted([*late.rows(), (40_000, "a", 80)], key=repr)
 
@@ -234,7 +234,7 @@ def test_readers_go_on_and_new_ones_begin(spark: Any, root: Path, monkeypatch: p
         upstream.run()
         later.run()
     with monkeypatch.context() as patched:
-        patched.setattr(initial_offset, "begin_with_all", expired)
+        patched.setattr(initial_offset, "prepare_initial_load", expired)
         with pytest.raises(
             StreamError, match=r"came or expired while its stream began\. Nothing was ingested"
         ):

@@ -63,9 +63,9 @@ def test_an_initial_load_of_which_pieces_are_ingested_is_not_planned_again(
     stream._batches = batches
     begun: list[object] = []
     monkeypatch.setattr(runner.initial_offset, "source_lacking_rows", lambda *given: source)
-    monkeypatch.setattr(runner.initial_offset, "begin_with_all", lambda *given: not begun)
+    monkeypatch.setattr(runner.initial_offset, "prepare_initial_load", lambda *given: not begun)
     monkeypatch.setattr(runner.initial_offset, "is_initial_load_planned", lambda *given: False)
-    monkeypatch.setattr(runner.initial_offset, "begin_again", begun.append)
+    monkeypatch.setattr(runner.initial_offset, "discard_first_batch", begun.append)
     monkeypatch.setattr(runner.upstream, "lost_beginning_message", lambda *given: "it lacks rows")
 
     def watch(*given: object) -> tuple[bool, Exception | None]:

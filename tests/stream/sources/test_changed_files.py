@@ -18,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
 from dbt.adapters.spark_streaming.stream.sources import changed_files
 from dbt.adapters.spark_streaming.stream.sources.changed_files import ReadFiles, warn_of_gone
-from dbt.adapters.spark_streaming.stream.sources.initial_offset import begin_again
+from dbt.adapters.spark_streaming.stream.sources.initial_offset import discard_first_batch
 
 NO_SPARK: Any = None
 EARLIER = 1_700_000_000_123
@@ -191,7 +191,7 @@ def test_a_stream_that_begins_again_has_read_no_file(folder: Folder) -> None:
     folder.plan("a.json")
     folder.put("a.json", EARLIER + 1)
     folder.begin(batch=-1)
-    begin_again(folder.model)
+    discard_first_batch(folder.model)
     folder.put("a.json", EARLIER + 2)
     folder.plan("a.json")
     folder.begin()

@@ -14,8 +14,8 @@ from dbt.adapters.spark_streaming.stream.common.model import StreamModel, Stream
 from dbt.adapters.spark_streaming.stream.sources import initial_offset
 from dbt.adapters.spark_streaming.stream.sources.initial_offset import (
     advance_offsets,
-    begin_again,
-    begin_with_all,
+    discard_first_batch,
+    prepare_initial_load,
 )
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import sources_read_whole
 
@@ -69,7 +69,7 @@ def test_a_micro_batch_that_was_ingested_before_a_crash_counts(model: StreamMode
 
 
 def test_to_begin_again_keeps_the_id_of_the_query(model: StreamModel) -> None:
-    begin_again(model)
+    discard_first_batch(model)
     assert not model.storage.exists(f"{model.checkpoint}/offsets/0")
     assert model.storage.read_text(f"{model.checkpoint}/metadata") == '{"id": "q"}'
 
@@ -82,7 +82,7 @@ def test_no_times_of_files_outlive_the_plan_that_they_are_of(
     storage.write_text(f"{model.checkpoint}/files.json", '{"1": {"file:///a.json": 7}}')
     deleted: list[str] = []
     monkeypatch.setattr(storage, "delete", deleted.append)
-    begin_again(model)
+    discard_first_batch(model)
     assert deleted[0] == f"{model.checkpoint}/files.json"
 
 
@@ -101,14 +101,14 @@ def test_what_an_earlier_attempt_left_is_not_where_a_stream_begins(
     no_spark: Any = None
     for is_changed, position in ((True, {"snapshot_id": 17, "position": 0}), (False, None)):
         monkeypatch.setattr(initial_offset, "has_changed_rows", lambda *given, it=is_changed: it)
-        assert begin_with_all(no_spark, model) is is_changed
+        assert prepare_initial_load(no_spark, model) is is_changed
         assert sources_read_whole(model.storage, model.checkpoint) == ({0: 18} if is_changed else {})
         if position is not None:
             assert begins(model) == position
     assert not model.storage.exists(f"{model.checkpoint}/sources/0/offsets/0")
     model.storage.write_text(f"{model.checkpoint}/offsets/0", f"v1\n{{}}\n{offset(5)}\n-")
     model.storage.write_text(f"{model.checkpoint}/sources/0/offsets/0", offset(5))
-    assert not begin_with_all(no_spark, model), "it has begun"
+    assert not prepare_initial_load(no_spark, model), "it has begun"
     assert begins(model) == {"snapshot_id": 5, "position": 1}
 
 
@@ -121,7 +121,7 @@ def of_kafka(tmp_path: Path, **options: str) -> StreamModel:
 def left(model: StreamModel) -> list[str]:
     """What is left of an earlier attempt, after another one has begun."""
     no_spark: Any = None
-    assert not begin_with_all(no_spark, model)
+    assert not prepare_initial_load(no_spark, model)
     paths = ("0/0", "1/0")
     return [path for path in paths if model.storage.exists(f"{model.checkpoint}/sources/{path}")]
 
