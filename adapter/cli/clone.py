@@ -27,7 +27,7 @@ def clone_model(
     source = _model_to_copy(project, original or name, target)
     session, model, program = plan_next_run(project, name)
     check_free(model)
-    cloning.check(session, model, program, source, savepoint)
+    cloning.check_clone(session, model, program, source, savepoint)
     if not session.catalog.tableExists(model.target):
         # The materialization creates the table; with --empty it reads no rows.
         project.run([name], "--empty")

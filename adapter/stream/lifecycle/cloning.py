@@ -45,7 +45,7 @@ from ..storage.savepoints import (
     find_savepoint,
 )
 from ..storage.source_order import Order, in_checkpoint_order, write_order
-from .restoring import missing_part
+from .restoring import missing_part_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,10 +94,10 @@ class _Original:
         return spark.sql(f"select {columns} from {table.name} version as of {was.snapshot}")
 
 
-def check(
+def check_clone(
     spark: SparkSession, model: StreamModel, program: Program, source: StreamModel, name: str | None
 ) -> None:
-    """Raises unless a model can be a clone of another one. Changes nothing."""
+    """Raises unless a model can be a clone of `source`, or of its savepoint `name`. Changes nothing."""
     with readable_errors(model):
         session = working_session(spark)
         _check_model_is_empty(session, model, source)
@@ -184,7 +184,7 @@ def _open_original(spark: SparkSession, model: StreamModel, name: str | None) ->
             if table is None or table.uuid != was.uuid:
                 problem = f"its {kind} was dropped since (there is none now, or another one)"
             else:
-                problem = missing_part(spark, model, saved, table, was) or ""
+                problem = missing_part_text(spark, model, saved, table, was) or ""
                 problem = problem and f"{problem} of its {kind} {table.name}"
             if problem or table is None:
                 raise StreamError(f"Model {model.name}: {what} can't be copied: {problem}.")

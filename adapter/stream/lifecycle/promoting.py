@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..common.errors import StreamError, readable_errors
 from ..common.failpoints import around
@@ -129,7 +129,7 @@ def swap_progress(spark: SparkSession, model: StreamModel) -> SwapProgress:
     no new version, or a swap is incomplete."""
     with _locked_deployment(spark, model) as found:
         check_no_interrupted_swap(model)
-        found = found or _require_deployment(model, "show")
+        found = found or _raise_no_deployment(model, "show")
         session = working_session(spark)
         old, new = (model, version_of_model(model, found.new))
         if found.phase == PROMOTED:
@@ -151,39 +151,39 @@ def promote(spark: SparkSession, model: StreamModel, force: bool = False) -> Swa
     Raises:
         StreamError: there is no new version, it hasn't caught up, or one of them is running. Nothing was changed.
     """
-    return _swap_versions(spark, model, PROMOTED, "promote", partial(_ready_to_promote, force=force))
+    return _swap_versions(spark, model, PROMOTED, "promote", partial(_version_to_promote, force=force))
 
 
 def roll_back(spark: SparkSession, model: StreamModel) -> SwapResult:
     """Gives the previous version its name back. The new version is then staged again, as before its promotion. Raises
     `StreamError` if there is no previous version, it can't continue, or one of them is running. Nothing was changed."""
-    return _swap_versions(spark, model, STAGED, "roll back", _ready_to_roll_back)
+    return _swap_versions(spark, model, STAGED, "roll back", _version_to_roll_back_to)
 
 
 def _swap_versions(
     spark: SparkSession,
     model: StreamModel,
     to: str,
-    what: str,
-    ready: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
+    to_do: str,
+    find_version: Callable[[SparkSession, StreamModel, Deployment], StreamModel],
 ) -> SwapResult:
     """Swaps the versions, or finishes an incomplete swap.
 
     Args:
         to: phase afterwards: `PROMOTED` or `STAGED`.
-        what: verb for messages, as in "nothing to …".
-        ready: raises unless the versions can be swapped; returns the version that gets the model's name.
+        to_do: verb for messages, as in "nothing to …".
+        find_version: returns the version that gets the model's name. Raises unless the versions can be swapped.
     """
     with _locked_deployment(spark, model, lock=True) as found:
         session = working_session(spark)
         if found is not None and found.swap is not None:
             return _finish_swap(session, model, found, to)
         check_not_interrupted(model)
-        found = found or _require_deployment(model, what)
-        return _begin_swap(session, model, found, ready(session, model, found), to)
+        found = found or _raise_no_deployment(model, to_do)
+        return _begin_swap(session, model, found, find_version(session, model, found), to)
 
 
-def _ready_to_promote(
+def _version_to_promote(
     session: SparkSession, model: StreamModel, found: Deployment, force: bool
 ) -> StreamModel:
     if found.phase == PROMOTED:
@@ -203,7 +203,7 @@ def _ready_to_promote(
     return new
 
 
-def _ready_to_roll_back(session: SparkSession, model: StreamModel, found: Deployment) -> StreamModel:
+def _version_to_roll_back_to(session: SparkSession, model: StreamModel, found: Deployment) -> StreamModel:
     if found.phase == STAGED:
         raise StreamError(
             f"Model {model.name}: its new version isn't promoted, so there is nothing to roll back. `dbt-stream deploy "
@@ -231,7 +231,7 @@ def clean_up(spark: SparkSession, model: StreamModel) -> Deployment:
     no such version, or it is running."""
     with _locked_deployment(spark, model) as found:
         check_no_interrupted_swap(model)
-        found = found or _require_deployment(model, "clean up")
+        found = found or _raise_no_deployment(model, "clean up")
         _drop_version(spark, version_of_model(model, found.other_table))
         # A promotion or a rollback in another process may have swapped the versions meanwhile.
         if deployments.read_deployment(model.storage, model.target) == found:
@@ -265,7 +265,7 @@ def _locked_deployment(
         yield found
 
 
-def _require_deployment(model: StreamModel, to_do: str) -> Deployment:
+def _raise_no_deployment(model: StreamModel, to_do: str) -> NoReturn:
     raise StreamError(
         f"Model {model.name}: there is nothing to {to_do}: no new version of it was begun, or it was cleaned up. "
         f"{model.deploy} builds one next to the old one."

@@ -146,7 +146,7 @@ def _snapshots_to_restore(
     for kind, was in saved.tables.items():
         table = tables[kind]
         if table is not None and was is not None and table.uuid == was.uuid:
-            if problem := missing_part(spark, model, saved, table, was):
+            if problem := missing_part_text(spark, model, saved, table, was):
                 raise _restore_error(model, saved, f"{problem} of its {kind} {table.name}")
             found[kind] = was
         elif kind == CHANGELOG:
@@ -161,7 +161,7 @@ def _snapshots_to_restore(
     return found
 
 
-def missing_part(
+def missing_part_text(
     spark: SparkSession, model: StreamModel, saved: Savepoint, table: IcebergTable, was: TableSnapshot
 ) -> str | None:
     """Returns what a table lacks of its snapshot in a savepoint, in words; None if nothing."""

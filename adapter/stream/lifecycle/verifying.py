@@ -101,7 +101,7 @@ def verify(spark: SparkSession, model: StreamModel, program: Program, request: V
         # Unlike a micro-batch, a verification may read many rows.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         table, position, batch = _settled_progress(session, model, program)
-        _check_edited(spark, model, program)
+        _check_not_edited(spark, model, program)
         until, not_due = _comparison_end(session, model, program, position, request)
         snapshot = snapshot_sources(session, model, program, batch)
         rows = f"select * from {table.name if table.known is None else table.snapshot_sql(table.known)}"
@@ -182,7 +182,7 @@ def _is_interrupted(
     return position is not None and (position.cut is not None or position.needs_rebuild)
 
 
-def _check_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:
+def _check_not_edited(spark: SparkSession, model: StreamModel, program: Program) -> None:
     """Raises if the query was edited since the last run."""
     found = effect_of_edit(spark, model, program)
     if found.refused is not None:

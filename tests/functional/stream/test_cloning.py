@@ -17,7 +17,7 @@ from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable
-from dbt.adapters.spark_streaming.stream.lifecycle.cloning import Cloned, check, clone
+from dbt.adapters.spark_streaming.stream.lifecycle.cloning import Cloned, check_clone, clone
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
@@ -203,18 +203,18 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     stream.add((0, "a", 1))
     stream.run()
     arguments = (spark, model, stream.program, stream.model)
-    assert "there is no savepoint 'x' of it" in refused(check, *arguments, "x")
+    assert "there is no savepoint 'x' of it" in refused(check_clone, *arguments, "x")
     assert "is in progress" in refused(_while_locked, stream, model)
     # Of another query: as `state diff` says it.
     other = generate.generate_program(plan_of(GROUPS.replace("k,", "v as k,").replace("by k", "by v")))
-    said = refused(check, spark, model, other, stream.model, None)
+    said = refused(check_clone, spark, model, other, stream.model, None)
     assert (
         f"the state of model {stream.model.name} isn't one of its query: its query has changed in what"
         in said
     )
     assert "the group key" in said
     assert "its query keeps no state, and model" in refused(
-        check, spark, model, programs.pass_through(), stream.model, None
+        check_clone, spark, model, programs.pass_through(), stream.model, None
     )
     # Which the state could go on with, it does.
     more = generate.generate_program(plan_of(GROUPS.replace("count(*) as c", "count(*) as c, sum(v) as s")))
@@ -240,7 +240,9 @@ def test_what_can_not_be_cloned(spark: Any, root: Path) -> None:
     said = refused(made, stream, elsewhere)
     assert f"the table {stream.events}_other that it streams from doesn't come from the snapshot" in said
     with pytest.raises(StreamError, match="a clone of itself"):
-        check(spark, replace(stream.model, state="stream_tests.none"), stream.program, stream.model, None)
+        check_clone(
+            spark, replace(stream.model, state="stream_tests.none"), stream.program, stream.model, None
+        )
 
 
 def test_types_that_are_wider_by_now(spark: Any, root: Path) -> None:
