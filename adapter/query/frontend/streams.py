@@ -50,6 +50,7 @@ class Streams:
         self._stars = _extent_of_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
         self._known = {relation.lower(): found for relation, found in (known or {}).items()}
+        self._unqualified = {table.name.lower() for table in every(tree, exp.Table) if not table.db}
         self.streams: dict[str, Stream] = {}
         """Streams by relation name, in lower case."""
         self.static: dict[str, None] = {}
@@ -78,7 +79,8 @@ class Streams:
         if stream is None:
             letters = (char if char.isascii() and char.isalnum() else "_" for char in table.name.lower())
             view = "stream_" + "".join(letters)
-            while any(view == other.view for other in self.streams.values()):
+            # A view hides a table that the text reads by the same name.
+            while view in self._unqualified or any(view == other.view for other in self.streams.values()):
                 view += "_2"
             stream = self.streams[relation.lower()] = Stream(relation, view, None, None)
         if not table.alias:

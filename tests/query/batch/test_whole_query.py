@@ -130,3 +130,12 @@ def test_names_that_generated_sql_uses_stay_the_author_s_in_slices() -> None:
     points = POINTS.replace("select k,", "select k as clock,").replace("group by k", "group by clock")
     found = _sliced(f"select max(clock) as clock, count(*) as state from ({points}) as windows")
     assert "_slices as (" in found and found.endswith("AS windows")
+
+
+@pytest.mark.parametrize("query", [POINTS, f"select *, count(*) over () as m from ({POINTS})"])
+def test_a_table_that_is_called_like_the_view_of_a_stream_is_read_as_it_is(query: str) -> None:
+    rows = "(select o.* from (select /*+ STREAM */ * from orders) as o join stream_orders using (k))"
+    over = expand_window(rows, make_window("cumulate", "ts", "1 minute", "1 day"))
+    found = whole_query.batch_text(query.replace(CURVE, over))
+    assert "JOIN stream_orders" in found
+    assert "stream_orders as (" not in found
