@@ -62,14 +62,14 @@ def plain_batch_text(
     taken = own_names.names_taken_by_author(tree, [name for what in known.values() for name in what.columns])
     if not taken:
         rewritten = _rewrite_for_batch(tree, ask, known, dropped)
-        _compute_from_slices(rewritten, lambda query: from_slices(query, ask))
+        _compute_from_slices(rewritten, lambda query: from_slices(query, ask), {})
         return text if rewritten == tree else sql(rewritten)
     own_names.mark_names(tree)
     with own_names.unmark_errors():
         marked = [replace(each, time=own_names.marked_column(each.time)) for each in dropped]
         asked = own_names.query_runner_of_marked_tree(ask, taken)
         rewritten = _rewrite_for_batch(tree, asked, own_names.with_marked_columns(known), marked)
-        _compute_from_slices(rewritten, lambda query: from_slices(query, asked))
+        _compute_from_slices(rewritten, lambda query: from_slices(query, asked), {})
     return text if rewritten == tree else own_names.separate_names(sql(rewritten), taken)
 
 
@@ -105,7 +105,7 @@ def _rewrite_for_batch(
 
 
 def _compute_from_slices(
-    query: exp.Expr, from_slices: Callable[[str], str | None], named: frozenset[str] = frozenset()
+    query: exp.Expr, from_slices: Callable[[str], str | None], named: Mapping[str, exp.CTE | None]
 ) -> None:
     """Replaces the outermost queries in FROM and in WITH that stay within windows by queries that compute their windows from
     slices. Changes the tree.
@@ -113,14 +113,16 @@ def _compute_from_slices(
     Args:
         query: a query; anything else stays as it is.
         from_slices: see `SliceWriter`.
-        named: names of the CTEs that the query may read, in lower case.
+        named: the CTEs that the query may read, as written, by name in lower case; None for one that can't be repeated.
     """
     if not isinstance(query, exp.Query) or next(hints.windows_under(query), None) is None:
         return
     within = with_clause(query)
     for cte in within.expressions if within else ():
+        name, written = cte.alias.lower(), copied(cte)
         _compute_below_from_slices(cte, from_slices, named)
-        named |= {cte.alias.lower()}
+        # Others of `named` may read the CTE that this one hides.
+        named = dict.fromkeys([*named, name]) if name in named else {**named, name: written}
     if isinstance(query, exp.Subquery):
         _compute_from_slices(query.this, from_slices, named)
     elif isinstance(query, exp.SetOperation):
@@ -133,16 +135,55 @@ def _compute_from_slices(
 
 
 def _compute_below_from_slices(
-    node: exp.Subquery | exp.CTE, from_slices: Callable[[str], str | None], named: frozenset[str]
+    node: exp.Subquery | exp.CTE,
+    from_slices: Callable[[str], str | None],
+    named: Mapping[str, exp.CTE | None],
 ) -> None:
     """Computes a query in FROM or in WITH from slices, or else the queries in it; see `_compute_from_slices`."""
     query = node.this
-    read = {table.name.lower() for table in every(query, exp.Table) if not table.db}
-    if next(hints.windows_under(query), None) is not None and read.isdisjoint(named):
-        if (text := from_slices(sql(query))) is not None:
+    if next(hints.windows_under(query), None) is not None:
+        whole = _with_ctes_read(query, named)
+        if whole is not None and (text := from_slices(sql(whole))) is not None:
             node.set("this", exp.Var(this=text))
             return
     _compute_from_slices(query, from_slices, named)
+
+
+def _with_ctes_read(query: exp.Query, named: Mapping[str, exp.CTE | None]) -> exp.Query | None:
+    """Returns a query with a WITH that defines the CTEs it reads; None if one of them can't be repeated, is hidden by one of
+    the query's own, or hides a table that is read.
+
+    Args:
+        named: see `_compute_from_slices`.
+    """
+    read: dict[str, exp.CTE] = {}
+    needed = _names_read(query) & named.keys()
+    names = list(named)
+    for place in reversed(range(len(names))):
+        if names[place] not in needed:
+            continue
+        cte = named[names[place]]
+        if cte is None or not conditions.is_repeatable(cte):
+            return None
+        below = _names_read(cte) & named.keys()
+        if not below <= {*names[:place]}:
+            return None
+        read[names[place]] = copied(cte)
+        needed |= below
+    if not read:
+        return query
+    own = with_clause(query)
+    own_ctes = own.expressions if own else []
+    if not read.keys().isdisjoint(cte.alias.lower() for cte in own_ctes):
+        return None
+    whole = copied(query)
+    whole.set("with_", exp.With(expressions=[*reversed(read.values()), *map(copied, own_ctes)]))
+    return whole
+
+
+def _names_read(node: exp.Expr) -> set[str]:
+    """Returns the names without a schema of the tables and CTEs under a node, in lower case."""
+    return {table.name.lower() for table in every(node, exp.Table) if not table.db}
 
 
 def _has_literal_rows(tree: exp.Query) -> bool:

@@ -79,6 +79,7 @@ CURVE = expand_window("shop.orders", make_window("cumulate", "ts", "1 minute", "
 POINTS = (
     f"select k, window_start, window_end, count(*) as n from {CURVE} group by k, window_start, window_end"
 )
+OF_O = POINTS.replace(CURVE, OF_CTE)
 
 
 def _sliced(query: str) -> str:
@@ -95,6 +96,10 @@ def _sliced(query: str) -> str:
         f"select p.k, t.name, n from t join (select * from ({POINTS}) where n > 1) as p on p.k = t.k limit 3",
         f"select k, n from ({POINTS}) union all select k, v from {A}",
         f"with shop as (select 1 as a), orders as (select 2 as b) select max(n) as m from ({POINTS}) as p",
+        f"with o as (select * from t), p as ({OF_O}) select *, lag(n) over (partition by k order by window_end) as m from p",
+        f"with o as (select * from t) select max(n) as m from ({OF_O}) as p",
+        f"with i as (select * from t), o as (select * from i where v > 0), p as (with t as (select 1) {OF_O}), "
+        "q as (select *, lag(n) over (partition by k order by window_end) as m from p) select * from q where m > n",
     ],
 )
 def test_windows_below_other_queries_are_computed_from_slices(query: str) -> None:
@@ -102,6 +107,15 @@ def test_windows_below_other_queries_are_computed_from_slices(query: str) -> Non
     assert found.count("_slices as (") == 1
     # Each row isn't repeated for all the windows that it is in.
     assert "LATERAL VIEW EXPLODE" not in found
+
+
+def test_a_query_from_slices_defines_the_ctes_that_it_reads() -> None:
+    found = _sliced(
+        f"with a as (select 1), i as (select * from t), o as (select * from i where v > 0), p as ({OF_O}) "
+        "select *, lag(n) over (partition by k order by window_end) as m from p, a"
+    )
+    slices = found[found.index("p AS (") :]
+    assert "from t\n" in slices and "v > 0" in slices.replace("`", "")
 
 
 def test_each_query_over_windows_is_computed_from_slices() -> None:
@@ -113,8 +127,15 @@ def test_each_query_over_windows_is_computed_from_slices() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        # A query that reads a query around it isn't a text of its own.
-        f"with o as (select * from t) select max(n) as m from ({POINTS.replace(CURVE, OF_CTE)}) as p",
+        # Another name hides a CTE that the query reads.
+        f"with i as (select * from t), o as (select * from i) "
+        f"select * from (with i as (select 1 as a) select max(n) as m from ({OF_O}) as p)",
+        f"with i as (select * from t), o as (select * from i) select max(n) as m from (with i as (select 1) {OF_O}) as p",
+        # A CTE has the name of the table that its own rows, or those of an earlier one, come from.
+        f"with o as (select ts, k, v * 2 as v from o), p as ({OF_O}) select max(n) as m from p",
+        f"with o as (select * from i), i as (select * from t), p as ({OF_O}) select max(n) as m from p, i",
+        # Rows that differ whenever they are read are read once.
+        f"with o as (select *, rand() as r from t) select max(n) as m from ({OF_O}) as p",
         # Its columns may be those of the query around it.
         f"select k from t where exists (select max(n) as m from ({POINTS}) as p having m > 3)",
         f"select k from t, lateral (select max(n) as m from ({POINTS}) as p where p.k = t.k)",
