@@ -1,0 +1,1 @@
+"""Translates scripts of Flink SQL to a dbt project."""

@@ -7,7 +7,7 @@ then are rejected. Everywhere else, as in a select list, the clock is processing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -72,22 +72,36 @@ def lower_bound(node: exp.Expr) -> tuple[exp.Column, exp.Expr, int, bool] | None
         "now",
         "current_timestamp",
     )
-    length = interval_micros(since.expression) if is_now else None
+    length = _summed_intervals(since.expression, _checked_micros) if is_now else None
     return None if length is None else (time, clock, length, isinstance(node, exp.GTE | exp.LTE))
 
 
 def interval_micros(node: exp.Expr) -> int | None:
-    """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one."""
+    """Returns the microseconds of an INTERVAL, or of a sum of them. None if it isn't one, or has no fixed length."""
+    return _summed_intervals(node, lambda each: intervals.fixed_micros(_interval_text(each)))
+
+
+def _summed_intervals(node: exp.Expr, micros: Callable[[exp.Interval], int | None]) -> int | None:
+    """Returns the sum of the microseconds of the INTERVALs that an expression adds; None if it adds anything else.
+
+    Args:
+        micros: returns the length of one.
+    """
     node = node.unnest()
     if isinstance(node, exp.Add):
-        parts = [interval_micros(node.this), interval_micros(node.expression)]
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
-    if not isinstance(node, exp.Interval):
-        return None
+        one, other = _summed_intervals(node.this, micros), _summed_intervals(node.expression, micros)
+        return None if one is None or other is None else one + other
+    return micros(node) if isinstance(node, exp.Interval) else None
+
+
+def _checked_micros(node: exp.Interval) -> int:
+    """Returns the microseconds of an INTERVAL. Raises `QueryError` if it has no fixed length."""
+    return intervals.parse(_interval_text(node), f"'{sql(node)}':")
+
+
+def _interval_text(node: exp.Interval) -> str:
     unit = node.args.get("unit")
-    text = f"{node.this.name} {unit.name}" if unit is not None and node.this is not None else sql(node)
-    return intervals.parse(text, f"'{sql(node)}':")
+    return f"{node.this.name} {unit.name}" if unit is not None and node.this is not None else sql(node)
 
 
 def is_watermark(node: exp.Expr) -> bool:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..errors import QueryError
-from ..sql import intervals
+from ..normalize import event_clock
 from ..sql.dialect import canonical
 
 _OF_WHOLE_PARTITIONS = (
@@ -135,11 +134,8 @@ def _extent_before_row(kind: str, bound: object) -> FrameExtent | None:
         return FrameExtent(rows=int(bound.name)) if isinstance(bound, exp.Literal) and counted else None
     if kind != "RANGE" or not isinstance(bound, exp.Interval):
         return None
-    try:
-        micros = intervals.parse(f"{bound.this.name} {bound.args['unit'].name}")
-    except (QueryError, KeyError, AttributeError):
-        return None  # months, whose lengths differ
-    return FrameExtent(micros=micros) if micros >= 0 else None
+    micros = event_clock.interval_micros(bound)
+    return FrameExtent(micros=micros) if micros is not None and micros >= 0 else None
 
 
 def _is_keyword(bound: object, words: str) -> bool:

@@ -14,7 +14,6 @@ from itertools import product
 from sqlglot import exp
 
 from ...util.quoting import quote
-from ..errors import QueryError
 from ..frontend import session_zone
 from ..normalize.event_clock import interval_micros
 from ..program import StateNames
@@ -148,10 +147,7 @@ def arrival_delay_of(node: exp.Expr, delay_of_column: Callable[[exp.Column], int
         each = [arrival_delay_of(one, delay_of_column) for one in (node.this, *node.expressions)]
         return None if None in each else max(delay for delay in each if delay is not None)
     if isinstance(node, exp.Add | exp.Sub):
-        try:
-            delay, length = arrival_delay_of(node.this, delay_of_column), interval_micros(node.expression)
-        except QueryError:
-            return None  # Months have no fixed length.
+        delay, length = arrival_delay_of(node.this, delay_of_column), interval_micros(node.expression)
         if delay is None or length is None:
             return None
         moved = delay - length if isinstance(node, exp.Add) else delay + length
@@ -180,16 +176,11 @@ def _bounds_of_conditions(
     """Returns for each pair of columns the microseconds by which the first may be later than the second, as far as single
     conditions say so."""
     found: dict[tuple[_Column, _Column], int] = {}
-    for test in conditions(select):
-        try:
-            bounds = at_most_conditions([test])
-        except QueryError:
-            continue  # Months have no fixed length.
-        for each in bounds:
-            one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
-            if one[0] in aliases and other[0] in aliases:
-                micros = each.micros + each.slack
-                found[one, other] = min(micros, found.get((one, other), micros))
+    for each in at_most_conditions(conditions(select)):
+        one, other = ((column.table.lower(), column.name.lower()) for column in (each.one, each.other))
+        if one[0] in aliases and other[0] in aliases:
+            micros = each.micros + each.slack
+            found[one, other] = min(micros, found.get((one, other), micros))
     return found
 
 

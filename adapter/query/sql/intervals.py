@@ -53,6 +53,23 @@ def parse(text: object, what: str = "interval") -> int:
     -240000000
     """
     source = str(text).strip()
+    found = _micros_or_problem(source)
+    if isinstance(found, str):
+        raise QueryError(f"{what} '{source}'{found}")
+    return found
+
+
+def fixed_micros(text: str) -> int | None:
+    """Returns the microseconds of an interval; None if it has no fixed length, or isn't an interval.
+
+    >>> fixed_micros("1 month")
+    """
+    found = _micros_or_problem(text.strip())
+    return None if isinstance(found, str) else found
+
+
+def _micros_or_problem(source: str) -> int | str:
+    """Returns the microseconds of an interval, or why it can't be taken, as the end of a sentence."""
     body = re.sub(r"^interval\b", "", source, flags=re.IGNORECASE).replace("'", " ").strip()
     total, position = 0.0, 0
     while match := _PART.match(body, position):
@@ -60,18 +77,16 @@ def parse(text: object, what: str = "interval") -> int:
         unit = match[2].lower()
         unit = _SHORT.get(unit, unit[:-1] if unit.endswith("s") else unit)
         if unit in ("month", "quarter", "year"):
-            raise QueryError(
-                f"{what} '{source}': a {unit} has no fixed length; write days, hours or minutes."
-            )
+            return f": a {unit} has no fixed length; write days, hours or minutes."
         if unit not in _UNITS:
             break
         total += number * _UNITS[unit]
         position = match.end()
     if not body or body[position:].strip():
-        raise QueryError(f"{what} '{source}' is not an interval; write for example '10 minutes' or '1 day'.")
+        return " is not an interval; write for example '10 minutes' or '1 day'."
     if not abs(total) <= LONGEST:
-        raise QueryError(
-            f"{what} '{source}' is longer than {LONGEST // DAY} days, from the year 1 to the year 9999; write a shorter one."
+        return (
+            f" is longer than {LONGEST // DAY} days, from the year 1 to the year 9999; write a shorter one."
         )
     return round(total)
 

@@ -23,6 +23,12 @@ CASES: dict[str, tuple[str, dict[str, dict[str, int]], dict[str, list[tuple[str,
         {"a": TS, "b": TS},
         {"a": [("ts", MINUTE)], "b": [("ts", 0)]},
     ),
+    "a month, and a bound that is nearer": (
+        "b.ts between a.ts - interval 1 month and a.ts and b.ts >= a.ts - interval 5 minutes",
+        {"a": TS, "b": TS},
+        {"a": [("ts", 0)], "b": [("ts", 5 * MINUTE)]},
+    ),
+    "a month alone": ("b.ts between a.ts - interval 1 month and a.ts", {"a": TS, "b": TS}, None),
     "a bound on one side": ("b.ts >= a.ts", {"a": TS, "b": TS}, None),
     "no event time": ("b.ts = a.x", {"a": {}, "b": TS}, None),
     "a column that carries no time may lie anywhere": (
