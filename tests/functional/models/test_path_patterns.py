@@ -64,7 +64,7 @@ class TestPathPatterns:
 
     def test_a_folder_that_is_named_like_an_outage_is_not_waited_for(self, project: Any) -> None:
         told = DbtProject(Path(project.project_root), Path(project.profiles_dir), None, None, None)
-        manifest, found = told.parsed(), []
+        manifest, found = told.parsed_manifest(), []
 
         def note(unique_id: str, status: str, message: str, problem: BaseException | None) -> None:
             found.append(_preparation_error(Outcome(unique_id, status, message, None, problem)))

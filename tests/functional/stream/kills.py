@@ -533,7 +533,7 @@ class Drive:
                 world.make_table(kind, "create or replace table")
             failpoints.reached("refresh:replaced", kind.name)
             if not kind.upstream:
-                run_stream(world.spark, world.model(kind).at_once(), kind.program)
+                run_stream(world.spark, world.model(kind).without_source_limits(), kind.program)
 
         self._attempt(kind, build, between=None if kind.upstream else self._plain_run)
         marker.unlink()
@@ -708,7 +708,7 @@ def _calm(world: World, storage: Any, kinds: Sequence[Kind]) -> list[str]:
     problems = []
     for kind in kinds:
         calm.make_table(kind)
-        run_stream(calm.spark, calm.model(kind).at_once(), kind.program)
+        run_stream(calm.spark, calm.model(kind).without_source_limits(), kind.program)
         flush(calm.spark, calm.model(kind), kind.program)
         if (found := world.rows(kind)) != (expected := calm.rows(kind)):
             problems.append(f"{kind.name}: not as undisturbed: {_difference(found, expected)}")
