@@ -352,8 +352,9 @@ def _execute_swap(spark: SparkSession, model: StreamModel, found: Deployment) ->
     ):
         with around(f"deploy.checkpoint.{step}", model.name):
             _delete_files(each)
-            _copy_files(storage, _copy_paths(found, storage, side), _version_paths(each))
+            # A folder without an owner would be taken for a foreign one if the process is killed while it copies.
             owner.claim(spark, each, (swap.gives if step == "gives" else swap.takes)[TABLE])
+            _copy_files(storage, _copy_paths(found, storage, side), _version_paths(each))
     _delete_files(incoming)
     storage.delete(incoming.health)
     owner.forget_owner(incoming)

@@ -47,7 +47,7 @@ from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
 from dbt.adapters.spark_streaming.stream.state import table as state
 
-from .harness import sorted_rows, written
+from .harness import made_for, sorted_rows, written
 from .kinds import CUSTOMERS, EVENTS, KINDS, Kind
 
 SCHEMA = "kills"
@@ -235,7 +235,8 @@ class World:
     def make_table(self, kind: Kind, how: str = "create table if not exists") -> None:
         """Make a model's table, as its materialization does."""
         columns = ", ".join(f"`{name}` {type_}" for name, type_ in self._columns[kind.name].items())
-        self.spark.sql(f"{how} {self.schema}.{kind.name} ({columns}) using iceberg")
+        table = f"{self.schema}.{kind.name}"
+        self.spark.sql(f"{how} {table} ({columns}) using iceberg {made_for(table)}")
 
     def expected(self, kind: Kind) -> list[tuple[Any, ...]]:
         """The rows of a model's table, by plain Spark on the whole input."""

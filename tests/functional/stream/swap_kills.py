@@ -41,7 +41,7 @@ from dbt.adapters.spark_streaming.stream.storage import deployments
 from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, STAGED, version_of_model
 from tests.planned import plan_of
 
-from .harness import EVENTS, replayed, sorted_rows
+from .harness import EVENTS, made_for, replayed, sorted_rows
 from .kills import credentials
 
 SCHEMA = "swaps"
@@ -171,7 +171,8 @@ class Swaps:
                 raise
 
     def _made(self, table: str, new: bool) -> None:
-        self.spark.sql(f"create table if not exists {table} ({_COLUMNS[self._key(new)]}) using iceberg")
+        columns = _COLUMNS[self._key(new)]
+        self.spark.sql(f"create table if not exists {table} ({columns}) using iceberg {made_for(table)}")
 
     # -- steps -------------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import Retention, StreamSource
 from dbt.adapters.spark_streaming.stream.iceberg import maintenance
 from dbt.adapters.spark_streaming.stream.iceberg.table import IcebergTable, load_table
-from dbt.adapters.spark_streaming.stream.lifecycle import orphans
+from dbt.adapters.spark_streaming.stream.lifecycle import orphans, promoting
 from dbt.adapters.spark_streaming.stream.lifecycle.promoting import (
     SwapResult,
     clean_up,
@@ -240,6 +241,31 @@ def test_cut_short_anywhere(spark: Any, root: Path, first: int) -> None:
             run_stream(spark, beside, other)
             deploy.is_right(model, text)
             deploy.is_right(beside, text_beside)
+
+
+@pytest.mark.parametrize("failing", mostly_thorough((1, 2), [1]))
+def test_cut_short_while_a_checkpoint_is_copied(
+    spark: Any, root: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without a note on whose it is would be taken for somebody else's."""
+    deploy = Deploy(spark, root)
+    model = deploy.model
+    deploy.old.add((0, "a", 1), (0, "b", 2))
+    deploy.old.run()
+    deploy.stage()
+    for swap, undo, text in ((promote, roll_back, BY_V), (roll_back, promote, BY_K)):
+        for then in (undo, swap):
+            copied = itertools.count(-1)  # the first two copies are those that the swap begins with
+
+            def fails(*_: object, copied: Iterator[int] = copied) -> None:
+                if next(copied) == failing:
+                    raise StreamError("cut short")
+
+            monkeypatch.setattr(promoting, "copy_savepoints", fails)
+            assert "cut short" in refused(swap, spark, model)
+            monkeypatch.undo()
+            then(spark, model)
+        deploy.is_right(model, text)
 
 
 @pytest.mark.thorough
