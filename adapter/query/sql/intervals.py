@@ -53,9 +53,9 @@ def parse(text: object, what: str = "interval") -> int:
     -240000000
     """
     source = str(text).strip()
-    found = _micros_or_problem(source)
+    found = _micros_or_problem(source, what)
     if isinstance(found, str):
-        raise QueryError(f"{what} '{source}'{found}")
+        raise QueryError(found)
     return found
 
 
@@ -68,8 +68,8 @@ def fixed_micros(text: str) -> int | None:
     return None if isinstance(found, str) else found
 
 
-def _micros_or_problem(source: str) -> int | str:
-    """Returns the microseconds of an interval, or why it can't be taken, as the end of a sentence."""
+def _micros_or_problem(source: str, what: str = "interval") -> int | str:
+    """Returns the microseconds of an interval, or the message on a text that is none or has no fixed length."""
     body = re.sub(r"^interval\b", "", source, flags=re.IGNORECASE).replace("'", " ").strip()
     total, position = 0.0, 0
     while match := _PART.match(body, position):
@@ -77,16 +77,17 @@ def _micros_or_problem(source: str) -> int | str:
         unit = match[2].lower()
         unit = _SHORT.get(unit, unit[:-1] if unit.endswith("s") else unit)
         if unit in ("month", "quarter", "year"):
-            return f": a {unit} has no fixed length; write days, hours or minutes."
+            return f"{what} '{source}': a {unit} has no fixed length; write days, hours or minutes."
         if unit not in _UNITS:
             break
         total += number * _UNITS[unit]
         position = match.end()
     if not body or body[position:].strip():
-        return " is not an interval; write for example '10 minutes' or '1 day'."
+        return f"{what} '{source}' is not an interval; write for example '10 minutes' or '1 day'."
     if not abs(total) <= LONGEST:
         return (
-            f" is longer than {LONGEST // DAY} days, from the year 1 to the year 9999; write a shorter one."
+            f"{what} '{source}' is longer than {LONGEST // DAY} days, from the year 1 to the year 9999; "
+            "write a shorter one."
         )
     return round(total)
 
