@@ -103,7 +103,7 @@ def test_the_modules_are_there_that_contributors_are_sent_to() -> None:
     for row in rows:
         folder = ROOT / "adapter"
         for path in re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", row.rpartition(" | ")[2]):
-            root = ROOT if path.startswith("macros/") else ROOT / "adapter"
+            root = ROOT if path.startswith(("macros/", "tests/", "bench/")) else ROOT / "adapter"
             module = root / path if "/" in path else folder / path
             folder = module if path.endswith("/") else module.parent
             if not module.exists():
