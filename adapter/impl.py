@@ -351,8 +351,8 @@ class SparkStreamingAdapter(StreamingMethods, BatchMethods, RewriteMethods, Oper
         nodes, macros = (getattr(macro_resolver, name, {}).values() for name in ("nodes", "macros"))
         materializations.check_materializations(nodes, macros)
         name_clashes.check_name_clashes(nodes)
-        declared_sources.forget_all()
-        lookup_source.forget_all()
+        declared_sources.forget_sources()
+        lookup_source.forget_lookup_sources()
         for source in getattr(macro_resolver, "sources", {}).values():
             try:
                 relation = self.Relation.create_from(_NoQuoting(), source)

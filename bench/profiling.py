@@ -241,7 +241,7 @@ def main() -> None:
     try:
         profile = Profile(bench)
         profile.watch(micro_batch.MicroBatch, "_register_step", lambda _, step, *__: f"step {step.name}")
-        profile.watch(micro_batch, "filter_late", lambda *args: f"rows {args[2].name}")
+        profile.watch(micro_batch, "filter_late_rows", lambda *args: f"rows {args[2].name}")
         profile.watch(micro_batch, "count_rows", lambda *_: "rows counted")
         profile.watch(table.StateTable, "append", lambda *_: "state: commit")
         profile.watch(table.StateTable, "fold", lambda *_: "state: fold")

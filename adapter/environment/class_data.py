@@ -37,8 +37,7 @@ class LoadedClasses:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def count(self) -> int:
-        """Returns the number of loaded classes."""
+    def class_count(self) -> int:
         beans = self._session._jvm.java.lang.management.ManagementFactory
         return int(beans.getClassLoadingMXBean().getTotalLoadedClassCount())
 
@@ -124,7 +123,7 @@ class ClassData:
         """Writes an archive of the classes that a JVM has loaded, if there are enough. Takes some seconds."""
         partial = self.archive.with_suffix(f".{os.getpid()}")
         try:
-            if classes.count() < WORTH_KEEPING:
+            if classes.class_count() < WORTH_KEEPING:
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             logger.debug(f"Writing class data for faster starts to {self.archive}")

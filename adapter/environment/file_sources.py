@@ -104,7 +104,7 @@ class DeclaredSources:
                 # Compared by identity, as in `create_table_of`.
                 is_counted = self._counted.get(source.relation) is source
                 self._counted[source.relation] = source
-            if not is_counted and (counts := _count_unreadable(session, source)):
+            if not is_counted and (counts := _count_unreadable_values(session, source)):
                 found.append((source, counts))
         return found
 
@@ -186,7 +186,7 @@ def _raw_source_and_records(
     return replace(raw, format=format, options=records.read_options, schema=columns), records
 
 
-def _count_unreadable(session: Any, source: DeclaredSource) -> dict[str, int]:
+def _count_unreadable_values(session: Any, source: DeclaredSource) -> dict[str, int]:
     """Returns how many rows of a source have unreadable values: by column, and all under the empty name. Empty if there are
     none, or if the first one stops the run."""
     records = None if source.on_error == FAIL else records_of(session, source)

@@ -22,7 +22,7 @@ def check_cleaned_sources(model: StreamModel, node: Mapping[str, Any], graph: An
     """
     for source in model.sources:
         if (action := cleaning_mode(source)) is None:
-            _check_not_cleaned(model, source, node, graph)
+            _check_files_not_cleaned(model, source, node, graph)
             continue
         name = getattr(stream_source(source.relation), "name", source.relation)
         begins = f"Model {model.name}: its source {name} has the option cleanSource: {action}, so"
@@ -59,7 +59,9 @@ def check_cleaned_sources(model: StreamModel, node: Mapping[str, Any], graph: An
                 )
 
 
-def _check_not_cleaned(model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any) -> None:
+def _check_files_not_cleaned(
+    model: StreamModel, source: StreamSource, node: Mapping[str, Any], graph: Any
+) -> None:
     """Raises if the files of a folder are cleaned by another node, which reads them through another source."""
     for unique_id, each in _sources_sharing_files(source, graph).items():
         action = cleaning_mode(each)

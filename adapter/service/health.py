@@ -145,7 +145,7 @@ class Publisher:
             self._latest[path] = health
             self._unwritten.add(path)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write_published, name="health", daemon=True)
+                self._thread = threading.Thread(target=self._write_health_files, name="health", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
@@ -154,7 +154,7 @@ class Publisher:
         with self._changed:
             return self._changed.wait_for(lambda: not self._unwritten and not self._writing, seconds)
 
-    def _write_published(self) -> None:
+    def _write_health_files(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._unwritten), self.beat)

@@ -430,7 +430,7 @@ def project_root() -> Path | None:
     return _root
 
 
-def forget_all() -> None:
+def forget_sources() -> None:
     """Clears the sources of an earlier dbt run in this process."""
     global _registry
     with _lock:

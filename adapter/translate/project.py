@@ -99,7 +99,7 @@ class _Translator:
                 )
             elif isinstance(what, Other):
                 queries += what.sink == ""
-                self._add_other(what, statement, queries)
+                self._add_other_statement(what, statement, queries)
         self._refuse_names_that_differ_in_case()
         sources = self._source_entries()
         seeds = list(self._seed_files())
@@ -239,7 +239,7 @@ class _Translator:
                 more = f" Give the windows that follow the wall clock time_zone='{setting.value}'."
             self.notes.add(line, f"SET '{setting.name}' has no counterpart and is left out.{more}")
 
-    def _add_other(self, what: Other, statement: Statement, number: int) -> None:
+    def _add_other_statement(self, what: Other, statement: Statement, number: int) -> None:
         if what.problem is None:
             is_known = what.words.split()[0].upper() in _WITHOUT_ROWS
             means = (

@@ -29,7 +29,7 @@ class Loaded(LoadedClasses):
     def __init__(self, count: int = class_data.WORTH_KEEPING, fails: bool = False) -> None:
         self._count, self._fails = count, fails
 
-    def count(self) -> int:
+    def class_count(self) -> int:
         return self._count
 
     def dump_archive(self, archive: Path) -> str:

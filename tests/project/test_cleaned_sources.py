@@ -14,18 +14,18 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project.cleaned_sources import check_cleaned_sources
 from dbt.adapters.spark_streaming.sources import source_tables, stream_source
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
-from dbt.adapters.spark_streaming.stream.sources.cleaned_files import forget_cleaned, note_cleaned
+from dbt.adapters.spark_streaming.stream.sources.cleaned_files import forget_cleaned_files, note_cleaned
 
 
 @pytest.fixture(autouse=True)
 def known() -> Iterator[None]:
-    stream_source.forget_all()
+    stream_source.forget_sources()
     for name, folder in (("bids", "/in/bids"), ("same", "/in/bids/"), ("asks", "/in/asks")):
         stream_source.register(
             stream_source.DeclaredSource(f"raw.{name}", relation(name), "json", {"path": folder})
         )
     yield
-    stream_source.forget_all()
+    stream_source.forget_sources()
 
 
 def relation(name: str) -> str:
@@ -161,7 +161,7 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
     plan(made)
     note_cleaned(made, 0)
     made.storage.delete(made.checkpoint)
-    forget_cleaned(made)
+    forget_cleaned_files(made)
     said = problem(tmp_path, graph(m="source.bids"), is_new=True)
     assert said is not None
     assert said.endswith("(without the files, it begins with those that are there).")
@@ -169,7 +169,7 @@ def test_nor_is_one_that_was_reset(tmp_path: Path) -> None:
     # It begins with the files that were put back.
     kept = model(tmp_path, cleanSource="off")
     check_cleaned_sources(kept, {"unique_id": "m"}, graph(m="source.bids"), True)
-    forget_cleaned(kept)
+    forget_cleaned_files(kept)
     assert problem(tmp_path, graph(m="source.bids"), is_new=True) is None
 
 
@@ -201,7 +201,7 @@ def test_nor_one_that_was_reset_and_had_read_all_subfolders(tmp_path: Path) -> N
     note_cleaned(made, 0)
     made.storage.delete(made.checkpoint)
     assert new_problem(at(tmp_path, "/in/bids/x")) is not None
-    forget_cleaned(at(tmp_path, "/in", recursiveFileLookup="true", cleanSource="off"))
+    forget_cleaned_files(at(tmp_path, "/in", recursiveFileLookup="true", cleanSource="off"))
     assert new_problem(at(tmp_path, "/in/bids/x")) is None
 
 

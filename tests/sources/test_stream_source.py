@@ -248,9 +248,9 @@ def test_the_statement_that_makes_it_readable() -> None:
 @pytest.fixture(autouse=True)
 def no_other_run() -> Any:
     """Sources of a run are forgotten with it."""
-    registry.forget_all()
+    registry.forget_sources()
     yield
-    registry.forget_all()
+    registry.forget_sources()
 
 
 def node(
@@ -344,7 +344,7 @@ def test_messages_have_the_authors_name() -> None:
 
 def test_another_run_has_its_own_sources() -> None:
     relation = made(FOLDER)
-    registry.forget_all()
+    registry.forget_sources()
     assert stream_source(relation) is None
 
 

@@ -46,10 +46,10 @@ class ColumnOrigin:
     """The stream columns that a column is computed from, and the ones that it equals."""
 
     base: frozenset[tuple[str, str]] = frozenset()
-    """Stream columns that it is computed from, each with its relation."""
+    """Stream columns that the column is computed from, as pairs of relation and column."""
     same: frozenset[object] = frozenset()
-    """Stream columns, or expressions over them, that it equals in each row: one for each branch of a UNION ALL. Empty if
-    unknown."""
+    """Stream columns, or expressions over them, that the column equals in each row: one for each branch of a UNION ALL.
+    Empty if unknown."""
 
 
 _NOTHING = ColumnOrigin()

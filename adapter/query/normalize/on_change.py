@@ -43,7 +43,7 @@ def drop_unchanged_steps(tree: exp.Query) -> exp.Query:
         # Innermost first, because outer ones copy inner ones.
         for over in reversed(list(hints.windows_under(made))):
             if is_on_change(over):
-                _drop_unchanged(over, None)
+                _drop_unchanged_steps_of(over, None)
     found: exp.Query = made.this
     return found.pop()
 
@@ -54,7 +54,7 @@ def drop_unchanged_steps_in_group(group: exp.Select) -> bool:
         over for over in hints.windows_under(group) if is_on_change(over) and _group_by_over(over) is group
     ]
     for over in reversed(found):
-        _drop_unchanged(over, group)
+        _drop_unchanged_steps_of(over, group)
     return bool(found)
 
 
@@ -108,7 +108,7 @@ def _selects_above(node: exp.Expr) -> list[exp.Select]:
     return found
 
 
-def _drop_unchanged(over: exp.Select, group: exp.Select | None) -> None:
+def _drop_unchanged_steps_of(over: exp.Select, group: exp.Select | None) -> None:
     window, group = hints.window_of(over), group or _group_by_over(over)
     assert window is not None
     if group is None:

@@ -100,7 +100,7 @@ def _rewrite_for_batch(
     break_ties_of_extremes(rewritten)
     for lateral in filter(hints.reads_stream, list(every(rewritten, exp.Lateral))):
         conditions.order_limits(lateral.this)
-    untimed_rows.exclude_dropped(rewritten, dropped)
+    untimed_rows.exclude_dropped_rows(rewritten, dropped)
     return rewritten
 
 

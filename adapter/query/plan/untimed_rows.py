@@ -5,7 +5,7 @@ A place is a SELECT, identified by its number in the parsed text, which its copi
 >>> from ..sql.dialect import parse, sql
 >>> tree = parse("select a.k from a left join b on a.k = b.k and a.ts = b.ts")
 >>> select_numbers.number_selects(tree)
->>> exclude_dropped(tree, [DroppedRows(0, "ts", "b")])
+>>> exclude_dropped_rows(tree, [DroppedRows(0, "ts", "b")])
 >>> print(sql(tree))
 SELECT a.k FROM a LEFT JOIN (SELECT * FROM b WHERE `b`.`ts` BETWEEN CAST('0001-01-01T00:00:00.000000Z' AS TIMESTAMP) AND \
 CAST('9999-12-31T23:59:59.999999Z' AS TIMESTAMP)) AS b ON a.k = b.k AND a.ts = b.ts
@@ -43,22 +43,22 @@ class DroppedRows:
 
 
 def dropped_rows_of(select: exp.Select, time: str = "", alias: str = "") -> tuple[DroppedRows, ...]:
-    """Returns the place of a SELECT, as a tuple; empty if the SELECT isn't part of the author's text."""
+    """Returns a tuple with the `DroppedRows` of a SELECT; empty if the SELECT isn't part of the author's text."""
     place = select_numbers.select_number(select)
     return () if place is None else (DroppedRows(place, time, alias),)
 
 
-def exclude_dropped(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
+def exclude_dropped_rows(tree: exp.Expr, dropped: Collection[DroppedRows]) -> None:
     """Adds filters that drop the same rows as the stream. Changes the tree."""
     if not dropped:
         return
     for select in list(every(tree, exp.Select)):
         for each in dropped:
             if each.select == select_numbers.select_number(select):
-                _filter_dropped(select, each)
+                _exclude_rows_without_time(select, each)
 
 
-def _filter_dropped(select: exp.Select, dropped: DroppedRows) -> None:
+def _exclude_rows_without_time(select: exp.Select, dropped: DroppedRows) -> None:
     if not dropped.time:
         over = [node for item in select.expressions for node in item.find_all(exp.Window)]
         orders = [order.expressions for each in over if (order := each.args.get("order"))]

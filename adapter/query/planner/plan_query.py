@@ -155,7 +155,9 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
     def made(text: str, tree: exp.Query, *_: object, ask: QueryRunner | None) -> Plan:
         read = read_text(text, tree, {}, ask, watermark=not batch)
         if next(hints.windows_under(read.tree), None) is None:
-            raise QueryError("It has no windowing table function.")
+            raise QueryError(
+                "The query has no windowing table function; put a windowing macro around its stream."
+            )
         found = _plan_windows_only(read, FINAL, batch)
         if isinstance(found, QueryError):
             raise found

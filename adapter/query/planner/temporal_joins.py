@@ -174,11 +174,11 @@ def _times_ahead_of_watermark(relation: Relation) -> set[str]:
 
 
 def _key_values(found: _AsOf) -> list[tuple[str, str]]:
-    """Returns for each column of the key the value over the rows that ON compares it with, and the operator: ``=`` or
-    ``<=>``.
+    """Returns for each key column of the versions the SQL that ON compares it with, over the joined rows, and the
+    operator: ``=`` or ``<=>``.
 
     Raises:
-        QueryError: ON doesn't compare one.
+        QueryError: ON compares a key column with nothing.
     """
     alias, join = found.item.alias.lower(), found.item.join
     assert join is not None

@@ -196,7 +196,7 @@ def register(source: LookupSource) -> None:
         _registered[source.relation] = source
 
 
-def forget_all() -> None:
+def forget_lookup_sources() -> None:
     """Deletes all registered sources, before another run."""
     with _lock:
         _registered.clear()

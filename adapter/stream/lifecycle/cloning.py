@@ -252,7 +252,7 @@ def _copy_model(
     state, out = original.position(STATE), original.position(TABLE)
     sink = sink_of(spark, model, program.upsert)
     made = StateTable(spark, model)
-    made.drop_unwritten(spark)
+    made.drop_empty_table(spark)
     copied = _with_table_columns(spark, model, original.rows(spark, TABLE))
     rows = copied.count()
     if state is not None:

@@ -25,7 +25,7 @@ from ..progress.position import read_position, with_output_counts
 from ..progress.report import BatchMetrics, progress_report, write_progress
 from ..run.evolve import effect_on_state
 from ..run.lock import model_lock
-from ..run.saving import delete_while_locked, model_tables, save_before
+from ..run.saving import delete_locked_savepoint, model_tables, save_before
 from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
 from ..state.table import StateTable, read_signature
@@ -88,7 +88,7 @@ def undo(spark: SparkSession, model: StreamModel, program: Program) -> Restored:
                 "with an edited query, edited or restored, and there is none."
             )
         done = _restore_savepoint(session, model, program, found[-1], keep=False)
-        delete_while_locked(session, model, found[-1].name)
+        delete_locked_savepoint(session, model, found[-1].name)
         return done
 
 

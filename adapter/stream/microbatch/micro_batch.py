@@ -52,7 +52,7 @@ from ..sources.rows import (
     Meter,
     count_again,
     count_rows,
-    filter_late,
+    filter_late_rows,
     filtered_counts,
     scan_cached,
     truncate_lineage,
@@ -324,7 +324,7 @@ class MicroBatch:
         if isinstance(item, Lookup):
             self._run_lookups([item])
         elif isinstance(item, Rows):
-            self._filter_late(item)
+            self._filter_late_rows(item)
         elif isinstance(item, StatePart):
             self._added[item.name] = self._part_rows_sql(item, state_is_empty)
         elif item.name not in self._early:
@@ -344,10 +344,10 @@ class MicroBatch:
             lookup_keys=self.position.lookup_keys + metrics.lookup_keys - keys,
         )
 
-    def _filter_late(self, rows: Rows) -> None:
+    def _filter_late_rows(self, rows: Rows) -> None:
         """Drops late rows and caches the others. If the number of input rows is known and a single step reads them, they
         aren't cached but counted while that step is computed."""
-        live = filter_late(self._spark, self._context.model, rows)
+        live = filter_late_rows(self._spark, self._context.model, rows)
         if rows.read_by is None or self._expected is None:
             self._cache.persist(live)
             register_view(scan_cached(live), rows.name)
@@ -374,7 +374,7 @@ class MicroBatch:
         for stream, count in zip(self._context.program.inputs, counts, strict=True):
             self.metrics.rows_in += count.rows
             if count.unreadable:
-                self.metrics.add_unreadable(names[stream.relation], count.unreadable)
+                self.metrics.add_unreadable_values(names[stream.relation], count.unreadable)
             newest[stream.relation] = count.newest
             if stream.event_time is None:
                 times = [each.newest for each in filtered if stream.view in each.streams]

@@ -44,7 +44,7 @@ class BatchMetrics:
     _within: float = field(default=0.0, repr=False, compare=False)
     """Seconds of nested phases that ended within the current one."""
 
-    def add_unreadable(self, source: str, columns: Mapping[str, int]) -> None:
+    def add_unreadable_values(self, source: str, columns: Mapping[str, int]) -> None:
         """Notes the numbers of unreadable rows of a source. A source that is read several times has the same rows each time,
         so the maximum counts."""
         so_far = self.unreadable.get(source, {})

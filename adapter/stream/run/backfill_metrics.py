@@ -238,7 +238,7 @@ class NewMetrics(MicroBatch):
             if isinstance(item, Lookup):
                 self._run_lookups([item])
             elif isinstance(item, Rows):
-                self._filter_late(item)
+                self._filter_late_rows(item)
             elif isinstance(item, Step):
                 self._register_step(item, True)
             elif item.name in parts:

@@ -188,8 +188,8 @@ def plan_state_change(
         return edit.plan_row_changes(signature, gets_fields)
     if model.columns is None:
         raise StreamError(
-            f"Model {model.name}: {edit_text(found.differences)}. `dbt run --select {model.name}` continues its "
-            "state with it."
+            f"Model {model.name}: {edit_text(found.differences)}. Run it first: `dbt run --select {model.name}` "
+            "migrates the state to the changed query."
         )
     is_cut = position.cut is not None
     # A rebuild emits all rows of the result, including the output of an interrupted epoch.
@@ -298,10 +298,10 @@ class _Edit:
         migration, layout = self.plan_migration(signature, later)
         if migration.narrow and (model.columns is None or model.on_state_change == FAIL):
             run = f"`dbt run --select {model.name}`"
-            how = "leave its config on_state_change out" if model.columns else run
+            how = "leave its config on_state_change out" if model.columns else f"first run {run}"
             raise StreamError(
-                f"Model {model.name}: {edit_text([*describe_value_changes(migration)])}. To continue its state with it: "
-                f"{how}."
+                f"Model {model.name}: {edit_text([*describe_value_changes(migration)])}. To migrate the state to the "
+                f"changed query, {how}."
             )
         if migration.widen or migration.narrow or migration.promote:
             return StateChange(self.found, migration, signature, layout.mapping, layout.schema)

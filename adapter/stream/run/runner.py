@@ -39,7 +39,7 @@ from ..sink.upsert import sink_of
 from ..sources import initial_offset, upstream
 from ..sources.bootstrap import begin_with_table
 from ..sources.changed_files import ReadFiles
-from ..sources.cleaned_files import forget_cleaned, note_cleaned
+from ..sources.cleaned_files import forget_cleaned_files, note_cleaned
 from ..sources.file_columns import FileColumns
 from ..sources.readers import read_streams, with_rows_of_tables
 from ..sources.source_schemas import ReadTables, Restarts, SchemaChanged, check_fields, note_schemas
@@ -53,7 +53,7 @@ from ..storage.source_order import Order, in_checkpoint_order, note_order, noted
 from .evolve import backfilled_metrics, migrate_state, plan_state_change, with_signature
 from .lock import model_lock
 from .recovery import StoredProgress, check_can_continue, is_unfinished, progress_of
-from .saving import delete_all, save_before
+from .saving import delete_all_savepoints, save_before
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -166,7 +166,7 @@ def reset(spark: SparkSession, model: StreamModel) -> None:
             model.storage.delete(model.progress)
             model.storage.delete(model.attempt)
             model.storage.delete(model.health)
-        delete_all(spark, model)
+        delete_all_savepoints(spark, model)
         owner.forget_owner(model)
 
 
@@ -253,7 +253,7 @@ class RunningStream:
         note_order(order)
         self._files.accept(self._batches.position.batch)
         if self._batches.position.batch < 0:
-            forget_cleaned(order.model)
+            forget_cleaned_files(order.model)
 
     def _start(self, session: SparkSession, model: StreamModel, inputs: tuple[StreamInput, ...]) -> Any:
         self._started = model
@@ -266,7 +266,7 @@ class RunningStream:
         note_topics(session, model)
         streams = read_streams(session, model, inputs)
         self._file_columns = FileColumns(session, model, inputs, streams.schema)
-        self._file_columns.check_planned()
+        self._file_columns.check_no_new_columns()
         self._file_columns.record_columns(begun)
         writer = streams.writeStream.queryName(model.key).option("checkpointLocation", model.checkpoint)
         trigger: Any = {"availableNow": True} if model.trigger is None else {"processingTime": model.trigger}
@@ -546,7 +546,7 @@ def _resume(session: SparkSession, model: StreamModel, program: Program) -> Batc
     found = _migrate_state_and_table(session, context, found)
     if program.keeps_state and found.state is None:
         # If the state was created and never written, its columns may be those of an earlier query.
-        state.drop_unwritten(session)
+        state.drop_empty_table(session)
     return _finish_interrupted(session, context, found)
 
 
@@ -561,7 +561,7 @@ def _migrate_state_and_table(
             session, context, found.signature, found.state, is_unfinished(found), has=has
         )
     add, drop = alterations(model, list(has))
-    sink.check_dropped(drop)
+    sink.check_dropped_columns(drop)
     with backfilled_metrics(
         spark=session,
         context=context,

@@ -93,7 +93,7 @@ def save_before(
     made = _make_savepoint(spark, model, name, cause, now)
     for each in old[: max(0, len(old) + 1 - AUTOMATIC)]:
         if each != but:
-            delete_while_locked(spark, model, each.name)
+            delete_locked_savepoint(spark, model, each.name)
     return made
 
 
@@ -105,10 +105,10 @@ def delete(spark: SparkSession, model: StreamModel, name: str) -> None:
             savepoints.check_not_interrupted(model)
         if name not in savepoints.savepoint_names(model):  # an incomplete one is deleted, too
             savepoints.find_savepoint(model, name)
-        delete_while_locked(working_session(spark), model, name)
+        delete_locked_savepoint(working_session(spark), model, name)
 
 
-def delete_while_locked(spark: SparkSession, model: StreamModel, name: str) -> None:
+def delete_locked_savepoint(spark: SparkSession, model: StreamModel, name: str) -> None:
     """Deletes a savepoint. The caller holds the model's lock."""
     with around("savepoint.delete", model.name):
         savepoints.mark_incomplete(model, name)
@@ -138,7 +138,7 @@ def savepoint_leftovers(
     return found
 
 
-def delete_all(spark: SparkSession, model: StreamModel) -> None:
+def delete_all_savepoints(spark: SparkSession, model: StreamModel) -> None:
     """Deletes all savepoints of a model that is reset, after its state and changelog. Other files stay. The caller holds the
     model's lock."""
     names = savepoints.savepoint_names(model)
@@ -223,7 +223,7 @@ def _make_savepoint(
         with around("savepoint.branch", model.name):
             retain_snapshot(table, savepoint.branch, snapshot, age)
     if _has_advanced(model, found, savepoint):
-        delete_while_locked(spark, model, name)
+        delete_locked_savepoint(spark, model, name)
         raise StreamError(
             f"Model {model.name}: another run of it wrote its tables while the savepoint was taken, so there is none. Let "
             f"it end, or stop it with `dbt-stream stop {model.name}`."

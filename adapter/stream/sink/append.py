@@ -129,7 +129,7 @@ class Sink(ABC):
                 rows = changes.last(spark)
                 cache.persist(rows)
                 register_view(scan_cached(rows), DECIDED)
-                self._write_decided(spark, decided)
+                self._write_decided_changes(spark, decided)
             position = self.position()
         changes.append_differences(spark, self.table, position, others)
         self._followed = None
@@ -157,7 +157,7 @@ class Sink(ABC):
         return decided.is_after(position)
 
     @abstractmethod
-    def _write_decided(self, spark: SparkSession, position: Position) -> None:
+    def _write_decided_changes(self, spark: SparkSession, position: Position) -> None:
         """Writes the changes in the view `DECIDED` to the table, in one commit that carries `position`."""
 
     @abstractmethod
@@ -200,7 +200,7 @@ class Sink(ABC):
         schema = spark.table(self.model.target).schema
         return Columns(schema, drop_unknown=self.model.on_schema_change == IGNORE, rebuild=self.model.rebuild)
 
-    def check_dropped(self, names: Sequence[str]) -> None:
+    def check_dropped_columns(self, names: Sequence[str]) -> None:
         """Raises if the table is partitioned by one of the columns to drop: Iceberg doesn't drop such a column."""
         dropped = {name.lower() for name in names}
         for name in self.table.partition_columns() if dropped else ():
@@ -261,5 +261,5 @@ class AppendSink(Sink):
         self._append(sql(spark, one_file_sql(made) if few else made), position)
         return self.table.summary_count("added-records")
 
-    def _write_decided(self, spark: SparkSession, position: Position) -> None:
+    def _write_decided_changes(self, spark: SparkSession, position: Position) -> None:
         self._append(spark.sql(f"select * except ({CHANGE_TYPE}, {BATCH_ID}) from {DECIDED}"), position)

@@ -247,7 +247,7 @@ class UpsertSink(Sink):
         self._overwrite(made, _with_row_count(position, changed))
         return changed
 
-    def _write_decided(self, spark: SparkSession, position: Position) -> None:
+    def _write_decided_changes(self, spark: SparkSession, position: Position) -> None:
         columns = self.table_columns(spark)
         listed = ", ".join(map(quoted, columns.names))
         if self._upsert.key is None:

@@ -54,9 +54,9 @@ class ReadFiles:
         with self._checks.running():
             noted = _recorded_times(self._model)
             for place in self._places:
-                self._changed[place] = self._find_changed(place, noted.get(place, {}))
+                self._changed[place] = self._find_changed_files(place, noted.get(place, {}))
 
-    def _find_changed(self, place: int, noted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    def _find_changed_files(self, place: int, noted: Mapping[str, int]) -> dict[str, tuple[int, int]]:
         source = self._model.sources[place]
         entries = file_entries(self._model.storage, self._model.checkpoint, place)
         if not entries:
@@ -74,7 +74,7 @@ class ReadFiles:
     def check(self, batch: int) -> None:
         """Raises if a file was rewritten after it was read, in any micro-batch up to this one."""
         for place in self._places:
-            if (again := self._read_and_changed(place, batch)) and not self._model.keep_state:
+            if (again := self._changed_after_read(place, batch)) and not self._model.keep_state:
                 raise StreamError(_rewritten_message(self._model, self._model.sources[place], again))
 
     def check_now_and_then(self, batch: int) -> None:
@@ -87,7 +87,7 @@ class ReadFiles:
         """Records the current modification times of rewritten files in the checkpoint. Called after `check`."""
         for place in self._places:
             source = self._model.sources[place]
-            if again := self._read_and_changed(place, batch):
+            if again := self._changed_after_read(place, batch):
                 what = f"{counted(len(again), 'file')} of its source {source.name or source.relation}"
                 logger.warning(
                     f"Model {self._model.name}: {what} {verb_form(len(again), 'was', 'were')} written again, as {again[0]}. "
@@ -100,7 +100,7 @@ class ReadFiles:
             self._model.storage.write_text(f"{self._model.checkpoint}/{FILES}", json.dumps(noted))
             self._changed.clear()
 
-    def _read_and_changed(self, place: int, batch: int) -> list[str]:
+    def _changed_after_read(self, place: int, batch: int) -> list[str]:
         if not (changed := self._changed.get(place)):
             return []
         offsets = read_offsets(self._model.storage, self._model.checkpoint, batch) if batch >= 0 else []

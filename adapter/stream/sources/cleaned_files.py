@@ -54,7 +54,7 @@ def note_cleaned(model: StreamModel, batch: int) -> None:
         _write_folders(model, had | found)
 
 
-def forget_cleaned(model: StreamModel) -> None:
+def forget_cleaned_files(model: StreamModel) -> None:
     """Removes the record of folders that a new stream reads without cleaning. Called when the stream starts."""
     if had := cleaned_folders(model):
         kept = (source for source in model.sources if not cleaning_mode(source))

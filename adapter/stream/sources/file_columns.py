@@ -88,7 +88,7 @@ class FileColumns:
         if found != before:
             self._model.storage.write_text(f"{self._model.checkpoint}/{_COLUMNS}", json.dumps(found))
 
-    def check_planned(self) -> None:
+    def check_no_new_columns(self) -> None:
         """Raises if the query reads columns that didn't exist when it was planned."""
         for place, has in self._has.items():
             relation = self._model.sources[place].relation

@@ -229,7 +229,7 @@ def _newest_time_sql(column: str) -> str:
     return f"unix_micros(cast(max(case when {usable_time_condition(column)} then {column} end) as timestamp))"
 
 
-def filter_late(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
+def filter_late_rows(spark: SparkSession, model: StreamModel, step: Rows) -> DataFrame:
     """Registers a step's rows under its name, without those that lack a usable time and, if `expires`, without late
     rows. All are counted when they are computed (see `filtered_counts`)."""
     from pyspark.sql import functions as F

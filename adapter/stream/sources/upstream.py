@@ -71,7 +71,7 @@ def check_sources(spark: SparkSession, model: StreamModel, ingested: int = -1) -
             raise lost_history_error(model, place, table, snapshot)
         elif place in whole and table.snapshot_id is not None:
             past = table.operations_between(snapshot, table.snapshot_id)
-            _check_unchanged(model, place, table, table.snapshot_id, past or ())
+            _check_only_appends(model, place, table, table.snapshot_id, past or ())
 
 
 def check_continues(
@@ -87,10 +87,10 @@ def check_continues(
         between = None if end is None else table.operations_between(start, end)
         if between is None:
             raise lost_history_error(model, place, table, start)
-        _check_unchanged(model, place, table, end, between)
+        _check_only_appends(model, place, table, end, between)
 
 
-def _check_unchanged(
+def _check_only_appends(
     model: StreamModel, place: int, table: IcebergTable, end: int | None, past: Sequence[str]
 ) -> None:
     """Raises unless a table only had appends since it was read, or updates that the first micro-batch includes.

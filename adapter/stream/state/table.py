@@ -371,7 +371,7 @@ class StateTable:
             default=None,
         )
 
-    def drop_unwritten(self, spark: SparkSession) -> None:
+    def drop_empty_table(self, spark: SparkSession) -> None:
         """Drops a table without rows that a killed process has left, if there is one. Raises if another run has written the
         table meanwhile."""
         if self._table is None:

@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
 from dbt.adapters.spark_streaming.stream.run import saving
-from dbt.adapters.spark_streaming.stream.run.saving import delete_all, savepoint_leftovers
+from dbt.adapters.spark_streaming.stream.run.saving import delete_all_savepoints, savepoint_leftovers
 from dbt.adapters.spark_streaming.stream.storage import savepoints
 from dbt.adapters.spark_streaming.stream.storage.savepoints import Savepoint, TableSnapshot
 
@@ -60,7 +60,7 @@ def test_a_foreign_file_in_the_folder_of_a_savepoint_stays_and_the_branches_go(
     assert savepoint_leftovers(NO_SPARK, model, remove=True) == []
     savepoints.note_branches(model, "half", {"u": 17})
     branches["savepoint_half"] = 17
-    delete_all(NO_SPARK, model)
+    delete_all_savepoints(NO_SPARK, model)
     assert branches == {"savepoint_mine": 17}
     assert [*model.storage.modification_times(model.savepoints)] == [foreign]
 
@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_savepoint_is_not_deleted(
 def test_a_model_is_reset_after_an_interrupted_restore(model: StreamModel) -> None:
     """As the message on an interrupted restore says."""
     model.storage.write_text(model.restoring, '{"name": "half", "kept_as": null}')
-    delete_all(NO_SPARK, model)
+    delete_all_savepoints(NO_SPARK, model)
     assert not model.storage.exists(model.savepoints)
 
 
@@ -92,7 +92,7 @@ def test_a_savepoint_that_an_interrupted_restore_needs_is_not_deleted(
     monkeypatch.setattr(saving, "model_lock", lambda *given: nullcontext())
     monkeypatch.setattr(saving, "working_session", lambda spark: spark)
     removed: list[str] = []
-    monkeypatch.setattr(saving, "delete_while_locked", lambda spark, model, name: removed.append(name))
+    monkeypatch.setattr(saving, "delete_locked_savepoint", lambda spark, model, name: removed.append(name))
     for name in ("kept", "before-restore-1", "other"):
         model.storage.write_text(f"{model.savepoints}/{name}/savepoint.json", "{}")
     model.storage.write_text(model.restoring, '{"name": "kept", "kept_as": "before-restore-1"}')
@@ -174,7 +174,7 @@ def test_a_savepoint_that_another_machine_is_making_is_no_leftover(
     assert savepoint_leftovers(NO_SPARK, model, remove=True) == [f"{model.savepoints}/half"]
     assert model.storage.list(model.savepoints) == []
     model.storage.write_text(file, "{}")
-    delete_all(NO_SPARK, model)
+    delete_all_savepoints(NO_SPARK, model)
     assert not model.storage.exists(model.savepoints)
 
 

@@ -129,7 +129,7 @@ def test_columns_that_came_since_the_noted_ones(tmp_path: Path, monkeypatch: pyt
 
 def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = stream_source.DeclaredSource("raw.d", "d", "json", {"path": "/in"})
-    stream_source.forget_all()
+    stream_source.forget_sources()
     stream_source.register(declared)
     stream_source.set_project_root("/")
     in_files: dict[str, DataType] = {"a": INT}
@@ -162,4 +162,4 @@ def test_columns_in_files_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(periodic.time, "monotonic", lambda: 1e12)
     with pytest.raises(SchemaChanged, match=r"\(b\)"):
         found.check()
-    stream_source.forget_all()
+    stream_source.forget_sources()

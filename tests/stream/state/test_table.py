@@ -51,11 +51,11 @@ def test_a_state_that_another_run_has_written_meanwhile_is_not_dropped(
     table: Any = Table(*written)
     state._table = table
     if not written:
-        state.drop_unwritten(NO_SPARK)
+        state.drop_empty_table(NO_SPARK)
         assert len(dropped) == 1 and not state.exists
-        state.drop_unwritten(NO_SPARK)
+        state.drop_empty_table(NO_SPARK)
         assert len(dropped) == 1
         return
     with pytest.raises(StreamError, match=r"db\.m__state was written by another run meanwhile"):
-        state.drop_unwritten(NO_SPARK)
+        state.drop_empty_table(NO_SPARK)
     assert dropped == []

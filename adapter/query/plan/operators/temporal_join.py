@@ -44,7 +44,7 @@ class TemporalJoin(QueryOperator):
     version_key: tuple[str, ...]
     """Columns that identify what a row is a version of."""
     keys: tuple[str, ...]
-    """For each column of `version_key`, SQL over the rows that it is compared with."""
+    """For each column of `version_key`, the SQL over the rows that the column is compared with."""
     compared_by: tuple[str, ...]
     """For each column of `version_key`, the operator: ``=`` or ``<=>``."""
     ordered: str = ROW
