@@ -117,7 +117,7 @@ def print_diff(found: Mapping[str, Any]) -> None:
         "kept": "kept",
         "new": f"computed from {found['history']}" if found["history"] else "new, from the next row on",
         "removed": "removed",
-        "made_anew": "rebuilt from the state, in a separate step",
+        "made_anew": "rebuilt from the state, in a separate epoch",
         "shortened": "kept, and shortened",
     }
     if rows := [(text, fate) for key, fate in fates.items() for text in found[key]]:
