@@ -143,8 +143,8 @@ def check_items_are_keys(select: exp.Select) -> None:
             if window is not None and "window" in names:
                 raise QueryError(
                     f"'{sql(column)}' is the name that Spark gives the key {sql(window)}. Read the stream through a macro, "
-                    f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or have a "
-                    f"query below give it a name, SELECT *, {sql(window)} AS w."
+                    f"FROM {{{{ {macro_for(window)} }}}} … GROUP BY window_start, window_end; or name it "
+                    f"in a subquery in FROM, SELECT *, {sql(window)} AS w, and group by w."
                 )
             if not known & names:
                 raise _no_key_error(column)

@@ -104,8 +104,8 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         if is_grouped(select):
             raise QueryError(
                 f"ROW_NUMBER() and GROUP BY are in one SELECT. Its column {_field_with_map(row)} is or holds a MAP, "
-                "which can't be ordered to break ties; put the GROUP BY into a query below the ranking, where the entries "
-                "of the MAP break ties."
+                "which can't be ordered to break ties; put the GROUP BY into a subquery in FROM and rank its rows: then the "
+                "entries of the MAP break ties."
             )
         tie_breaking.note_item_types(select, row)
 

@@ -298,7 +298,7 @@ def _refuse_random_rankings(tree: exp.Query) -> None:
         for over in over_clauses(select):
             if (order := over.args.get("order")) is not None and not conditions.is_repeatable(order):
                 raise UnintendedQueryError(
-                    f"'{sql(over)}' ranks by a non-deterministic function; compute it in a query below."
+                    f"'{sql(over)}' ranks by a non-deterministic function; compute it in a subquery in FROM."
                 )
 
 

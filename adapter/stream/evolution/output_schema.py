@@ -100,7 +100,7 @@ def check_groupable(model: StreamModel, kinds: Iterable[str]) -> None:
             raise StreamError(
                 f"Model {model.name}: its query keeps a {found[0].upper()}, as a key, a distinct value or a column of rows "
                 "that may change. Spark groups by it, and reads 0 for each NULL in a MAP of numbers, dates, times or "
-                "booleans. Take map_entries(…) or to_json(…) of it in the query below, or have its values as texts."
+                "booleans. Take map_entries(…) or to_json(…) of it in a subquery in FROM, or have its values as texts."
             )
 
 

@@ -82,8 +82,8 @@ class Changes:
         done = read_position(last)
         number = max(position.number, int(last.get(CHANGES_ID, done.number if done else -1)) + 1)
         columns = ", ".join(map(quoted, spark.table(self._model.changes).columns[:-1]))
-        # One file, so that the two rows of an update are stored together. The number is no literal (as in
-        # `program.now`): Spark would compile new code for each micro-batch.
+        # One file, so that the two rows of an update are stored together. The number is no literal: Spark would
+        # compile new code for each micro-batch.
         step = f"(select struct(*) from values ({number}L) as step(number)).number"
         rows = one_file_sql(f"select {columns}, {step} as {BATCH_ID} from (\n{query}\n)")
         properties = {**position.properties(), CHANGES_ID: str(number), **(notes or {})}

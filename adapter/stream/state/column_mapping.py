@@ -120,8 +120,8 @@ def _check_read_together(
                     was, now = (str(wants[each][name]).upper() for each in (other, part))
                     raise TwoTypesError(
                         f"Two operators of the query keep a column {name}, one as {was} and the other as {now} (in its "
-                        f"state: {other}, {part}), and both are read together. Rename one of the two columns, as in SELECT "
-                        f"{name} AS {name}_2 in a query below the GROUP BY."
+                        f"state: {other}, {part}), and both are read together. Rename one of the two columns in a subquery "
+                        f"in FROM, as in SELECT {name} AS {name}_2."
                     )
 
 
