@@ -1,10 +1,11 @@
 """Names unnamed columns of the result as Spark does in batch: `count(1)` for ``count(*)``.
 
 >>> from ...sql.dialect import parse
->>> tree = parse("select k, count(*), sum(t.v) + 1, try_cast(max(v) as int), count(distinct v), a and b from t")
+>>> items = "k, count(*), sum(t.v) + 1, cast(min(v) as int), try_cast(max(v) as int), count(distinct v), a and b"
+>>> tree = parse(f"select {items} from t")
 >>> nameless = name_columns(tree)
 >>> [item.alias for item in tree.expressions]
-['', 'count(1)', '(sum(v) + 1)', 'TRY_CAST(max(v) AS INT)', 'count(DISTINCT v)', '']
+['', 'count(1)', '(sum(v) + 1)', 'CAST(min(v) AS INT)', 'TRY_CAST(max(v) AS INT)', 'count(DISTINCT v)', '']
 >>> nameless is tree.expressions[-1]
 True
 """
@@ -21,7 +22,6 @@ from ...sql.dialect import arguments, function_name, is_distinct, sql
 from ...sql.functions import makes_rows
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_CASTS: dict[type[exp.Expr], str] = {exp.Cast: "CAST", exp.TryCast: "TRY_CAST"}
 _PLAIN = frozenset(
     "count sum avg min max upper lower trim length abs concat coalesce date_trunc min_by max_by".split()
 )
@@ -76,9 +76,11 @@ def _spark_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
         left, right = _spark_name(node.this), _spark_name(node.expression)
         return None if left is None or right is None else f"({left} {_OPERATORS[type(node)]} {right})"
-    if type(node) in _CASTS and not isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal):
         made, kind = _spark_name(node.this), sql(node.args["to"])
-        return None if made is None or kind not in _TYPES else f"{_CASTS[type(node)]}({made} AS {kind})"
+        # sqlglot reads both as TryCast.
+        function = "TRY_CAST" if node.args.get("safe") else "CAST"
+        return None if made is None or kind not in _TYPES else f"{function}({made} AS {kind})"
     if not isinstance(node, exp.Func) or (function := function_name(node)) not in _PLAIN:
         return None
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
