@@ -489,7 +489,7 @@ def _is_column_of_window_input(node: exp.Expr, select: exp.Select, name: str) ->
     assert isinstance(inner, exp.Select)
     if hints.window_of(inner):
         return node.name.lower() == name.lower()
-    named = [item for item in inner.expressions if item.output_name.lower() == node.name.lower()]
+    named = [item for item in inner.expressions if output_name(item).lower() == node.name.lower()]
     below = named[0].unalias() if named else exp.column(node.this.copy())
     return _is_column_of_window_input(below, inner, name)
 
@@ -514,7 +514,7 @@ def _with_slices(select: exp.Select, window: Window) -> exp.Select:
 def _pass_slice_columns(select: exp.Select, window: Window, rows: str) -> None:
     """Adds the hidden slice columns of the relation with the alias `rows_query` to a select list."""
     unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - columns_known_before_closing(window)
-    items = [item for item in select.expressions if item.output_name.lower() not in unknown]
+    items = [item for item in select.expressions if output_name(item).lower() not in unknown]
     # A star over this relation includes the hidden columns.
     if not any(is_star_over(item, rows) for item in items):
         items += [exp.column(hidden_slice_name(name), quoted=True) for name in slice_names(window)]
@@ -531,14 +531,14 @@ def why_not_before_closing(
     known = columns_known_before_closing(window)
     unknown = {WINDOW_START, WINDOW_END, WINDOW_TIME} - known
     for item in items:
-        name = item.output_name.lower()
+        name = output_name(item).lower()
         if name in unknown and window_column(item.unalias(), sources) != name:
             return f"'{sql(item)}' has the name of a window's column below the aggregate"
     for node in [*items, *_conditions(select)]:
         for column in every(node, exp.Column):
             kind = window_column(column, sources)
             plain = node is column or (isinstance(node, exp.Alias) and node.this is column)
-            if kind and kind not in known and not (plain and node.output_name.lower() == kind):
+            if kind and kind not in known and not (plain and output_name(node).lower() == kind):
                 return f"'{sql(node)}' uses {kind} below the aggregate"
     return None
 

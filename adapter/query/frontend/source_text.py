@@ -28,7 +28,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from ..sql.clauses import conjuncts, first_aggregate, relations
+from ..sql.clauses import conjuncts, first_aggregate, output_name, relations
 from ..sql.dialect import canonical, parse, sql, with_clause
 from ..sql.functions import makes_rows
 from ..sql.nodes import copied, every
@@ -234,7 +234,7 @@ def _wanted_items(select: exp.Select, wanted: frozenset[str] | None) -> list[exp
 
 
 def _is_wanted(item: exp.Expr, wanted: frozenset[str] | None) -> bool:
-    name = item.output_name.lower()
+    name = output_name(item).lower()
     return (
         wanted is _ALL
         or item.is_star

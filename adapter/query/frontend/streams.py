@@ -11,7 +11,7 @@ from sqlglot import exp
 from ...util.quoting import is_path, split_path
 from ..errors import QueryError
 from ..program import BATCH_ID, CHANGE_TYPE
-from ..sql.clauses import name_at_same_place, output_names, relations
+from ..sql.clauses import name_at_same_place, output_name, output_names, relations
 from ..sql.nodes import every, selects_around
 from . import hints
 
@@ -281,7 +281,7 @@ def _column_below(
 
     An unqualified column is the stream's unless another relation is known to have one of that name.
     """
-    named = [item for item in select.expressions if item.output_name.lower() == column.lower()]
+    named = [item for item in select.expressions if output_name(item).lower() == column.lower()]
     columns = [named[0].unalias()] if named else [item for item in select.expressions if item.is_star]
     of_others = [name for each in select.args.get("laterals") or () for name in each.alias_column_names]
     of_others += [name for each in others for name in output_names(each)]

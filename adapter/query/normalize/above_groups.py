@@ -16,7 +16,7 @@ from sqlglot import exp
 from ..aggregates.grouping import grouping
 from ..errors import QueryError
 from ..frontend import hints
-from ..sql.clauses import is_over, relations, unwrap_call
+from ..sql.clauses import is_over, output_name, relations, unwrap_call
 from ..sql.dialect import canonical, correlated_columns, qualifier_of, unambiguous_names
 from ..sql.nodes import every, is_name, quoted_column
 
@@ -66,7 +66,7 @@ class _GroupBySplit:
         outer = exp.Select()
         for item in self.select.expressions:
             above = self._rewrite_over_groups(item.unalias())
-            name = item.output_name
+            name = output_name(item)
             if not name:
                 raise QueryError(
                     f"'{hints.excerpt(item)}' is next to OVER or a subquery over a stream, and has no name; write … AS "

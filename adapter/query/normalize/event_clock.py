@@ -19,7 +19,15 @@ from ..frontend import hints
 from ..frontend.streams import Known
 from ..program import clock_sql
 from ..sql import intervals
-from ..sql.clauses import conjuncts, filters, first_aggregate, name_at_same_place, output_names, relations
+from ..sql.clauses import (
+    conjuncts,
+    filters,
+    first_aggregate,
+    name_at_same_place,
+    output_name,
+    output_names,
+    relations,
+)
 from ..sql.dialect import canonical, function_name, parse, sql, walk_same_query
 from ..sql.nodes import copied, every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -304,7 +312,7 @@ class _ClockMarker:
                 return ColumnOrigin(self._origin(below, window.time_col).base)
             return self._origin(below, name)
         for item in select.expressions:
-            if item.is_star or item.output_name.lower() != name.lower():
+            if item.is_star or output_name(item).lower() != name.lower():
                 continue
             made = item.unalias()
             if isinstance(made, exp.Column):

@@ -15,7 +15,7 @@ from sqlglot import exp
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
 from ..aggregates.grouping import ambiguous_key_error, grouping, resolve_key
 from ..errors import QueryError
-from ..sql.clauses import AROUND, unwrap_call
+from ..sql.clauses import AROUND, output_name, unwrap_call
 from ..sql.dialect import (
     arguments,
     canonical,
@@ -211,7 +211,7 @@ class GroupedSelect:
     def _rewrite_item(self, item: exp.Expr) -> exp.Expr:
         if item.is_star:
             raise QueryError("'*' in the select list of a GROUP BY can't be moved; name its columns.")
-        name = item.output_name or sql(item)
+        name = output_name(item) or sql(item)
         return exp.alias_(self._rewrite_over_results(item.unalias()), column(name).this)
 
     def _rewrite_over_results(self, node: exp.Expr, aliases: bool = True, ordering: bool = False) -> exp.Expr:

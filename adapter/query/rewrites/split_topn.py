@@ -43,6 +43,7 @@ from sqlglot import exp
 
 from ..errors import QueryError
 from ..normalize.rankings import ranks
+from ..sql.clauses import output_name
 from ..sql.dialect import canonical, from_clause, function_name, relation_names, sql, unambiguous_names
 from ..sql.names import Names
 from ..sql.nodes import every
@@ -210,7 +211,7 @@ class _SplitTopN:
 
     @staticmethod
     def _column_name(item: exp.Expr) -> str:
-        return item.output_name or sql(item)
+        return output_name(item) or sql(item)
 
     # -- the steps ---------------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class _SplitTopN:
         rows.set("order", None)
         items = [
             item.copy()
-            if item.is_star or item.output_name
+            if item.is_star or output_name(item)
             else named_item(item.copy(), self._column_name(item))
             for item in self.items
         ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from .clauses import branches, relations
+from .clauses import branches, output_name, relations
 from .dialect import function_name
 
 _PARTS = {
@@ -59,5 +59,5 @@ def _is_finite_column(column: exp.Column, select: exp.Select) -> bool:
     if len(found) != 1 or not isinstance(found[0], exp.Subquery) or not isinstance(found[0].this, exp.Select):
         return False
     below = found[0].this
-    items = [item for item in below.expressions if item.output_name.lower() == column.name.lower()]
+    items = [item for item in below.expressions if output_name(item).lower() == column.name.lower()]
     return len(items) == 1 and is_finite(items[0].unalias(), below)

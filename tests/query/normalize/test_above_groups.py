@@ -35,6 +35,10 @@ from tests.query.trees import KNOWN, OTHER, STREAM, flow, kinds
             f"select k, stddev(v), (select min(v) from {OTHER}) as m from {STREAM} group by k",
             "'STDDEV(v)' is next to OVER or a subquery over a stream, and has no name",
         ),
+        (
+            f"select k, collect_list(v)[0], (select min(v) from {OTHER}) as m from {STREAM} group by k",
+            "'COLLECT_LIST(v)[0]' is next to OVER or a subquery over a stream, and has no name",
+        ),
     ],
 )
 def test_subqueries_beside_groups_that_are_refused(text: str, sentence: str) -> None:

@@ -236,6 +236,28 @@ def test_refused_with_the_reason(name: str, text: str, sentence: str) -> None:
     assert sentence in str(refusal.value)
 
 
+@pytest.mark.parametrize("item", ["xs[0]", "date '2020-01-01'", "cast(upper(c) as string)"])
+def test_ranked_columns_without_a_name_are_read_by_the_one_they_get(item: str) -> None:
+    made = rewriting.rewrite(
+        "split_topn",
+        f"select * from (select v, {item}, row_number() over (partition by c order by v) as rn from t) where rn < 3",
+    )
+    rows, _, ranked = (cte.this for cte in parse(made).ctes)
+    _, named, *_ = rows.expressions
+    assert isinstance(named, exp.Alias)
+    assert [each.name for each in ranked.expressions[:2]] == ["v", named.alias]
+
+
+@pytest.mark.parametrize("name", ["split_distinct", "enum_distinct"])
+def test_grouped_columns_without_a_name_are_named_by_their_text(name: str) -> None:
+    made = rewriting.rewrite(
+        name,
+        f"select c, cast(count(*) as int), array_agg(v)[0], count(distinct u) as n from t {IN} group by c",
+    )
+    names = [each.alias_or_name for each in parse(made).selects]
+    assert names == ["c", "CAST(COUNT(*) AS INT)", "COLLECT_LIST(v)[0]", "n"]
+
+
 @pytest.mark.parametrize("buckets", [0, 1, -3, 2.5, "64", True, None])
 @pytest.mark.parametrize("name", ["split_distinct", "split_topn"])
 def test_buckets_are_a_whole_number(name: str, buckets: object) -> None:
