@@ -47,6 +47,16 @@ _SETTINGS = (
     "table.exec.source.idle-timeout as config idle_timeout='1 minute', and table.exec.mini-batch.… as the hint "
     "/*+ MINI_BATCH('5 seconds', 10000) */ after SELECT."
 )
+_FUNCTIONS = {
+    "PROCTIME": (
+        "PROCTIME() is Flink's. Results follow event time here, so that a replay gives the same rows: take the column with "
+        "the time of the event. A lookup join needs none."
+    ),
+    "CURRENT_WATERMARK": (
+        "CURRENT_WATERMARK() is Flink's. Windows drop and count late rows themselves, so leave it out. To keep rows only "
+        "for some time behind the watermark, write WHERE ts > current_timestamp() - INTERVAL '1' HOUR."
+    ),
+}
 _OF_HINTS = {
     "STATE_TTL": "config state_ttl='1 day', which holds for the whole model",
     "LOOKUP": "cache_ttl and retries under the source's lookup in sources.yml",
@@ -80,11 +90,8 @@ def check_flinks_words(text: str, tree: exp.Expr | None) -> None:
     for call in every(tree, exp.Anonymous):
         if call.find_ancestor(exp.Hint) is not None:
             continue
-        if call.name.upper() == "PROCTIME":
-            raise QueryError(
-                "PROCTIME() is Flink's. Results follow event time here, so that a replay gives the same rows: take the "
-                "column with the time of the event. A lookup join needs none."
-            )
+        if (sentence := _FUNCTIONS.get(call.name.upper())) is not None:
+            raise QueryError(sentence)
         if (kind := _CALLS.get(call.name.lower())) is not None:
             raise _macro_error(kind)
 

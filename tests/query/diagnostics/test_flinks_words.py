@@ -46,6 +46,8 @@ PATTERN = "partition by k order by ts measures last(x.v) as y pattern (x+) defin
         (f"select k from {A} /*+ OPTIONS('scan.startup.mode'='latest-offset') */", "under meta.stream"),
         (f"select k, PROCTIME() as p from {A}", "PROCTIME() is Flink's"),
         (f"select count(*) from {A} where ts < proctime()", "PROCTIME() is Flink's"),
+        (f"select * from {A} where ts > CURRENT_WATERMARK(ts)", "CURRENT_WATERMARK() is Flink's"),
+        (f"select k, current_watermark(ts) as w from {A}", "ts > current_timestamp() - INTERVAL '1' HOUR"),
         (f"set 'table.exec.state.ttl' = '1 d'; select k from {A}", "config state_ttl='1 day'"),
         (f"SET table.exec.mini-batch.enabled=true; select k from {A}", "MINI_BATCH('5 seconds', 10000)"),
         ("create table t (a int, watermark for ts as ts) with ('connector' = 'kafka')", "sources.yml"),
