@@ -90,8 +90,8 @@ def check_flinks_words(text: str, tree: exp.Expr | None) -> None:
     for call in every(tree, exp.Anonymous):
         if call.find_ancestor(exp.Hint) is not None:
             continue
-        if (sentence := _FUNCTIONS.get(call.name.upper())) is not None:
-            raise QueryError(sentence)
+        if (advice := _FUNCTIONS.get(call.name.upper())) is not None:
+            raise QueryError(advice)
         if (kind := _CALLS.get(call.name.lower())) is not None:
             raise _macro_error(kind)
 
