@@ -34,7 +34,7 @@ from ..run.lock import model_lock
 from ..run.recovery import StoredProgress, is_unfinished
 from ..run.saving import current_tables, model_tables
 from ..sink.upsert import sink_of
-from ..state.table import StateTable, read_signature
+from ..state.table import StateTable
 from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_snapshots, read_checkpoint
 from ..storage.savepoints import (
     STATE,
@@ -229,6 +229,8 @@ def _check_can_continue(
 def _effect_if_usable(
     spark: SparkSession, model: StreamModel, program: Program, original: _Original
 ) -> str | None:
+    """Raises unless the state of the original can be used with the model's query. Returns the effect of the next run on the
+    state, if the query differs."""
     if (STATE in original.tables) != program.keeps_state:
         now, then = ("keeps state", "keeps none") if program.keeps_state else ("keeps no state", "keeps some")
         raise StreamError(
@@ -236,8 +238,8 @@ def _effect_if_usable(
         )
     if STATE not in original.tables:
         return None
-    known = read_signature(model, original.tables[STATE][1].properties, f"the state of {original.what}")
-    becomes, problem = effect_on_state(spark, model, program, known)
+    properties = original.tables[STATE][1].properties
+    becomes, problem = effect_on_state(spark, model, program, properties, original.what)
     if problem is not None:
         raise StreamError(
             f"Model {model.name}: the state of {original.what} isn't one of its query: {problem} Nothing was changed."

@@ -28,7 +28,7 @@ from ..run.lock import model_lock
 from ..run.saving import delete_locked_savepoint, model_tables, save_before
 from ..sink.upsert import sink_of
 from ..sources.upstream import readers_beyond
-from ..state.table import StateTable, read_signature
+from ..state.table import StateTable
 from ..storage.checkpoint import copy_checkpoint, file_entries, next_snapshots, read_checkpoint
 from ..storage.deployments import check_no_interrupted_swap
 from ..storage.savepoints import (
@@ -197,8 +197,7 @@ def _effect_if_usable(
         raise _other_query_error(model, saved, f"its query {now}, and {then} then.")
     if was is None:
         return None
-    known = read_signature(model, was.properties, f"the state of its savepoint '{saved.name}'")
-    found, problem = effect_on_state(spark, model, program, known)
+    found, problem = effect_on_state(spark, model, program, was.properties, f"its savepoint '{saved.name}'")
     if problem is not None:
         raise _other_query_error(model, saved, problem)
     return found.sentence if found.is_migration else None

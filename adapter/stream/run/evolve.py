@@ -128,9 +128,15 @@ def effect_of_edit(spark: SparkSession, model: StreamModel, program: Program) ->
 
 
 def effect_on_state(
-    spark: SparkSession, model: StreamModel, program: Program, had: Signature
+    spark: SparkSession, model: StreamModel, program: Program, properties: Mapping[str, str], owner: str
 ) -> tuple[Evolution, str | None]:
-    """Returns the effect of a query on a state with this signature, and why it can't use the state; None if it can."""
+    """Returns the effect of a query on a copy of a state, and why it can't use the state; None if it can.
+
+    Args:
+        properties: properties of the state's table when it was copied.
+        owner: says in messages whose state it is.
+    """
+    had = read_signature(model, properties, f"the state of {owner}")
     signature = with_signature(spark, model, program, had).signature
     found = evolution(had, signature, model.keep_state)
     return found, query_problem(model, found, had, signature)
@@ -153,8 +159,9 @@ def _usable_savepoint(
     state = saved.tables[STATE] if saved is not None else None
     if saved is None or state is None:
         return None
-    known = read_signature(model, state.properties, f"the state of its savepoint '{saved.name}'")
-    before, problem = effect_on_state(spark, model, program, known)
+    before, problem = effect_on_state(
+        spark, model, program, state.properties, f"its savepoint '{saved.name}'"
+    )
     if problem is not None:
         return None
     return saved.name if found.refused or len(before.new) < len(found.new) else None
