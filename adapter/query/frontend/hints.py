@@ -305,6 +305,11 @@ def reads_stream(node: exp.Expr) -> bool:
     return any(map(is_stream, every(node, exp.Table)))
 
 
+def reads_stream_or_operator(node: exp.Expr) -> bool:
+    """Whether a node holds a stream or the placeholder of an operator."""
+    return any(map(is_stream_or_operator, every(node, exp.Table)))
+
+
 def selects_over_streams(tree: exp.Expr) -> set[int]:
     """Returns the ids of the SELECTs that hold a table which is read as a stream."""
     return {id(each) for table in filter(is_stream, every(tree, exp.Table)) for each in selects_around(table)}

@@ -18,7 +18,7 @@ from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
-from .from_items import reads_stream_or_operator, table_with_alias
+from .from_items import table_with_alias
 from .within_windows import WithinWindows
 
 
@@ -46,7 +46,7 @@ class Planner(ABC):
         within: WithinWindows,
         settings: PlannerSettings,
     ) -> None:
-        self.tree = limits.write_limits_as_ranks(tree, reads_stream_or_operator)
+        self.tree = limits.write_limits_as_ranks(tree, hints.reads_stream_or_operator)
         streams.check_declarations()
         self.streams, self._within = streams.copy(), within
         self.rewrites, self.settings = within.rewrites, settings
@@ -95,7 +95,7 @@ class Planner(ABC):
             return self.visit(node.this)
         if isinstance(node, exp.Table):
             return self.source(node) if hints.is_stream(node) else None
-        if not isinstance(node, exp.Query) or not reads_stream_or_operator(node):
+        if not isinstance(node, exp.Query) or not hints.reads_stream_or_operator(node):
             return None
         # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
         # rows.

@@ -11,7 +11,6 @@ from ..errors import QueryError
 from ..frontend import hints
 from ..plan.operator import Operator
 from ..sql.dialect import sql
-from ..sql.nodes import every
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,6 @@ def table_with_alias(name: str, alias: str) -> exp.Table:
     return exp.Table(
         this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
-
-
-def reads_stream_or_operator(node: exp.Expr) -> bool:
-    """Whether the node contains a stream, or the operator of one."""
-    return any(map(hints.is_stream_or_operator, every(node, exp.Table)))
 
 
 def event_times_by_alias(streams: Sequence[FromItem]) -> dict[str, dict[str, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from ..frontend import hints
 from ..normalize import conditions
 from ..normalize.asked_relations import conditions_with_stream_queries
 from ..plan import column_origins
@@ -13,7 +14,7 @@ from ..plan.relation import Relation
 from ..sql.clauses import filters, relations_with_joins, set_filters
 from ..sql.dialect import is_read_within, qualifier_of, walk_same_query
 from ..sql.nodes import every
-from .from_items import FromItem, filter_relation, reads_stream_or_operator
+from .from_items import FromItem, filter_relation
 
 
 def move_table_conditions_below(select: exp.Select, read: Sequence[FromItem]) -> bool:
@@ -21,7 +22,9 @@ def move_table_conditions_below(select: exp.Select, read: Sequence[FromItem]) ->
     single relation; returns whether there were any. Changes the tree."""
     if len(read) != 1 or select.args.get("laterals"):
         return False
-    below = [test for test in filters(select) if test.find(exp.Query) and not reads_stream_or_operator(test)]
+    below = [
+        test for test in filters(select) if test.find(exp.Query) and not hints.reads_stream_or_operator(test)
+    ]
     return _move_below(select, below, read[0].node, read[0].alias)
 
 
@@ -32,13 +35,13 @@ def move_inner_conditions_below(query: exp.Query) -> bool:
         return False
     sides = relations_with_joins(query)
     alias = sides[0][0].alias_or_name if len(sides) == 1 else ""
-    if not alias or not reads_stream_or_operator(sides[0][0]) or query.args.get("laterals"):
+    if not alias or not hints.reads_stream_or_operator(sides[0][0]) or query.args.get("laterals"):
         return False
     below = [
         test
         for test in filters(query)
         if test.find(exp.Query)
-        and not reads_stream_or_operator(test)
+        and not hints.reads_stream_or_operator(test)
         and all(
             qualifier_of(column) == alias.lower()
             for column in walk_same_query(test)

@@ -28,7 +28,7 @@ from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties_of_extremes
 from .closing import closed_inputs, count_late_rows_of_inputs
 from .context import Planner
-from .from_items import FromItem, event_times_by_alias, reads_stream_or_operator
+from .from_items import FromItem, event_times_by_alias
 from .inputs import relations_in_from, with_numbered_inputs
 from .join_conditions import (
     compared_window_ends,
@@ -129,7 +129,7 @@ def _plan_rewritten(
     """Rewrites a join as another query and plans that, if a rewrite applies. Returns None otherwise. Changes the tree."""
     if any([_simplify_to_row_by_row(query) for query in inner]):
         return planner.select(select)
-    if any(isinstance(each.node, exp.Lateral) and reads_stream_or_operator(each.node) for each in read):
+    if any(isinstance(each.node, exp.Lateral) and hints.reads_stream_or_operator(each.node) for each in read):
         return _plan_laterals(planner, select, read)
     if inner and (joins_only := semi_joins.rewrite_as_semi_joins(select)) is not None:
         asked = relations_in_from(planner, joins_only)
