@@ -36,7 +36,7 @@ from ..windows.expansion import LEAVING_OUT, with_null_window_columns
 from ..windows.window_columns import FromRelation, window_column
 from ..windows.windows import Window
 from .aggregates import DISTINCT, KEPT, PLAIN_WHEN_DISTINCT, RETRACTABLE, TYPED, Types
-from .grouping import grouping
+from .grouping import grouping, keys_of_grouping
 from .metric_columns import MetricColumns
 from .model import FLAGS, DistinctSet, Flag, Key, Metric
 from .types import types_of
@@ -341,18 +341,12 @@ class AggregateBuilder:
         return copy
 
     def _grouping_bits(self, node: exp.Expr) -> exp.Expr:
-        if self.grouping_sets is None:
-            raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
-        of_sets = [key.name for key in self.keys]
-        args = arguments(node)
-        is_id = function_name(node) == "grouping_id"
-        names = (
-            self.order if is_id and not args else [self.key_of.get(self._canonical(item)) for item in args]
+        named = keys_of_grouping(
+            node, self.grouping_sets is not None, lambda item: self.key_of.get(self._canonical(item))
         )
-        if args and None in names:
-            raise QueryError(
-                f"'{sql(node)}' names something that is not a group key; name keys of GROUP BY only."
-            )
+        of_sets = [key.name for key in self.keys]
+        is_id = isinstance(node, exp.GroupingId)
+        names = self.order if is_id and not named else named
         if is_id and names == of_sets:
             return exp.column(GROUPING_ID)
         bits: list[exp.Expr] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -10,7 +11,7 @@ from sqlglot import exp
 from ..errors import QueryError
 from ..frontend import hints
 from ..sql.clauses import relations
-from ..sql.dialect import canonical, select_over_same_relations, sql
+from ..sql.dialect import arguments, canonical, select_over_same_relations, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..windows.expansion import WINDOW_COLUMNS
@@ -148,6 +149,27 @@ def check_items_are_keys(select: exp.Select) -> None:
                 )
             if not known & names:
                 raise _no_key_error(column)
+
+
+def keys_of_grouping(call: exp.Expr, has_sets: bool, key_of: Callable[[exp.Expr], str | None]) -> list[str]:
+    """Returns the group keys that a call of GROUPING or GROUPING_ID names.
+
+    Args:
+        has_sets: whether the GROUP BY has grouping sets.
+        key_of: returns the name of the group key that an expression is; None if it is none.
+
+    Raises:
+        QueryError: there are no grouping sets, or an argument is no group key.
+    """
+    if not has_sets:
+        raise QueryError(f"'{sql(call)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
+    found = [key_of(item) for item in arguments(call)]
+    keys = [name for name in found if name is not None]
+    if len(keys) < len(found):
+        raise QueryError(
+            f"'{sql(call)}' names something that is not a group key; name keys of GROUP BY only."
+        )
+    return keys
 
 
 def why_window_column_is_no_key(select: exp.Select) -> QueryError | None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from ..aggregates.aggregates import PLAIN_WHEN_DISTINCT, TYPED
-from ..aggregates.grouping import ambiguous_key_error, grouping, resolve_key
+from ..aggregates.grouping import ambiguous_key_error, grouping, keys_of_grouping, resolve_key
 from ..errors import QueryError
 from ..sql.clauses import AROUND, output_name, unwrap_call
 from ..sql.dialect import (
@@ -257,13 +257,9 @@ class GroupedSelect:
         return copy
 
     def _rewrite_grouping(self, node: exp.Expr) -> exp.Expr:
-        if self.sets is None:
-            raise QueryError(f"'{sql(node)}' needs GROUPING SETS, ROLLUP or CUBE in the GROUP BY.")
-        asked = [self._key_of.get(self.canonical(item)) for item in arguments(node)]
-        if None in asked:
-            raise QueryError(
-                f"'{sql(node)}' names something that is not a group key; name keys of GROUP BY only."
-            )
+        asked = keys_of_grouping(
+            node, self.sets is not None, lambda item: self._key_of.get(self.canonical(item))
+        )
         is_id = isinstance(node, exp.GroupingId)
         listed = [key.name for key in self.keys] if is_id and not asked else asked
         bits: list[exp.Expr] = []
