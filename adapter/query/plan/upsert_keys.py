@@ -39,13 +39,8 @@ def why_rows_cant_be_replaced(
             *(f"{plan.specs[0].name}.{name}" for name in _session_keys(steps)),
         ]
     names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
-    problem = identity.missing_key_error(plan.carried, plan.unique, names)
-    lacks = next((each for each in needed if each not in plan.carried.values()), None)
-    if problem is None and lacks is not None:
-        return QueryError(
-            f"Results that change need to find the rows they replace: put {lacks.rpartition('.')[2]} into the select list."
-        )
-    return problem
+    unique = None if plan.unique is None else plan.unique | {*needed}
+    return identity.missing_key_error(plan.carried, unique, names)
 
 
 def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission) -> Upsert:

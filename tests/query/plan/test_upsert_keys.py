@@ -85,6 +85,11 @@ def test_a_row_number_identifies_rows() -> None:
             "group by window_start, window_end, rollup(channel)",
             "put grouping_id into the select list",
         ),
+        (
+            f"select count(*) as n from {window('session', '5 minutes', partition_by=['bidder'])} "
+            "group by window_start, window_end, bidder, channel",
+            "put bidder, channel, window_end, window_start into the select list",
+        ),
         (f"select * from {TUMBLE}", "rows that pass through are 'append'"),
         (
             f"select window_start, window_end, percentile(price, 0.5) as p from {TUMBLE} group by 1, 2 "
