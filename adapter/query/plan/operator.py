@@ -69,6 +69,8 @@ class UnboundedState:
     """A sentence on what may be missing in the query."""
     or_else: str = ""
     """An alternative bound, to be used at the end of a sentence."""
+    expires: bool = True
+    """Whether a TTL bounds it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,12 +37,14 @@ def unbounded_state_message(growth: UnboundedState, domains: frozenset[str]) -> 
     """
     missing = (growth.columns or frozenset()) - domains
     domain = (
-        f", or constant_domains: {sorted(missing | domains)} if the set of their values doesn't grow"
+        f"constant_domains: {sorted(missing | domains)} if the set of their values doesn't grow"
         if missing
         else ""
     )
     instead = f"{growth.instead} To have the query as it is: " if growth.instead else ""
-    return (
-        f"{instead}The state of this query grows without bound: it keeps {growth.what} that ever comes. Set state_ttl "
-        f"(as in '{intervals.format(7 * intervals.DAY)}') to forget what was idle for so long{domain}{growth.or_else}"
-    )
+    found = f"{instead}The state of this query grows without bound: it keeps {growth.what} that ever comes."
+    if not growth.expires:
+        return f"{found} Set {domain}{growth.or_else}"
+    or_domain = f", or {domain}" if domain else ""
+    ttl = intervals.format(7 * intervals.DAY)
+    return f"{found} Set state_ttl (as in '{ttl}') to forget what was idle for so long{or_domain}{growth.or_else}"

@@ -93,7 +93,7 @@ def growth_of_replaced(planner: Planner, key: Sequence[str], what: str, stays: s
             f"{stays}; leave it out, or give the model constant_domains: {sorted(missing | planner.domains)} if the set "
             "of their values doesn't grow."
         )
-    return UnboundedState(f"{what} for every value of {', '.join(key)}", columns)
+    return UnboundedState(f"{what} for every value of {', '.join(key)}", columns, expires=False)
 
 
 def _lower_case(names: Sequence[str]) -> tuple[str, ...]:

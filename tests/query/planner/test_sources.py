@@ -44,6 +44,12 @@ def test_each_row_of_a_source_with_a_unique_key_replaces_the_one_before() -> Non
 
 def test_a_ttl_would_forget_rows_that_stay() -> None:
     known = {"shop.orders": Known("ts", ("id",))}
+    with pytest.raises(QueryError) as problem:
+        plan_query.plan(ROWS, known)
+    assert "ever comes. Set constant_domains: ['id'] if the set of their values doesn't grow" in str(
+        problem.value
+    )
+    assert "state_ttl" not in str(problem.value)
     with pytest.raises(
         QueryError, match=r"config 'state_ttl' forgets what was idle, but the rows of shop\.orders"
     ):

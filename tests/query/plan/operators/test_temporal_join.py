@@ -32,6 +32,7 @@ def test_the_key_bounds_the_state() -> None:
     with pytest.raises(QueryError) as refused:
         plan_query.plan(query(), KNOWN)
     assert "a version for every value of currency" in str(refused.value)
+    assert "state_ttl" not in str(refused.value), "it would be refused"
     with pytest.raises(QueryError) as refused:
         plan_query.plan(query(), KNOWN, ttl=60_000_000)
     assert "constant_domains: ['currency']" in str(refused.value)
