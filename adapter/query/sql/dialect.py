@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import QueryError
-from .nodes import copied, every, selects_around, shape
+from .nodes import children, copied, every, selects_around, shape
 from .semicolons import without_semicolons
 from .spark_functions import AGGREGATES, GENERATORS, SCALARS, TABLES, WINDOWS
 
@@ -173,6 +173,22 @@ class _Dialect(Spark):
                 left = self.expression(self.BITWISE[loosest](this=left, expression=right))
             return left
 
+        def _parse_types(
+            self,
+            check_func: bool = False,
+            schema: bool = False,
+            allow_identifiers: bool = True,
+            with_collation: bool = False,
+        ) -> exp.Expr | None:
+            """Parses a type. CHAR and VARCHAR are texts of any length, except in schemas."""
+            # Hive's parser compares each type with CHAR and VARCHAR, and parses these names each time.
+            made = sqlglot.Parser._parse_types(self, check_func, schema, allow_identifiers, with_collation)
+            for node in every(made, exp.DataType) if made and not schema else ():
+                if node.this in (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR):
+                    node.set("this", exp.DataType.Type.TEXT)
+                    node.set("expressions", None)
+            return made
+
         def _parse_shifts(self) -> exp.Expr | None:
             """Parses shifts, ``>>>`` among them, which sqlglot lacks."""
             left = self._parse_term()
@@ -239,9 +255,10 @@ class _Dialect(Spark):
             """Prints a cast. A TIME is printed as a literal, because Spark has TIME literals before it has casts to
             TIME."""
             value = expression.this
-            if expression.is_type(exp.DataType.Type.TIME) and value.is_string and not safe_prefix:
+            kind = expression.to.this
+            if kind == exp.DataType.Type.TIME and value.is_string and not safe_prefix:
                 return f"TIME{self.sql(value)}"
-            if not expression.to.expressions and not expression.is_type(exp.DataType.Type.JSON):
+            if not expression.to.expressions and kind != exp.DataType.Type.JSON:
                 # Spark's generator checks each cast for JSON, and parses that type's name each time.
                 return str(sqlglot.Generator.cast_sql(self, expression, safe_prefix))
             return str(super().cast_sql(expression, safe_prefix))
@@ -434,7 +451,7 @@ def _call_with_plain_columns(node: exp.Expr) -> exp.Expr:
 def _is_computed(value: exp.Expr) -> bool:
     # MAP() is made of two arrays.
     is_call = isinstance(value, _COMPUTED) and not isinstance(value, exp.Array)
-    return is_call and next(value.iter_expressions(), None) is not None
+    return is_call and bool(children(value))
 
 
 _COMPUTED = (exp.Func, exp.Binary, exp.Unary, exp.Query, exp.Column, exp.Case, exp.Bracket, exp.Predicate)
@@ -464,8 +481,7 @@ def walk_same_query(node: exp.Expr) -> Iterator[exp.Expr]:
     while todo:
         node = todo.pop()
         yield node
-        below = [child for child in node.iter_expressions() if not isinstance(child, exp.Query)]
-        todo += reversed(below)
+        todo += [child for child in reversed(children(node)) if not isinstance(child, exp.Query)]
 
 
 def outermost_queries(node: exp.Expr) -> Iterator[exp.Query]:
@@ -476,13 +492,13 @@ def outermost_queries(node: exp.Expr) -> Iterator[exp.Query]:
     >>> [sql(each) for each in outermost_queries(condition)]
     ['SELECT b FROM t WHERE EXISTS(SELECT 1)', 'SELECT c']
     """
-    for each in node.walk(bfs=False, prune=_is_query_without_brackets):
-        if isinstance(each, exp.Query) and _is_query_without_brackets(each):
-            yield each
-
-
-def _is_query_without_brackets(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Query) and not isinstance(node, exp.Subquery)
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
+            yield node
+        else:
+            todo += reversed(children(node))
 
 
 def relation_names(select: exp.Select) -> set[str]:
@@ -597,10 +613,10 @@ def _canonical(node: exp.Expr, unqualified: Collection[str]) -> str:
     """Returns the canonical text of a tree that may be changed."""
     for each in every(node, exp.Expr):
         each.comments = None
-        if isinstance(each, exp.Column) and each.name.lower() in unqualified:
-            each.set("table", None)
-        elif isinstance(each, exp.Identifier):
-            each.set("this", each.this.lower())
+        if isinstance(each, exp.Identifier):
+            name = each.args["this"] = each.this.lower()
             # A name with special characters would be read as an expression.
-            each.set("quoted", not each.this.isidentifier() and not each.this.isalnum())
+            each.args["quoted"] = not name.isidentifier() and not name.isalnum()
+        elif unqualified and isinstance(each, exp.Column) and each.name.lower() in unqualified:
+            each.set("table", None)
     return node.sql(dialect=DIALECT, copy=False)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from sqlglot import exp
 
@@ -50,6 +50,17 @@ def every(tree: exp.Expr, *kinds: type[_T]) -> Iterator[_T]:
                 add(value)
 
 
+def children(node: exp.Expr) -> list[exp.Expr]:
+    """Returns the nodes directly below a node, in the order of the text."""
+    found: list[exp.Expr] = []
+    for value in node.args.values():
+        if isinstance(value, _NODE):
+            found.append(value)
+        elif type(value) is list:
+            found += [each for each in value if isinstance(each, _NODE)]
+    return found
+
+
 def holds(tree: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Whether a tree has a node of these types."""
     return next(every(tree, *kinds), None) is not None
@@ -59,7 +70,7 @@ def copied(tree: _T, replacements: Mapping[int, exp.Expr] | None = None) -> _T:
     """Returns a copy of a tree, in half the time of sqlglot's. Values of its metadata are shared, and must not be changed.
 
     Args:
-        replacements: id of a node below → the tree that is copied instead of it.
+        replacements: id of a node → the tree that is copied instead of it.
 
     >>> from .dialect import parse
     >>> tree = parse("select a, b + c from t")
@@ -68,37 +79,37 @@ def copied(tree: _T, replacements: Mapping[int, exp.Expr] | None = None) -> _T:
     >>> copied(tree, {id(tree.expressions[0]): exp.column("d")}).expressions[0].name
     'd'
     """
+    copy = _copied_under(tree, replacements, None, None, None)
+    return cast(_T, copy)
+
+
+def _copied_under(
+    tree: exp.Expr,
+    replacements: Mapping[int, exp.Expr] | None,
+    parent: exp.Expr | None,
+    arg_key: str | None,
+    index: int | None,
+) -> exp.Expr:
+    """Returns a copy of a tree, or of the tree that replaces it, under a new parent."""
+    if replacements and (other := replacements.get(id(tree))) is not None:
+        return _copied_under(other, None, parent, arg_key, index)
     copy = tree.__class__.__new__(tree.__class__)
-    args: dict[str, object] = {}
-    copy.args = args
-    copy.parent = copy.arg_key = copy.index = None
+    copy.parent, copy.arg_key, copy.index = parent, arg_key, index
     copy.comments = tree.comments and [*tree.comments]
     copy._type = tree._type
     copy._meta = tree._meta and {**tree._meta}
     copy._hash = None if replacements else tree._hash
-
-    for name, value in tree.args.items():
-        if type(value) is list:
+    args = copy.args = {**tree.args}
+    if type(tree) in _LEAVES and type(args["this"]) is str:
+        return copy
+    for name, value in args.items():
+        if isinstance(value, _NODE):
+            args[name] = _copied_under(value, replacements, copy, name, None)
+        elif type(value) is list:
             args[name] = [
-                _copied_below(each, replacements, copy, name, place) if isinstance(each, _NODE) else each
+                _copied_under(each, replacements, copy, name, place) if isinstance(each, _NODE) else each
                 for place, each in enumerate(value)
             ]
-        else:
-            args[name] = _copied_below(value, replacements, copy, name) if isinstance(value, _NODE) else value
-    return copy
-
-
-def _copied_below(
-    node: exp.Expr,
-    replacements: Mapping[int, exp.Expr] | None,
-    parent: exp.Expr,
-    name: str,
-    place: int | None = None,
-) -> exp.Expr:
-    """Returns a copy of a node, or of the tree that `replacements` names instead, under a new parent."""
-    other = replacements.get(id(node)) if replacements else None
-    copy = copied(node, replacements) if other is None else copied(other)
-    copy.parent, copy.arg_key, copy.index = parent, name, place
     return copy
 
 
