@@ -82,7 +82,7 @@ def with_macro_calls(node: exp.Expr) -> exp.Expr:
             lateral.replace(exp.Table(this=call, alias=lateral.args.get("alias")))
     printed = {id(each): str(window_of(each)) for each in windows_under(holder)}
     for select in list(every(holder, exp.Select)):
-        table = select.find(exp.Table)
+        table = next(every(select, exp.Table), None)
         if table is not None and (is_marked_as_stream(select) or _is_plain_stream_read(select, table)):
             printed[id(select)] = f"stream({_compiled_name(table)})"
     for select in [each for each in every(holder, exp.Select) if id(each) in printed]:

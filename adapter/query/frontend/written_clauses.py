@@ -23,7 +23,7 @@ from sqlglot import exp
 from ..sql.clauses import conjuncts, relations_with_joins, without_queries
 from ..sql.dialect import DIALECT, sql
 from ..sql.names import remove_marks
-from ..sql.nodes import every
+from ..sql.nodes import children, every
 from . import hints
 
 _LISTED = {"group": "GROUP BY", "order": "ORDER BY"}
@@ -55,7 +55,7 @@ def _outermost_windows(tree: exp.Query) -> Iterator[exp.Select]:
         if isinstance(node, exp.Select) and hints.window_of(node) is not None:
             yield node
         else:
-            todo += node.iter_expressions()
+            todo += children(node)
 
 
 def _select_clauses(select: exp.Select) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ from ..sql.dialect import (
     sql,
 )
 from ..sql.functions import builtin_kind, is_random, makes_rows
-from ..sql.nodes import copied, every, quoted_column, star_without
+from ..sql.nodes import copied, every, holds, quoted_column, star_without
 from ..sql.tie_breaking import (
     add_tie_breaker,
     break_ties,
@@ -78,9 +78,7 @@ _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
 def is_repeatable(select: exp.Expr) -> bool:
     """Whether a query over equal rows returns equal rows each time."""
-    return select.find(exp.TableSample) is None and not any(
-        map(_is_nondeterministic, every(select, exp.Func))
-    )
+    return not holds(select, exp.TableSample) and not any(map(_is_nondeterministic, every(select, exp.Func)))
 
 
 def _is_nondeterministic(node: exp.Func) -> bool:

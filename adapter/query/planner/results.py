@@ -31,7 +31,7 @@ def is_result(select: exp.Select) -> bool:
 def result_select(query: exp.Expr) -> exp.Select | None:
     """Returns the ranking or grouping SELECT whose rows are, row by row, the result; None if there is none."""
     while isinstance(query, exp.Select):
-        if is_grouped(query) or (query.find(exp.Window) is not None and any(over_clauses(query))):
+        if is_grouped(query) or over_clauses(query):
             return query
         nodes = [node for node in relations(query) if hints.reads_stream(node)]
         # A subquery over a stream changes the result without changes of these rows.

@@ -43,7 +43,7 @@ from ..plan.window_operator import WindowOperator
 from ..rewrites.stream_rewrites import Rewrites
 from ..sql.clauses import relations, relations_with_joins, trailing_columns
 from ..sql.dialect import function_name, sql
-from ..sql.nodes import copied, shape
+from ..sql.nodes import copied, holds, shape
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from ..windows.window_columns import Columns, FromRelation
 from ..windows.windows import Window
@@ -170,7 +170,7 @@ class WithinWindows:
             carried=found.window_columns,
             unique=found.unique,
             ranks=found.ranks,
-            certain=made.find(exp.Join) is None and not identity.multiplies_rows(made),
+            certain=not holds(made, exp.Join) and not identity.multiplies_rows(made),
             grouped_rows=found.grouped,
             closed=found.kind == RESULT,
             written=hints.restore_originals(exp.Subquery(this=copied(made))).this,

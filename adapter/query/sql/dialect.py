@@ -36,8 +36,8 @@ _SYNTAX = {"case", "try_cast", "timestampadd", "timestampdiff", "struct"}
 _OF_NULLS = {"any_value", "first", "first_value", "last", "last_value"}
 # Clauses that may follow a query in brackets.
 _BEHIND = ("order", "limit", "offset", "fetch", "sort", "cluster", "distribute")
-# Operators on bits, the loosest first.
-_OF_BITS = (TokenType.PIPE, TokenType.CARET, TokenType.AMP)
+_OF_BITS = {TokenType.PIPE: 0, TokenType.CARET: 1, TokenType.AMP: 2}
+"""Operator on bits → its precedence; the loosest has the least."""
 _MANY = 4096
 """Maximum number of texts in the cache."""
 _NOTHING = "A value or a name is missing before or behind this"
@@ -162,15 +162,18 @@ class _Dialect(Spark):
             is_sum = require_interval and isinstance(made, exp.Add)
             return self.expression(exp.Paren(this=made)) if is_sum else made
 
-        def _parse_bitwise(self, operators: tuple[TokenType, ...] = _OF_BITS) -> exp.Expr | None:
-            """Parses operators on bits by Spark's precedence, where sqlglot takes them from left to right."""
-            if not operators:
-                return self._parse_shifts()
-            loosest, *tighter = operators
-            left = self._parse_bitwise((*tighter,))
-            while self._match(loosest):
-                right = self._parse_bitwise((*tighter,))
-                left = self.expression(self.BITWISE[loosest](this=left, expression=right))
+        def _parse_bitwise(self, loosest: int = 0) -> exp.Expr | None:
+            """Parses operators on bits by Spark's precedence, where sqlglot takes them from left to right.
+
+            Args:
+                loosest: the precedence of the loosest operator that is parsed.
+            """
+            left = self._parse_shifts()
+            while (precedence := _OF_BITS.get(self._curr.token_type, -1)) >= loosest:
+                operator = self.BITWISE[self._curr.token_type]
+                self._advance()
+                right = self._parse_bitwise(precedence + 1)
+                left = self.expression(operator(this=left, expression=right))
             return left
 
         def _parse_types(

@@ -115,10 +115,11 @@ def _copied_under(
 
 def selects_around(node: exp.Expr) -> Iterator[exp.Select]:
     """Yields the SELECTs that a node is in, innermost first."""
-    around = node.find_ancestor(exp.Select)
+    around = node.parent
     while around is not None:
-        yield around
-        around = around.find_ancestor(exp.Select)
+        if isinstance(around, exp.Select):
+            yield around
+        around = around.parent
 
 
 def with_metadata_of(node: _T, item: exp.Expr) -> _T:

@@ -271,8 +271,9 @@ def _is_value_of_one_row(node: exp.Expr) -> bool:
 
 def _own_windows(select: exp.Select) -> Iterator[exp.Window]:
     """Yields the OVER clauses of a SELECT, but not those of its subqueries: first those of its items, in order."""
-    found = {id(each): each for each in [*over_clauses(select), *every(select, exp.Window)]}
-    return (each for each in found.values() if each.parent_select is select)
+    own = [each for each in every(select, exp.Window) if each.parent_select is select]
+    found = {id(each): each for each in [*over_clauses(select), *own]} if own else {}
+    return iter(found.values())
 
 
 def _values_read_by(window: exp.Window) -> list[exp.Expr]:

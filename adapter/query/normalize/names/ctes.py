@@ -17,7 +17,7 @@ from sqlglot import exp
 from ...errors import QueryError
 from ...sql.dialect import from_clause, remove_with, sql, with_clause
 from ...sql.functions import is_random
-from ...sql.nodes import copied, every
+from ...sql.nodes import children, copied, every
 
 _RANDOM = "random"
 """Marks an inlined CTE that isn't deterministic, with its identity."""
@@ -42,7 +42,7 @@ def inline_ctes(query: exp.Query, outer: Environment | None = None) -> exp.Query
 
 
 def _replace_references(node: exp.Expr, names: Environment) -> None:
-    for child in list(node.iter_expressions()):
+    for child in children(node):
         if isinstance(child, exp.Query) and with_clause(child):
             inline_ctes(child, names)
         elif isinstance(child, exp.Table) and not child.db and child.name.lower() in names:

@@ -27,7 +27,7 @@ from ...aggregates.types import types_query
 from ...errors import QueryError
 from ...sql.clauses import columns_left_out, is_semi_or_anti, passes_columns, relations_with_joins
 from ...sql.functions import QueryRunner
-from ...sql.nodes import every
+from ...sql.nodes import copied, every
 
 
 def expand_stars(
@@ -179,7 +179,7 @@ def column_types_of(relation: exp.Expr, ask: QueryRunner) -> dict[str, str] | No
     unique."""
     if not isinstance(relation, exp.Subquery | exp.Table):
         return None
-    (kind,) = ask(types_query(exp.Select().from_(relation.copy()), ["any_value(struct(*))"]))
+    (kind,) = ask(types_query(exp.Select().from_(copied(relation), copy=False), ["any_value(struct(*))"]))
     columns = nested_types.row_type_columns(str(kind)) or []
     return dict(columns) if _names_unless_ambiguous([name for name, _ in columns]) else None
 
