@@ -64,7 +64,8 @@ class Within:
     kind: str
     """`STATIC`, `ROWS`, `WINDOWED` or `RESULT`, as described at the top of this module."""
     tree: exp.Expr
-    """The query, with window operators in the places of what they compute. Callers must not change it."""
+    """The query without brackets around it, with window operators in the places of what they compute. Callers must not
+    change it."""
     window_columns: Columns = field(default_factory=dict)
     unique: identity.Unique = None
     """Origins of its columns that identify a row."""
@@ -202,10 +203,7 @@ class WithinWindows:
     def visit(self, node: exp.Expr) -> Within | QueryError:
         """Returns a relation or query within windows, or the reason why it leaves them. The node isn't changed."""
         if isinstance(node, exp.Subquery):
-            below = self.visit(node.this)
-            if isinstance(below, QueryError):
-                return below
-            return replace(below, tree=copied(node, _trees([node.this], [below])))
+            return self.visit(node.this)
         if not isinstance(node, exp.Select | exp.SetOperation):
             return self._visit_relation(node)
         # Which of its rows are stored may depend on the filter around a ranking.
@@ -555,8 +553,8 @@ def _unless_one_leaves(visited: Iterable[Within | QueryError]) -> list[Within] |
 
 
 def _trees(nodes: Sequence[exp.Expr], below: Sequence[Within]) -> dict[int, exp.Expr]:
-    """Returns the trees of relations within windows, by the ids of the nodes whose places they take."""
-    return {id(node): each.tree for node, each in zip(nodes, below, strict=True)}
+    """Returns the trees of relations within windows, by the ids of the nodes whose places they take, in brackets or not."""
+    return {id(node.unnest()): each.tree for node, each in zip(nodes, below, strict=True)}
 
 
 def _noted(below: Sequence[Within]) -> tuple[tuple[str, ...], tuple[Window, ...]]:
