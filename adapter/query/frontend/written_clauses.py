@@ -32,8 +32,9 @@ _CONDITIONS = {"where": "WHERE", "having": "HAVING", "qualify": "QUALIFY"}
 
 def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
     """Returns the clauses of all SELECTs of a query, outermost first, each as its keyword and text. Subqueries are
-    left out of a text; their clauses are listed separately."""
+    left out of a text; their clauses are listed separately. Changes the tree."""
     found: list[tuple[str, str]] = []
+    inputs = [_take_input(window) for window in list(_outermost_windows(tree))]
     for query in every(hints.with_macro_calls(tree), exp.Query):
         if isinstance(query, exp.SetOperation):
             kind = type(query).__name__.upper()
@@ -42,9 +43,16 @@ def written_clauses(tree: exp.Query) -> list[tuple[str, str]]:
             found += [(kind, remove_marks(text)) for kind, text in _select_clauses(query)]
         if limit := query.args.get("limit"):
             found.append(("LIMIT", sql(limit.expression or limit.args["count"])))
-    for window in _outermost_windows(tree):
-        found += written_clauses(hints.window_input(window))
+    for rows in inputs:
+        found += written_clauses(rows)
     return found
+
+
+def _take_input(window: exp.Select) -> exp.Query:
+    """Removes the query under a windowing TVF, which isn't part of the macro's call, from the tree and returns it."""
+    rows = hints.window_input(window)
+    rows.replace(exp.Select(expressions=[exp.Star()]))
+    return rows
 
 
 def _outermost_windows(tree: exp.Query) -> Iterator[exp.Select]:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 _T = TypeVar("_T", bound=exp.Expr)
 _NODE = exp.Expr
+_NODE_OR_LIST = (_NODE, list)  # a union would be made anew for each comparison
 _LEAVES = frozenset({exp.Identifier, exp.Literal})
 _NAMES = frozenset({exp.Identifier, str})
 
@@ -202,5 +203,5 @@ def shape(node: object, exact: bool = False) -> Hashable:
     for name, value in node.args.items() if exact else sorted(node.args.items()):
         if value is None or (not exact and (value is False or (type(value) is list and not value))):
             continue
-        found += [name, shape(value, exact) if isinstance(value, _NODE | list) else value]
+        found += [name, shape(value, exact) if isinstance(value, _NODE_OR_LIST) else value]
     return tuple(found)
