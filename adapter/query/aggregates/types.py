@@ -81,8 +81,11 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
             row = _row_type(exp.select("*").from_(versions.table.copy()), [exp.Star()], ask)
             if row is not None and has_map(row):
                 hints.note_version_type(lateral, row)
+    _find_order_of_extremes(tree, ask)
+    with_over = {id(window.parent_select) for window in every(tree, exp.Window)}
     for select in every(tree, exp.Select):
-        _find_order_of_extremes(select, ask)
+        if id(select) not in with_over:
+            continue
         if tie_breaking.breaks_ties_by_all_values(select) and not is_printed_by_macro(select):
             terms = [
                 each if each.is_star else exp.alias_(each, f"__{number}")
@@ -110,10 +113,10 @@ def find_ties(tree: exp.Query, ask: QueryRunner) -> None:
         tie_breaking.note_item_types(select, row)
 
 
-def _find_order_of_extremes(select: exp.Select, ask: QueryRunner) -> None:
-    for call in tie_breaking.extremes_with_ties(select):
-        if call.find_ancestor(exp.Select) is not select:
-            continue
+def _find_order_of_extremes(tree: exp.Query, ask: QueryRunner) -> None:
+    for call in tie_breaking.extremes_with_ties(tree):
+        select = call.parent_select
+        assert select is not None
         try:
             (kind,) = ask(types_query(select_over_same_relations(select), [f"ANY_VALUE({sql(call.this)})"]))
         except QueryError:

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from ..sql.dialect import from_clause
 from ..sql.functions import makes_rows
-from ..sql.nodes import every, holds
+from ..sql.nodes import every, holds, selects_around
 
 _ITEM = frozenset({"expressions", "where"})
 """Clauses of a SELECT that returns at most one row for each outer row."""
@@ -34,7 +34,11 @@ def inline_values(selects: Iterable[exp.Select]) -> None:
     Args:
         selects: SELECTs that may be changed.
     """
-    for select in selects:
+    found = list(selects)
+    within = {id(each) for each in found}
+    for select in found:
+        if any(id(each) in within for each in selects_around(select)):
+            continue  # its subqueries are among those of a SELECT around it
         # Innermost first, because outer ones copy inner ones.
         for node in reversed(list(every(select, exp.Subquery, exp.Exists))):
             if (value := _replacement(node)) is not None:
