@@ -12,7 +12,7 @@ from sqlglot import exp
 
 _T = TypeVar("_T", bound=exp.Expr)
 _NODE = exp.Expr
-_NODE_OR_LIST = (_NODE, list)  # a union would be made anew for each comparison
+_NODE_OR_LIST = (_NODE, list)  # a union would be built for each comparison
 _LEAVES = frozenset({exp.Identifier, exp.Literal})
 _NAMES = frozenset({exp.Identifier, str})
 
