@@ -16,7 +16,6 @@ from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
 from ..sql.finite import is_finite
 from ..sql.names import digest
-from ..sql.nodes import shape
 from ..windows.emission import FINAL, Emission
 from .from_items import table_with_alias
 from .within_windows import WithinWindows
@@ -97,10 +96,7 @@ class Planner(ABC):
             return self.source(node) if hints.is_stream(node) else None
         if not isinstance(node, exp.Query) or not hints.reads_stream_or_operator(node):
             return None
-        # A ranking keeps only the rows that the filter around it admits, so equal texts may keep different
-        # rows.
-        ended = ranks.greatest_ranks_in_outer_select(node) if isinstance(node, exp.Select) else {}
-        visited = (shape(node), *sorted(ended.items()), self.feeds_windows)
+        visited = (*ranks.query_key(node), self.feeds_windows)
         if visited not in self.visited:
             self.visited[visited] = self.query(node)
         return self.visited[visited]

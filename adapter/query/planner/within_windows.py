@@ -206,16 +206,12 @@ class WithinWindows:
             return self.visit(node.this)
         if not isinstance(node, exp.Select | exp.SetOperation):
             return self._visit_relation(node)
-        # Which of its rows are stored may depend on the filter around a ranking.
-        asked = ranks.greatest_ranks_in_outer_select(node) if isinstance(node, exp.Select) else {}
-        seen = (shape(node), *sorted(asked.items()))
-        if seen not in self._visited:
-            self._visited[seen] = (
-                self._visit_union(node)
-                if isinstance(node, exp.SetOperation)
-                else self._visit_select(node, asked)
+        key = ranks.query_key(node)
+        if key not in self._visited:
+            self._visited[key] = (
+                self._visit_union(node) if isinstance(node, exp.SetOperation) else self._visit_select(node)
             )
-        return self._visited[seen]
+        return self._visited[key]
 
     @staticmethod
     def _visit_relation(node: exp.Expr) -> Within | QueryError:
@@ -231,12 +227,7 @@ class WithinWindows:
             )
         return Within(STATIC, node)
 
-    def _visit_select(self, select: exp.Select, asked: Mapping[str, int]) -> Within | QueryError:
-        """Visits a SELECT.
-
-        Args:
-            asked: the result of `ranks.greatest_ranks_in_outer_select`.
-        """
+    def _visit_select(self, select: exp.Select) -> Within | QueryError:
         if result := hints.window_result_of(select):
             return Within(RESULT, select, dict(result.window_columns), result.unique)
         if window := hints.window_of(select):
@@ -251,7 +242,7 @@ class WithinWindows:
             return Within(STATIC, select)
         read = _Read.over(select, below)
         if RESULT in kinds or WINDOWED in kinds:
-            return self._visit_windows(read, asked)
+            return self._visit_windows(read, ranks.greatest_ranks_in_outer_select(select))
         if kinds.count(ROWS) > 1:
             otherwise = NotWithinWindows(
                 "A join of two streams is below a windowing table function; join window results on window_start and "
@@ -279,7 +270,7 @@ class WithinWindows:
         return _unless_one_leaves(map(self.visit, nodes))
 
     def _visit_windows(self, read: _Read, asked: Mapping[str, int]) -> Within | QueryError:
-        """Visits a SELECT over windows. `asked`: see `_visit_select`."""
+        """Visits a SELECT over windows. `asked` is the result of `ranks.greatest_ranks_in_outer_select`."""
         rows = [source for source in read.sources if source.kind == ROWS]
         if rows:
             return NotWithinWindows(
@@ -301,7 +292,7 @@ class WithinWindows:
     def _over_window(
         self, read: _Read, windowed: FromRelation, asked: Mapping[str, int]
     ) -> Within | QueryError:
-        """Visits a SELECT over one relation with windows. `asked`: see `_visit_select`."""
+        """Visits a SELECT over one relation with windows. `asked`: see `_visit_windows`."""
         select, sources = read.select, read.sources
         reason = _why_closed(select)
         if reason is None:

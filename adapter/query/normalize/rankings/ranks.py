@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -18,7 +18,7 @@ from ...errors import QueryError
 from ...frontend import hints
 from ...sql.clauses import filters, is_semi_or_anti
 from ...sql.dialect import from_clause, function_name, parse, sql
-from ...sql.nodes import every
+from ...sql.nodes import every, shape
 from ...sql.tie_breaking import tie_breaking_items
 from ...windows.window_columns import FromRelation, window_column
 from .rank_bounds import bounds_of_condition
@@ -146,6 +146,13 @@ def greatest_ranks_in_outer_select(ranking: exp.Select) -> dict[str, int]:
     """Returns the greatest rank that the SELECT around a SELECT lets through, for each ranking of the inner one."""
     relation = _relation_with_query(ranking)
     return {} if relation is None else _greatest_ranks(relation.find_ancestor(exp.Select), relation)
+
+
+def query_key(query: exp.Query) -> tuple[Hashable, ...]:
+    """Returns what a query's rows depend on: its text, and which rows of its rankings the SELECT around it lets through, as
+    others needn't be kept."""
+    admitted = greatest_ranks_in_outer_select(query) if isinstance(query, exp.Select) else {}
+    return (shape(query), *sorted(admitted.items()))
 
 
 def filtered_ranking(ranking: exp.Query, conditions: Sequence[exp.Expr]) -> exp.Select:
