@@ -318,7 +318,7 @@ class BatchMethods(metaclass=AdapterMeta):
         have = [column.name for column in columns]
         partition_by = model["config"].get("partition_by")
         with streaming.raising_dbt_errors(), stream_node.errors_with_model_name(model):
-            partitioning.check_replaced_partitions(partition_by, have)
+            partitioning.check_partition_columns(partition_by, have)
             if table is not None:
                 types = self._column_types(f"select * from {table.render()}.partitions limit 0")
                 fields = [name for name, _ in struct_fields(types.get("partition", "")) or ()]

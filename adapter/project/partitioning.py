@@ -9,17 +9,8 @@ from ..query.errors import QueryError
 from ..util.quoting import find_name, split_path, unquote
 
 
-def check_replaced_partitions(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
-    """Raises unless the rows have the columns that the table is partitioned by."""
-    if name := _missing_column(partition_by, columns):
-        raise QueryError(
-            f"partition_by names {name}, and the query has no such column, so the partitions that its rows "
-            f"replace are unknown; it has {', '.join(columns)}."
-        )
-
-
 def check_partition_columns(partition_by: str | Sequence[str] | None, columns: Sequence[str]) -> None:
-    """Raises unless a query has the columns that its new table is to be partitioned by."""
+    """Raises unless a query has the columns that its table is partitioned by."""
     if name := _missing_column(partition_by, columns):
         raise QueryError(
             f"config 'partition_by' names {name}, which isn't a column of the query; its columns are {', '.join(columns)}."

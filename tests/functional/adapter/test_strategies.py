@@ -145,7 +145,7 @@ class TestStrategies:
 
     def test_rows_that_say_no_partition(self, project: Any, messages: dict[str, str]) -> None:
         assert (
-            "Model no_partition: partition_by names day, and the query has no such column"
+            "Model no_partition: config 'partition_by' names day, which isn't a column of the query"
             in messages["no_partition"]
         )
         assert self.rows(project, "no_partition") == self.OLD
