@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -419,9 +419,9 @@ def test_a_query_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
     visited: list[str] = []
     visit = WithinWindows._visit_select
 
-    def noting(self: WithinWindows, select: exp.Select, asked: Mapping[str, int]) -> Within | QueryError:
+    def noting(self: WithinWindows, select: exp.Select) -> Within | QueryError:
         visited.append(sql(select))
-        return visit(self, select, asked)
+        return visit(self, select)
 
     monkeypatch.setattr(WithinWindows, "_visit_select", noting)
     plan_of(f"select n, count(*) as times from ({OF_WINDOWS}) as g join raw.d on d.x = g.x group by n")

@@ -65,7 +65,7 @@ def test_without_maps_nothing_is_noted() -> None:
         (
             "select * from (select k, max_by(m, ts) as m, row_number() over (order by count(*)) as rn from {S} group by k) "
             "where rn <= 3",
-            r"ROW_NUMBER\(\) and GROUP BY are in one SELECT. Its column m is or holds a MAP.*put the GROUP BY into a query",
+            r"ROW_NUMBER\(\) and GROUP BY are in one SELECT. Its column m is or holds a MAP.*the GROUP BY into a subquery",
         ),
         (
             "select /*+ SPLIT_TOPN(8) */ * from (select k, m, rank() over (order by v) as r from {S}) where r <= 3",
