@@ -50,10 +50,8 @@ from .rankings.orders import CUTS
 
 INPUT = "__input_"
 
-_CLOCKS = event_clock.NAMES | {"unix_timestamp"}
-_BY_ORDER = frozenset(
-    "collect_list array_agg first first_value last last_value listagg string_agg any_value".split()
-)
+_ARRAYS = frozenset({"collect_list", "array_agg", "collect_set"})
+_BY_ORDER = _ARRAYS | frozenset("first first_value last last_value listagg string_agg any_value".split())
 _BY_CHANCE = frozenset(
     """
     mode min_by max_by approx_percentile percentile_approx histogram_numeric approx_top_k approx_top_k_accumulate
@@ -72,7 +70,18 @@ INEXACT = frozenset(
 """Aggregates that depend on the order of addition for floating-point numbers: recomputing may change the last digit.
 """
 _LISTS = frozenset({"listagg", "string_agg"})
-_ORDER_LOST = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_size"})
+_ORDER_LOST = frozenset(
+    {
+        "array_sort",
+        "sort_array",
+        "size",
+        "cardinality",
+        "array_size",
+        "array_contains",
+        "array_min",
+        "array_max",
+    }
+)
 _CLAUSES = ("expressions", "where", "having", "group", "qualify")
 
 
@@ -85,7 +94,7 @@ def _is_nondeterministic(node: exp.Func) -> bool:
     """Whether a function is non-deterministic, or a function or cast depends on the current time."""
     if isinstance(node, exp.Connector | exp.Cast | exp.Case):
         return event_clock.is_time_keyword(node)
-    is_clock = function_name(node) in _CLOCKS and not event_clock.is_watermark(node)
+    is_clock = function_name(node) in event_clock.NAMES and not event_clock.is_watermark(node)
     return is_random(node) or is_clock or event_clock.is_time_keyword(node)
 
 
@@ -133,8 +142,9 @@ def why_over_nondeterministic(
 def _why_node_nondeterministic(node: exp.Expr, to_the_digit: bool) -> str | None:
     name = function_name(node)
     if name in _BY_ORDER and not _is_order_fixed(node):
+        array = name if name in _ARRAYS else "collect_list"
         return (
-            "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_list(…)), or "
+            f"its value depends on the order of rows, which may differ each time; sort it: array_sort({array}(…)), or "
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)"
         )
     if name in _BY_CHANCE and not is_deterministic_extreme(node):

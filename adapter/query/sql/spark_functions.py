@@ -49,9 +49,9 @@ TABLES = frozenset(
 
 NONDETERMINISTIC = frozenset(
     """
-    input_file_block_length input_file_block_start input_file_name java_method
-    monotonically_increasing_id rand randn random randstr reflect shuffle spark_partition_id uniform
-    uuid
+    aes_encrypt input_file_block_length input_file_block_start input_file_name java_method
+    monotonically_increasing_id rand randn random randstr reflect shuffle spark_partition_id try_reflect
+    uniform uuid
     """.split()
 )
 """Functions of any kind that may return another value when a row is computed again."""

@@ -72,6 +72,11 @@ def test_what_could_not_be_taken_back_is_refused(text: str, sentence: str) -> No
             "LISTAGG(…) WITHIN GROUP (ORDER BY …)",
         ),
         (
+            "collect_set(n)",
+            "its value depends on the order of rows, which may differ each time; sort it: array_sort(collect_set(…)), or "
+            "LISTAGG(…) WITHIN GROUP (ORDER BY …)",
+        ),
+        (
             "mode(n)",
             "mode() may return another value for the same rows each time; compute it in a separate model",
         ),
@@ -170,6 +175,12 @@ def test_a_list_in_order_is_the_same_each_time(call: str, made: str) -> None:
     assert f"{made} AS l" in found.sql
 
 
+@pytest.mark.parametrize("function", ["array_sort", "size", "array_max", "array_contains"])
+def test_a_set_may_be_in_any_order_below_a_function_that_ignores_it(function: str) -> None:
+    call = f"{function}(collect_set(n){', 3' if function == 'array_contains' else ''})"
+    assert only(flow(f"select m, {call} as l from ({GROUPS}) group by m"), Recompute)
+
+
 def test_a_list_in_no_order_is_refused() -> None:
     text = f"SELECT m, LISTAGG(k) AS l FROM ({GROUPS}) GROUP BY m"
     with pytest.raises(QueryError) as raised:
@@ -185,6 +196,7 @@ def test_a_list_in_no_order_is_refused() -> None:
     [
         f"select d.c, sum(b.y) as s from {BEST} as b join dims as d on d.x = b.x group by d.c",
         f"select bucket, sum(y) as s from (select pmod(hash(uuid()), 8) as bucket, y from {BEST}) group by 1",
+        f"select s, sum(y) as s2 from (select aes_encrypt(string(x), '0000111122223333') as s, y from {BEST}) group by 1",
         f"select day, sum(y) as s from (select date(current_timestamp()) as day, y from {BEST}) group by 1",
         f"select day, sum(y) as s from (select date'today' as day, y from {BEST}) group by 1",
     ],
@@ -202,6 +214,14 @@ def test_a_group_key_is_the_same_each_time(key: str) -> None:
     assert "groups and calls a non-deterministic function; compute it in a subquery in FROM" in str(
         refusal.value
     )
+
+
+def test_a_time_as_a_number_is_the_same_each_time_and_a_clock_is_not() -> None:
+    text = f"select unix_timestamp({{}}) as k, sum(y) as s from {BEST} group by 1"
+    assert auction_plan(text.format("ts")).dataflow
+    for clock in ("", "now()"):
+        with pytest.raises(QueryError, match="calls a non-deterministic function"):
+            auction_plan(text.format(clock))
 
 
 def test_a_list_of_values_has_the_same_rows_each_time() -> None:

@@ -470,3 +470,21 @@ def test_a_misspelt_column_is_told_before_what_bounds_its_groups() -> None:
     assert str(problem.value) == unknown
     with pytest.raises(UnboundedStateError, match="grows without bound"):
         plan_query.plan(f"select item, sum(price) as n from {S} group by item", known, ask=ask)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_random"),
+    [
+        ("aes_encrypt(x, key)", True),
+        ("aes_encrypt(x, key, 'CBC')", True),
+        ("aes_encrypt(x, key, mode)", True),
+        ("aes_encrypt(x, key, 'ecb')", False),
+        ("aes_encrypt(x, key, 'CBC', 'DEFAULT', unhex('00'))", False),
+        ("aes_decrypt(x, key)", False),
+        ("try_reflect('java.util.UUID', 'randomUUID')", True),
+        ("unix_timestamp(ts)", False),
+    ],
+)
+def test_a_call_that_draws_something_is_random(call: str, is_random: bool) -> None:
+    (tree,) = parse(f"select {call} as y from t").expressions
+    assert functions.is_random(tree.this) is is_random
