@@ -232,7 +232,7 @@ def _plan_partial_aggregates(
         enumerated=enumerated,
         written=builder.text.written,
     )
-    grows_with = _growth_of_groups(planner, select, keys)
+    grows_with = _growth_of_groups(planner, select, keys, expires=enumerated is None)
     by = select.args.get("group")
     group = planner.add(
         GroupAggregate(
@@ -256,12 +256,19 @@ def _plan_partial_aggregates(
     return planner.select(above)
 
 
-def _growth_of_groups(planner: Planner, select: exp.Select, keys: Sequence[Key]) -> UnboundedState | None:
-    """Returns what the number of groups grows with; None if their keys have few values."""
+def _growth_of_groups(
+    planner: Planner, select: exp.Select, keys: Sequence[Key], expires: bool
+) -> UnboundedState | None:
+    """Returns what the number of groups grows with; None if their keys have few values.
+
+    Args:
+        expires: whether a TTL bounds it.
+    """
     growing = [key.expression for key in keys if not is_finite(key.expression, select)]
     if all(planner.is_covered(unbounded_state.key_names(key, select)) for key in growing):
         return None
     return UnboundedState(
         f"something for every value of {', '.join(map(sql, growing))}",
         frozenset().union(*(unbounded_state.constant_domain_columns(key, select) for key in growing)),
+        expires=expires,
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.query.trees import OTHER, STREAM, flow, kinds, windows_over
 
 
@@ -67,3 +71,15 @@ def test_last_digits_count_where_a_group_is_no_row_of_the_result(text: str) -> N
 def test_an_aggregate_without_its_arguments_is_refused(call: str, takes: int) -> None:
     with pytest.raises(QueryError, match=f"has too few arguments: .* takes {takes}"):
         flow(f"select k, {call} as m from {STREAM} group by k")
+
+
+def test_no_ttl_is_proposed_for_groups_that_share_their_distinct_values() -> None:
+    text = f"select /*+ ENUM_DISTINCT */ k, count(distinct v) as d from {STREAM} where k in ('a', 'b') group by k"
+    with pytest.raises(
+        UnboundedStateError,
+        match=re.escape("for every value of k that ever comes. Set constant_domains: ['k'] if"),
+    ):
+        plan_query.plan(text, {"db.s": Known("ts")})
+    assert plan_query.plan(text, {"db.s": Known("ts")}, None, ["k"])
+    with pytest.raises(QueryError, match="leave enum_distinct or state_ttl out"):
+        plan_query.plan(text, {"db.s": Known("ts")}, 10**12)
