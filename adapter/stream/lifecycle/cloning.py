@@ -39,10 +39,12 @@ from ..storage.checkpoint import METADATA, Checkpoint, copy_checkpoint, next_sna
 from ..storage.savepoints import (
     STATE,
     TABLE,
+    Savepoint,
     TableSnapshot,
     check_not_interrupted,
     checkpoint_copy,
     find_savepoint,
+    stored_savepoints,
 )
 from ..storage.source_order import Order, in_checkpoint_order, write_order
 from .restoring import missing_part_text
@@ -76,6 +78,21 @@ class _Original:
     path: str
     checkpoint: Checkpoint
     tables: Mapping[str, tuple[IcebergTable, TableSnapshot]]
+    savepoint: Savepoint | None = None
+    """The savepoint, or None if the current state is copied."""
+
+    def check_still_there(self, clone: StreamModel) -> None:
+        """Raises if the savepoint was deleted or replaced since it was found: copies of its files may not be whole. No lock
+        prevents that, as a savepoint can be cloned while its model runs."""
+        if self.savepoint is None:
+            return
+        check_not_interrupted(self.model)
+        stored = stored_savepoints(self.model.storage, self.model.savepoints)
+        if self.savepoint not in stored:
+            raise StreamError(
+                f"Model {clone.name}: {self.what} was deleted or replaced while it was copied, so the copy isn't whole. "
+                f"`dbt-stream reset {clone.name}` forgets what was copied; clone another savepoint then."
+            )
 
     def position(self, kind: str) -> Position | None:
         """Returns the last epoch in its table of a kind, or None."""
@@ -189,7 +206,7 @@ def _open_original(spark: SparkSession, model: StreamModel, name: str | None) ->
             if problem or table is None:
                 raise StreamError(f"Model {model.name}: {what} can't be copied: {problem}.")
             tables[kind] = (table, was)
-        yield _Original(model, what, path, checkpoint, tables)
+        yield _Original(model, what, path, checkpoint, tables, savepoint=saved)
 
 
 def _check_can_continue(
@@ -274,6 +291,8 @@ def _copy_model(
         owner.claim(spark, model)
         copy_checkpoint(model.storage, original.path, model.checkpoint, but=[METADATA])
         write_order(order.model)
+    # Its files are deleted after the savepoint, so the copy is whole if the savepoint is still there.
+    original.check_still_there(model)
     with around("clone.metadata", model.name):
         model.storage.write_text(f"{model.checkpoint}/{METADATA}", json.dumps({"id": query_id}))
     # The progress file doesn't exist yet.

@@ -21,6 +21,7 @@ from dbt.adapters.spark_streaming.stream.lifecycle.cloning import Cloned, check_
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
 from dbt.adapters.spark_streaming.stream.run.lock import model_lock
 from dbt.adapters.spark_streaming.stream.run.runner import flush, reset, run_stream
+from dbt.adapters.spark_streaming.stream.run.saving import delete as drop
 from dbt.adapters.spark_streaming.stream.run.saving import save
 from dbt.adapters.spark_streaming.stream.storage.checkpoint import read_checkpoint
 from dbt.adapters.spark_streaming.stream.storage.savepoints import stored_savepoints
@@ -269,3 +270,29 @@ def test_types_that_are_wider_by_now(spark: Any, root: Path) -> None:
 def _while_locked(stream: Stream, model: StreamModel) -> None:
     with model_lock(stream.spark, stream.model):
         made(stream, model)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_savepoint_that_is_deleted_while_it_is_copied(spark: Any, root: Path, again: bool) -> None:
+    """A savepoint can be cloned at any time, so no lock keeps it. Its files may be gone before they are copied."""
+    stream = windows(spark, root)
+    stream.add((0, "a", 1))
+    stream.run()
+    save(spark, stream.model, "kept")
+    model = copy_of(stream, root)
+
+    def delete(point: str, name: str) -> None:
+        if (point, name) == ("clone.checkpoint:before", model.name):
+            drop(spark, stream.model, "kept")
+            if again:
+                save(spark, stream.model, "kept")
+
+    failpoints.arm(delete)
+    try:
+        said = refused(made, stream, model, "kept")
+    finally:
+        failpoints.arm(None)
+    assert "the savepoint 'kept' of model" in said and "was deleted or replaced while it was copied" in said
+    assert f"`dbt-stream reset {model.name}`" in said
+    assert f"`dbt-stream reset {model.name}`" in refused(made, stream, model), "it isn't taken for a clone"
+    assert re.search(r"checkpoint \S+ is gone", refused(run_stream, spark, model, stream.program))
