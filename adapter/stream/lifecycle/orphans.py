@@ -21,7 +21,12 @@ from ..iceberg.ownership import OF, ROLE, is_same_table, owned_table
 from ..iceberg.table import SharedFolder, find_table
 from ..run.lock import model_lock
 from ..run.saving import model_tables, savepoint_leftovers
-from ..storage.deployments import read_deployment, tables_being_swapped, version_of_model
+from ..storage.deployments import (
+    check_no_interrupted_swap,
+    read_deployment,
+    tables_being_swapped,
+    version_of_model,
+)
 from ..storage.savepoints import CHANGELOG, STATE, TABLE
 
 if TYPE_CHECKING:
@@ -44,8 +49,11 @@ class Orphans:
 
 def orphans_of_model(spark: SparkSession, model: StreamModel, before: int, remove: bool) -> Orphans:
     """Finds files of a model that no snapshot or checkpoint refers to. Files of tables younger than `before`
-    (milliseconds since 1970) are skipped."""
+    (milliseconds since 1970) are skipped. Raises `StreamError` if a promotion or a rollback was interrupted; nothing was
+    removed."""
     with model_lock(spark, model):
+        # Tables and checkpoints may be under the names of three versions then.
+        check_no_interrupted_swap(model)
         found, left_alone = [], []
         others = _folders_beside(spark, model)
         for role in (TABLE, STATE, CHANGELOG):

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.stream.lifecycle.orphans import dropped_models, orphans_of_storage
+from dbt.adapters.spark_streaming.stream.common.errors import StreamError
+from dbt.adapters.spark_streaming.stream.common.model import StreamModel
+from dbt.adapters.spark_streaming.stream.lifecycle import orphans
+from dbt.adapters.spark_streaming.stream.lifecycle.orphans import (
+    dropped_models,
+    orphans_of_model,
+    orphans_of_storage,
+)
 from dbt.adapters.spark_streaming.stream.storage import deployments
+from dbt.adapters.spark_streaming.stream.storage.deployments import PROMOTED, STAGED, Swap
 
 HALF = "m.json.0123456789abcdef0123456789abcdef.partial"
 HOUR = 3_600_000
@@ -57,3 +67,29 @@ def test_nothing_counts_as_dropped_while_it_is_unknown_which_tables_are_being_re
         f"{file} can't be read, so nothing is known of the deployment of db.m. Put the file back, or delete it and drop the "
         "tables that it describes. Until then what is left of dropped models is left alone."
     ]
+
+
+@pytest.mark.parametrize(("phase", "to"), [(STAGED, PROMOTED), (PROMOTED, STAGED)])
+def test_no_file_of_a_model_is_an_orphan_while_its_versions_are_being_swapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, to: str
+) -> None:
+    storage = Storage(str(tmp_path), lambda: None)
+    model = StreamModel("m", "lake.db.m", "lake.db.m__state", storage, ())
+    swap = Swap(to, {"table": "u"}, {"table": "v"})
+    deployments.write_deployment(
+        storage, replace(deployments.new_deployment(model, "u"), phase=phase, swap=swap)
+    )
+    asked: list[str] = []
+
+    def table_asked_for(_: Any, version: StreamModel, role: str) -> None:
+        asked.append(f"{role} of {version.target}")
+
+    monkeypatch.setattr(orphans, "model_lock", lambda spark, model: nullcontext())
+    monkeypatch.setattr(orphans, "model_tables", lambda spark, version: {})
+    monkeypatch.setattr(orphans, "owned_table", table_asked_for)
+    half = f"{model.checkpoint}/offsets/.1.0123.tmp"
+    storage.write_text(half, "")
+    no_spark: Any = None
+    with pytest.raises(StreamError, match="was interrupted, so its table, its state and its checkpoint"):
+        orphans_of_model(no_spark, model, before=1 << 62, remove=True)
+    assert asked == [] and storage.exists(half)
