@@ -49,8 +49,15 @@ def await_deployment(project: DbtProject, name: str) -> str:
         # Input that the old version has read in the meantime; it may still be running.
         while (progress := swap_progress(environment.session(), model)).lags:
             print(progress_sentences(_progress_json(name, progress)))
+            batch = (read_progress(new) or {}).get("batch")
             if run_stream(session, new, program, replan).stopped:
                 break
+            if (read_progress(new) or {}).get("batch") == batch:
+                raise ProjectError(
+                    f"Model {name}: its new version {new.target} found nothing to read, and the old one has read "
+                    f"{', '.join(map(str, progress.lags))} more, so waiting doesn't help. `dbt-stream deploy promote "
+                    f"--force {name}` promotes it as it is, `dbt-stream deploy cleanup {name}` drops it."
+                )
     return progress_sentences(_progress_json(name, swap_progress(environment.session(), model)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -89,3 +90,30 @@ def test_cleanup_asks_with_the_table_that_it_drops(
     asked = CliRunner().invoke(main, ["--project-dir", str(tmp_path), "deploy", "cleanup", "m"], input="n\n")
     assert f"Drop {staged.new}, the other version of m, its state and its checkpoint?" in asked.output
     assert asked.exit_code == 1
+
+
+def test_waiting_ends_where_the_new_version_finds_nothing_to_read(
+    model: StreamModel, staged: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the old version has read may be gone from a source, so the lag would never shrink."""
+    new = version_of_model(model, staged.new)
+    runs: list[int] = []
+    environment = SimpleNamespace(session=lambda: None)
+    standing = SwapProgress(staged, new, model, True, (Lag("/in", 1, "files"),), None)
+    monkeypatch.setattr(deploy, "owned_model", lambda project, name: (model, environment))
+    monkeypatch.setattr(deploy, "swap_progress", lambda session, model: standing)
+    monkeypatch.setattr(deploy, "_model_and_program", lambda *_: (new, None))
+    monkeypatch.setattr(DbtProject, "run", lambda self, names, tables: ([{}], None))
+
+    def run_reading_twice(*_: Any) -> Any:
+        runs.append(len(runs))
+        assert len(runs) < 5, "it runs for ever"
+        new.storage.write_text(
+            new.progress, json.dumps({"batch": min(len(runs), 2), "total": {"rows_in": 1}})
+        )
+        return SimpleNamespace(stopped=False)
+
+    monkeypatch.setattr(deploy, "run_stream", run_reading_twice)
+    with pytest.raises(ProjectError, match="found nothing to read, and the old one has read 1 file"):
+        deploy.await_deployment(DbtProject(Path(), Path(), None, None, None), "m")
+    assert len(runs) == 3
