@@ -24,6 +24,17 @@ from .project_options import Main
 Command = Callable[..., None]
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuses NaN, which is in no range and which `click.FloatRange` takes: no deadline would ever pass."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"'{value}' is no number of seconds.", param, ctx)
+        return seconds
+
+
 def _add_selection_options(
     command: Command, what: str = "dbt's node selection. Default: all streaming models."
 ) -> Command:
@@ -184,7 +195,7 @@ def run(
 @main.command()
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=_Seconds(min=0),
     metavar="SECONDS",
     default=60,
     show_default=True,

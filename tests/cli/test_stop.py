@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from dbt.adapters.spark_streaming.cli import stop
+from dbt.adapters.spark_streaming.cli.commands import main
 from dbt.adapters.spark_streaming.cli.project import DbtProject, ProjectError
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.service.health import RUNNING, Health, write_health
@@ -58,3 +60,13 @@ def test_a_run_that_does_not_end_in_time_stays_asked(model: StreamModel) -> None
     ):
         stop.stop_model(PROJECT, "m", 0.05)
     assert model.storage.exists(model.stop_request)
+
+
+def test_a_timeout_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time is past a deadline that is NaN."""
+    monkeypatch.setattr(stop, "stop_model", lambda project, name, patience: f"{name} in {patience}")
+    for timeout in ("nan", "-1"):
+        done = CliRunner().invoke(main, ["stop", "m", "--timeout", timeout])
+        assert (done.exit_code, "Invalid value for '--timeout'" in done.output) == (2, True), done.output
+    done = CliRunner().invoke(main, ["stop", "m", "--timeout", "1.5"])
+    assert (done.exit_code, done.output) == (0, "m in 1.5\n")
