@@ -72,7 +72,7 @@ class TestDeploy(Commands):
         # With it the new version can't go on.
         for said in (self.done(project, "status"), self.refused(project, "promote")):
             assert (
-                "more, and the new one can't read them: its query has changed in what its state depends"
+                "more, and the new one can't read them: its query no longer returns device, part of the key"
                 in said
             )
             assert "`dbt-stream deploy init --full-refresh views`" in said and "deploy await" not in said
