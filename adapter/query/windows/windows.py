@@ -24,6 +24,10 @@ OPTIONS = {"emit": "emit ", "time_zone": "time zone "}
 """Option → prefix of its literal in a hint. Such literals come after the lengths."""
 
 
+_MANY_WINDOWS = 8
+"""So many windows per row make slices worth their while (`bench/slices.py`)."""
+
+
 @dataclass(frozen=True)
 class Window:
     """A windowing TVF over a time column. Lengths are in microseconds.
@@ -76,6 +80,17 @@ class Window:
     def is_one_slice(self) -> bool:
         """Whether each slice is a window, so that a row's time gives both of its bounds."""
         return self.kind == "tumble"
+
+    @property
+    def is_highly_overlapping(self) -> bool:
+        """Whether each row is in so many windows that computing them from slices takes less time than from rows.
+
+        >>> Window("hop", "ts", size=60, step=10).is_highly_overlapping
+        False
+        >>> Window("cumulate", "ts", size=60, step=1).is_highly_overlapping
+        True
+        """
+        return self.kind == "dynamic_cumulate" or (not self.merges and self.size // self.step >= _MANY_WINDOWS)
 
     @property
     def has_known_start(self) -> bool:

@@ -153,6 +153,24 @@ def test_names_that_generated_sql_uses_stay_the_author_s_in_slices() -> None:
     assert "_slices as (" in found and found.endswith("AS windows")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "slices"),
+    [
+        (("tumble", "ts", "1 hour"), 0),
+        (("hop", "ts", "10 minutes", "1 hour"), 0),
+        (("hop", "ts", "5 minutes", "1 hour"), 1),
+        (("cumulate", "ts", "5 minutes", "1 hour"), 1),
+    ],
+)
+def test_below_other_queries_slices_are_for_rows_in_many_windows(
+    arguments: tuple[str, ...], slices: int
+) -> None:
+    points = POINTS.replace(CURVE, expand_window("shop.orders", make_window(*arguments)))
+    above = f"select *, lag(n) over (partition by k order by window_end) as m from ({points}) as p"
+    assert whole_query.batch_text(above).count("_slices as (") == slices
+    assert whole_query.batch_text(points).count("_slices as (") == 1
+
+
 @pytest.mark.parametrize("query", [POINTS, f"select *, count(*) over () as m from ({POINTS})"])
 def test_a_table_that_is_called_like_the_view_of_a_stream_is_read_as_it_is(query: str) -> None:
     rows = "(select o.* from (select /*+ STREAM */ * from orders) as o join stream_orders using (k))"
