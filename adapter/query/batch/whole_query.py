@@ -67,8 +67,8 @@ def within_windows(text: str, ask: QueryRunner | None = None) -> str | None:
 
 
 def overlapping_windows_sql(text: str, ask: QueryRunner | None = None) -> str | None:
-    """Returns a query in FROM or in WITH with its windows computed from slices; None if it doesn't stay within windows, or if
-    each row is in few of them: then plain SQL is faster."""
+    """Returns a query in FROM or in WITH with its windows computed from slices; None if it doesn't stay within windows, or
+    if each row is in few of them: then plain SQL is faster."""
     found = _plan_within_windows(text, ask)
     if found is None or not any(spec.window.is_highly_overlapping for spec in found.dataflow.window_specs):
         return None

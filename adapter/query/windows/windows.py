@@ -90,7 +90,9 @@ class Window:
         >>> Window("cumulate", "ts", size=60, step=1).is_highly_overlapping
         True
         """
-        return self.kind == "dynamic_cumulate" or (not self.merges and self.size // self.step >= _MANY_WINDOWS)
+        return self.kind == "dynamic_cumulate" or (
+            not self.merges and self.size // self.step >= _MANY_WINDOWS
+        )
 
     @property
     def has_known_start(self) -> bool:
