@@ -13,7 +13,7 @@ import time
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query.batch.whole_query import text_in_batch, within_windows
+from dbt.adapters.spark_streaming.query.batch.whole_query import within_windows
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_window
 from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from dbt.adapters.spark_streaming.query.windows.windows import Window
@@ -57,10 +57,8 @@ def main() -> None:
         for kind, aggregates in AGGREGATES.items():
             over = expand_window("slice_rows", window)
             grouped = f"select k, window_start, window_end, {aggregates} from {over} group by k, window_start, window_end"
-            text = (
-                f"select *, lag(n) over (partition by k order by window_end) as before from ({grouped}) as p"
-            )
-            texts = [text_in_batch(text, from_slices=each) for each in (within_windows, lambda *_: None)]
+            above = "select *, lag(n) over (partition by k order by window_end) as before from ({}) as p"
+            texts = [above.format(each) for each in (within_windows(grouped), grouped)]
             least = [float("inf")] * len(texts)
             for _ in range(options.runs):
                 for number, each in enumerate(texts):

@@ -46,14 +46,14 @@ def batch_text(text: str, ask: QueryRunner | None = None, known: Mapping[str, Kn
     mini_batch.check_hint(text)
     if not model_text.reads_streams(text):
         return text
-    return within_windows(text, ask) or text_in_batch(text, ask, known, overlapping_windows_sql)
+    return within_windows(text, ask) or text_in_batch(text, ask, known, within_windows)
 
 
 def batch_sql(plan: Plan) -> str:
     """Returns the text for batch of a stream's plan, as `batch_text` does of a model's text."""
     windows = plan.dataflow.windows
     return (
-        plan.batch(overlapping_windows_sql)
+        plan.batch(within_windows)
         if windows is None
         else windows_batch_sql(plan, windows.windows, windows.sql)
     )
@@ -62,26 +62,11 @@ def batch_sql(plan: Plan) -> str:
 def within_windows(text: str, ask: QueryRunner | None = None) -> str | None:
     """Returns a query with its windows computed from slices; None if it doesn't stay within windows, or only passes on their
     rows."""
-    found = _plan_within_windows(text, ask)
-    return None if found is None else batch_sql(found)
-
-
-def overlapping_windows_sql(text: str, ask: QueryRunner | None = None) -> str | None:
-    """Returns a query in FROM or in WITH with its windows computed from slices; None if it doesn't stay within windows, or
-    if each row is in few of them: then plain SQL is faster."""
-    found = _plan_within_windows(text, ask)
-    if found is None or not any(spec.window.is_highly_overlapping for spec in found.dataflow.window_specs):
-        return None
-    return batch_sql(found)
-
-
-def _plan_within_windows(text: str, ask: QueryRunner | None) -> Plan | None:
-    """Returns the plan of a query; None if it doesn't stay within windows, or only passes on their rows."""
     try:
         found = plan_windows(text, batch=True, ask=ask)
     except QueryError:
         return None
-    return found if found.dataflow.window_specs else None
+    return batch_sql(found) if found.dataflow.window_specs else None
 
 
 def windows_batch_sql(plan: Plan, windows: Sequence[WindowOperator], output: str) -> str:

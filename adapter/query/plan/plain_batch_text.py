@@ -108,7 +108,7 @@ def _compute_from_slices(
     query: exp.Expr, from_slices: Callable[[str], str | None], named: Mapping[str, exp.CTE | None]
 ) -> None:
     """Replaces the outermost queries in FROM and in WITH that stay within windows by queries that compute their windows from
-    slices. Changes the tree.
+    slices, if each row is in many of them. Changes the tree.
 
     Args:
         query: a query; anything else stays as it is.
@@ -143,10 +143,17 @@ def _compute_below_from_slices(
     query = node.this
     if next(hints.windows_under(query), None) is not None:
         whole = _with_ctes_read(query, named)
-        if whole is not None and (text := from_slices(sql(whole))) is not None:
-            node.set("this", exp.Var(this=text))
-            return
+        if whole is not None and _has_highly_overlapping_windows(whole):
+            if (text := from_slices(sql(whole))) is not None:
+                node.set("this", exp.Var(this=text))
+                return
     _compute_from_slices(query, from_slices, named)
+
+
+def _has_highly_overlapping_windows(query: exp.Query) -> bool:
+    """Whether each row is in so many windows that slices are faster than plain SQL."""
+    found = map(hints.window_of, hints.windows_under(query))
+    return any(window is not None and window.is_highly_overlapping for window in found)
 
 
 def _with_ctes_read(query: exp.Query, named: Mapping[str, exp.CTE | None]) -> exp.Query | None:
@@ -168,16 +175,16 @@ def _with_ctes_read(query: exp.Query, named: Mapping[str, exp.CTE | None]) -> ex
         below = _names_read(cte) & named.keys()
         if not below <= {*names[:place]}:
             return None
-        read[names[place]] = copied(cte)
+        read[names[place]] = cte
         needed |= below
     if not read:
         return query
-    own = with_clause(query)
-    own_ctes = own.expressions if own else []
-    if not read.keys().isdisjoint(cte.alias.lower() for cte in own_ctes):
-        return None
     whole = copied(query)
-    whole.set("with_", exp.With(expressions=[*reversed(read.values()), *map(copied, own_ctes)]))
+    within = with_clause(whole) or exp.With(expressions=[])
+    if not read.keys().isdisjoint(cte.alias.lower() for cte in within.expressions):
+        return None
+    within.set("expressions", [*map(copied, reversed(read.values())), *within.expressions])
+    whole.set("with_", within)
     return whole
 
 
