@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp, parse_one
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.generation.generate import generate_program
 from dbt.adapters.spark_streaming.query.plan.operator import PrintedOperator, input_name
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_results import WindowResults
@@ -16,6 +17,7 @@ from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.planner.context import PlannerSettings
 from dbt.adapters.spark_streaming.query.planner.read_text import read_text
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
+from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
 
@@ -27,6 +29,12 @@ def plan_of(
 ) -> Plan:
     """A query's plan, whether or not its state can grow for ever."""
     return plan_query.plan(text, known, ttl, ask=ask, may_grow=True)
+
+
+def signature_of(plan: Plan, ttl: int | None = None) -> Signature:
+    """What the state of a plan's program depends on."""
+    found: Signature = generate_program(plan, ttl=ttl).signature
+    return found
 
 
 def queries_of(plan: Plan) -> str:

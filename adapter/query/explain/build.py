@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ...util.quoting import time_name_text
-from ..generation.generator import state_tables_of_operators
+from ..generation.generator import Generator
 from ..generation.results import OUTPUT
 from ..plan.author_text import relation_text
 from ..plan.explanation import APPEND, RETRACT, TABLE, UPSERT, Changelog, Context, Explanation, State
@@ -50,8 +50,10 @@ class _Builder:
     def __init__(self, plan: Plan, program: Program, settings: Settings) -> None:
         flow = plan.dataflow
         self.columns = {part.name: _state_columns(part) for part in program.parts}
-        parts, rows_of = state_tables_of_operators(flow, settings.ttl, settings.names)
-        parts |= {
+        made = Generator(
+            flow, settings.ttl, emission=settings.emission, tables=plan.lookups, names=settings.names
+        )
+        parts = made.state_tables | {
             each.name: [part.name for part in each.window_steps(settings.emission, settings.names).parts()]
             for each in flow.window_operators
         }
@@ -60,7 +62,7 @@ class _Builder:
             domains=bool(settings.domains),
             emission=settings.emission,
             relations=_explain_streams(plan, settings) | _explain_external_tables(plan),
-            rows_of=rows_of,
+            rows_of=made.operators_of_buffered_rows,
             names=settings.names,
         )
         self.own_parts: dict[str, list[str]] = {}

@@ -75,10 +75,12 @@ def _generate_program(
         replayed: groups and rankings of rows that are read from the state as if they were new, so that
             everything above them is rebuilt; None if nothing is.
     """
-    signed, windows = state_signature(plan, ttl, emission, names), plan.dataflow.windows
+    windows = plan.dataflow.windows
+    made = Generator(plan.dataflow, ttl, replayed or (), emission, plan.lookups, names=names)
+    signed = state_signature(plan, made)
     replaces = emission.may_update_results or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
-        return _stateful_program(plan, emission, replaces, ttl, signed=signed, replayed=replayed)
+        return _stateful_program(plan, made, replaces, signed, replayed)
     if windows is not None and replaces:
         upsert_of_windows(windows, (), emission)  # refuses
     return _stateless_program(plan, signed)
@@ -86,21 +88,18 @@ def _generate_program(
 
 def _stateful_program(
     plan: Plan,
-    emission: Emission,
+    made: Generator,
     replaces: bool,
-    ttl: int | None,
     signed: Signature,
     replayed: Collection[str] | None,
 ) -> Program:
     """Returns the program of a tree of operators: windows first.
 
     Args:
-        emission: when results of windows are emitted.
+        made: the steps and the state of the dataflow.
         replaces: whether results of windows replace those of the same key.
-        ttl: microseconds until idle state expires; None for never.
     """
     flow = plan.dataflow
-    made = Generator(flow, ttl, replayed or (), emission, plan.lookups, names=signed.names)
     items = _window_items(made, replaces)
     emitted = [each for each in items if isinstance(each, Step) and each.sees_changes]
     result = result_program(made, emitted, replaces, replayed)
@@ -122,10 +121,10 @@ def _stateful_program(
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
         signature=signed,
-        fingerprints=None if is_result else cache(partial(fingerprints, flow, made.owners, signed.names)),
+        fingerprints=None if is_result else cache(partial(fingerprints, flow, made.owners, made.names)),
         skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=is_result,
-        allowed_lateness=emission.last,
+        allowed_lateness=made.emission.last,
     )
 
 

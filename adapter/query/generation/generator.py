@@ -139,6 +139,17 @@ class Generator(Wiring):
         compares = self.time_column(operator) is not None or self.is_only_reader(operator)
         return operator.inputs if compares else operator.inputs_compared_with_watermark
 
+    @property
+    def state_tables(self) -> dict[str, list[str]]:
+        """Returns name of an operator → the state tables that it has or shares."""
+        return {name: sorted(parts) for name, parts in self.parts_of.items()}
+
+    @property
+    def operators_of_buffered_rows(self) -> dict[str, str]:
+        """Returns state table with buffered rows → name of the operator that the rows come from."""
+        rows = {part: owner for part, owner in self.owners.items() if isinstance(owner, BufferedRows)}
+        return {part: owner.operator.name for part, owner in rows.items()}
+
     # -- what operators add ------------------------------------------------------------------------
 
     def add_output_step(
@@ -216,15 +227,3 @@ def _step_for_empty_state(step: Step | Lookup) -> Step | Lookup:
     if isinstance(step, Lookup):
         return step
     return replace(step, sql=step.initial or step.sql, state_lookups=(), full_scan=None)
-
-
-def state_tables_of_operators(
-    flow: Dataflow, ttl: int | None, names: StateNames = NEW_STATE
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Returns name of an operator → the state tables that it has or shares, and state table with buffered rows → name of the
-    operator that the rows come from."""
-    made = Generator(flow, ttl, names=names)
-    rows = {
-        part: owner.operator.name for part, owner in made.owners.items() if isinstance(owner, BufferedRows)
-    }
-    return {name: sorted(parts) for name, parts in made.parts_of.items()}, rows

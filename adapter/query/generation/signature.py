@@ -22,9 +22,9 @@ from ..plan.plan import Plan
 from ..plan.state.groups import GroupChanges
 from ..plan.state.ranking import BY, ORDER
 from ..plan.state.window_steps import WindowBufferSpec, WindowSpec
-from ..plan.upserts import needs_retractions, result_operator, state_root
+from ..plan.upserts import needs_retractions, state_root
 from ..plan.window_operator import WindowOperator
-from ..program import NEW_STATE, StateNames, with_texts
+from ..program import StateNames, with_texts
 from ..sql.dialect import DIALECT, sql
 from ..sql.names import digest
 from ..sql.nodes import copied, every
@@ -42,22 +42,24 @@ from ..state_signature import (
     WindowOutput,
     WindowState,
 )
-from ..windows.emission import FINAL, Emission
-from .generator import state_tables_of_operators
+from .generator import Generator
 from .results import OUTPUT, can_be_rebuilt, compares_whole_table
 
 
-def state_signature(
-    plan: Plan, ttl: int | None = None, emission: Emission = FINAL, names: StateNames = NEW_STATE
-) -> Signature:
+def state_signature(plan: Plan, made: Generator) -> Signature:
     """Returns everything that the state of a plan depends on. Plans with equal signatures can share a state. It names the
-    sources but not their locations, which the checkpoint has."""
-    found: Signature = with_texts(_state_signature(plan, ttl, emission, names), without_read_digest)
+    sources but not their locations, which the checkpoint has.
+
+    Args:
+        made: the steps and the state of the plan's dataflow.
+    """
+    found: Signature = with_texts(_state_signature(plan, made), without_read_digest)
     return found
 
 
-def _state_signature(plan: Plan, ttl: int | None, emission: Emission, names: StateNames) -> Signature:
+def _state_signature(plan: Plan, made: Generator) -> Signature:
     flow, windows = plan.dataflow, plan.dataflow.windows
+    emission, names = made.emission, made.names
     window_operators = tuple(_window_operator_state(plan, each, names) for each in flow.window_operators)
     results = None
     if windows is not None and windows.specs:
@@ -68,7 +70,7 @@ def _state_signature(plan: Plan, ttl: int | None, emission: Emission, names: Sta
         results = ResultTimes(**asdict(emission))
     return Signature(
         windows=window_operators,
-        tree=_tree_state(flow, ttl, emission, names) if windows is None else TreeState(),
+        tree=_tree_state(made) if windows is None else TreeState(),
         results=results,
         event_times={
             each.relation.lower(): each.event_time.lower() for each in plan.streams if each.event_time
@@ -125,13 +127,14 @@ def _lookup_table_names(plan: Plan) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _tree_state(flow: Dataflow, ttl: int | None, emission: Emission, names: StateNames) -> TreeState:
+def _tree_state(made: Generator) -> TreeState:
     """Returns the tree of operators, and the state tables of each."""
-    root, top = result_operator(flow), state_root(flow)
+    flow, ttl, names = made.flow, made.ttl, made.names
+    root, top = made.result_operator, state_root(flow)
     # Windows are described by `_window_operator_state`.
     operators = [each for each in inputs_first(top) if not isinstance(each, WindowOperator)]
     rankings = [each for each in operators if isinstance(each, TopN)]
-    parts, _ = state_tables_of_operators(flow, ttl, names)
+    parts = made.state_tables
     groups = {
         names.get(name, name): _group_state(flow, group, names.get(name, name), ttl)
         for name, group in flow.groups.items()
@@ -156,7 +159,7 @@ def _tree_state(flow: Dataflow, ttl: int | None, emission: Emission, names: Stat
             for part in parts[each.name]
         ),
         single_by=_grouped_or_ranked_by(top) if is_single else None,
-        can_rebuild=can_be_rebuilt(flow) and not emission.may_update_results,
+        can_rebuild=can_be_rebuilt(flow) and not made.emission.may_update_results,
         rebuilds_table=compares_whole_table(root),
         groups=groups,
         parts={name: tuple(listed) for name, listed in parts.items()},

@@ -12,13 +12,12 @@ from dbt.adapters.spark_streaming.project import stream_node, streaming
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.program import MiniBatch
 from dbt.adapters.spark_streaming.query.sql.intervals import SECOND
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.sources import stream_source
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel
-from tests.planned import plan_of
+from tests.planned import plan_of, signature_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 WINDOWED = expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "1 hour"))
@@ -42,7 +41,7 @@ def test_it_stands_after_any_select_and_changes_no_state(hint: str, asked: MiniB
     ):
         plan = plan_of(text)
         assert plan.mini_batch == asked == generate.generate_program(plan).mini_batch
-        assert state_signature(plan) == state_signature(plain)
+        assert signature_of(plan) == signature_of(plain)
 
 
 def test_a_cte_that_is_read_twice_has_one_hint() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.generation.generator import Generator, state_tables_of_operators
+from dbt.adapters.spark_streaming.query.generation.generator import Generator
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.join import Join
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
@@ -21,7 +21,7 @@ def test_a_step_comes_after_those_it_reads() -> None:
 
 def test_each_operator_with_state_has_its_parts() -> None:
     found = flow(TREE)
-    parts = state_tables_of_operators(found, DAY)[0]
+    parts = Generator(found, DAY).state_tables
     assert parts[only(found, GroupAggregate).name]
     assert len(parts[only(found, Join).name]) == 2, "the rows of either side"
     assert not any(
@@ -30,8 +30,5 @@ def test_each_operator_with_state_has_its_parts() -> None:
 
 
 def test_what_only_passes_rows_on_has_none() -> None:
-    assert not any(
-        state_tables_of_operators(flow(f"select k, v from {STREAM} union all select k, v from {OTHER}"), DAY)[
-            0
-        ].values()
-    )
+    found = flow(f"select k, v from {STREAM} union all select k, v from {OTHER}")
+    assert not any(Generator(found, DAY).state_tables.values())

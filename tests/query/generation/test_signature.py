@@ -14,12 +14,11 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import dialect
 from dbt.adapters.spark_streaming.query.state_signature import Signature, to_json
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from tests.planned import plan_of
+from tests.planned import plan_of, signature_of
 
 E = "(select /*+ STREAM */ * from events)"
 KNOWN = {"events": Known("ts")}
@@ -146,7 +145,7 @@ HOP = window("hop", "raw.bid", "5 minutes", "15 minutes")
 
 def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> None:
     def of(text: str) -> Signature:
-        return state_signature(plan_of(text))
+        return signature_of(plan_of(text))
 
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} group by 1, 2, 3"
     assert of(base) == of(base.replace("as n", "as m") + " having count(*) > 3")
@@ -157,7 +156,7 @@ def test_signatures_differ_with_what_the_state_depends_on_and_only_that() -> Non
 
 def test_a_signature_does_not_depend_on_how_we_print_windows() -> None:
     base = f"select window_start, window_end, k, count(*) as n from {TUMBLE} where x > 1 group by 1, 2, 3"
-    (spec,) = state_signature(plan_of(base)).windows
+    (spec,) = signature_of(plan_of(base)).windows
     assert spec.source == "SELECT * FROM (SELECT * FROM stream_bid) WHERE x > 1"
 
 
@@ -167,6 +166,6 @@ def test_a_ranking_whose_rows_have_a_map_is_ordered_by_its_entries() -> None:
 
     ranked = f"select k, m, row_number() over (partition by k order by ts desc) as rn from {E}"
     found = plan_query.plan(f"select k, m from ({ranked}) where rn = 1", KNOWN, domains=["k"], ask=ask)
-    tree = state_signature(found).tree
+    tree = signature_of(found).tree
     assert tree.single_by is not None
     assert "STRUCT(k, ARRAY_SORT(MAP_ENTRIES(m)))" in tree.single_by

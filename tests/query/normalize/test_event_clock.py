@@ -8,7 +8,6 @@ from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.normalize import event_clock
 from dbt.adapters.spark_streaming.query.plan.operator import Operator, inputs_first
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
@@ -18,7 +17,7 @@ from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from tests.planned import plan_of, tree_of, windows_of
+from tests.planned import plan_of, signature_of, tree_of, windows_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
 KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
@@ -62,7 +61,7 @@ def test_below_a_window_it_is_the_watermark_before_the_micro_batch(below: str, t
     assert "CURRENT_TIMESTAMP" not in plan.dataflow.window_specs[0].rows
     # Where closed windows are computed again, all rows come in at once; and the state knows what the author wrote.
     assert "clock as (\n  select cast(null as timestamp) as now_before\n)" in whole_query.batch_sql(plan)
-    assert "now_before" not in str(state_signature(plan))
+    assert "now_before" not in str(signature_of(plan))
 
 
 def test_rows_far_ahead_are_left_out_by_a_time_that_stands_there() -> None:

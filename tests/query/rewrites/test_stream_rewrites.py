@@ -12,7 +12,6 @@ from dbt.adapters.spark_streaming.query.aggregates.model import (
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -22,7 +21,7 @@ from dbt.adapters.spark_streaming.query.rewrites.stream_rewrites import Rewrites
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
-from tests.planned import plan_of
+from tests.planned import plan_of, signature_of
 
 KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
 VIEWS = "(select /*+ STREAM */ * from raw.view)"
@@ -166,7 +165,7 @@ def test_rankings_are_taken_in_buckets() -> None:
     steps = [*program.items_of_kind(Step), *program.output_steps]
     assert any("pmod(hash(__ranked), 16)" in step.sql for step in steps)
     # What is ranked in buckets is the same state.
-    assert state_signature(plan) == state_signature(plan_of(ranked, KNOWN))
+    assert signature_of(plan) == signature_of(plan_of(ranked, KNOWN))
 
 
 def test_rankings_over_windows_are_taken_in_buckets() -> None:
@@ -185,13 +184,13 @@ def test_both_with_and_without_the_same_state() -> None:
     ranked = f"select * from (select *, {rank} from {window}) where rn < 3"
     split, plain = planned("split_topn", ranked, 16), plan_of(ranked, KNOWN)
     assert split.dataflow.window_specs != plain.dataflow.window_specs
-    assert state_signature(split) == state_signature(plain)
+    assert signature_of(split) == signature_of(plain)
 
 
 def test_a_distinct_set_of_another_shape_is_another_state() -> None:
     text = over("tumble", "1 hour")
     split, plain = planned("enum_distinct", text), plan_of(text, KNOWN)
-    assert state_signature(split) != state_signature(plain)
+    assert signature_of(split) != signature_of(plain)
 
 
 def test_operators_that_make_no_use_of_it_are_told() -> None:

@@ -11,7 +11,6 @@ from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateS
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
@@ -26,7 +25,7 @@ from dbt.adapters.spark_streaming.query.sql.dialect import DIALECT, function_nam
 from dbt.adapters.spark_streaming.query.sql.functions import Kind
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences
-from tests.planned import plan_of
+from tests.planned import plan_of, signature_of
 
 S = "(select /*+ STREAM */ * from raw.bid) as s"
 # Spark has two names for these, and sqlglot prints the other one.
@@ -388,9 +387,7 @@ def test_what_is_taken_away_keeps_its_type() -> None:
 def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
     known = {"raw.bid": Known("ts")}
-    whole, decimals = (
-        state_signature(plan_of(text, known, ask=session)) for session in (Session(), Decimals())
-    )
+    whole, decimals = (signature_of(plan_of(text, known, ask=session)) for session in (Session(), Decimals()))
     assert differences(whole, decimals) == ["how its aggregates are kept: their values are of another type"]
 
 

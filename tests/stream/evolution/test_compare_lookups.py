@@ -9,11 +9,11 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.state_signature import Signature
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
+from tests.planned import signature_of
 
 KNOWN = {
     "raw.o": Known("ts"),
@@ -53,7 +53,7 @@ def in_union(joins: str, name: str = "d.name") -> str:
 
 
 def signed(text: str) -> Signature:
-    return replace(state_signature(plan_query.plan(text, KNOWN, DAY), DAY), text=text)
+    return replace(signature_of(plan_query.plan(text, KNOWN, DAY), DAY), text=text)
 
 
 def of(table: str, alias: str = "d") -> str:

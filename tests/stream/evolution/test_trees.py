@@ -9,7 +9,6 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -19,7 +18,7 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.effect import Evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.evolution.migration import migrated_signature
-from tests.planned import tree_of
+from tests.planned import signature_of, tree_of
 
 STREAM = expansion.expand_stream("events")
 OPERATORS = "the operators that keep it up to date"
@@ -28,7 +27,7 @@ OPERATORS = "the operators that keep it up to date"
 def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> Signature:
     """The signature of a query."""
     found = plan_query.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
-    return replace(state_signature(found, ttl), text=text)
+    return replace(signature_of(found, ttl), text=text)
 
 
 def edited(*texts: str, **more: Any) -> Evolution:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import TYPED
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.normalize import above_groups
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.dialect import parse, sql
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences
+from tests.planned import signature_of
 from tests.query.auctions import BEST, auction_flow, keeping
 from tests.query.trees import KNOWN, OTHER, STREAM, flow, kinds, per_window
 
@@ -37,7 +37,7 @@ def test_groups_of_groups_know_the_types_of_their_sums() -> None:
     metrics = [metric for spec in specs for metric in spec.metrics if metric.function in TYPED]
     assert len(metrics) == 3 and all(metric.types is not None for metric in metrics)
     assert len(asked) == len(set(asked)) == 1
-    assert differences(state_signature(without), state_signature(found)) == [
+    assert differences(signature_of(without), signature_of(found)) == [
         "how its aggregates are kept: their values are of another type"
     ]
 

@@ -10,7 +10,6 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import Types
 from dbt.adapters.spark_streaming.query.aggregates.model import Metric
 from dbt.adapters.spark_streaming.query.generation import generate
-from dbt.adapters.spark_streaming.query.generation.signature import state_signature
 from dbt.adapters.spark_streaming.query.plan.state.groups import is_inexact
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Step
@@ -19,6 +18,7 @@ from dbt.adapters.spark_streaming.query.state_signature import GroupState, Resul
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import FINAL
 from dbt.adapters.spark_streaming.stream.evolution.compare import differences, evolution
+from tests.planned import signature_of
 from tests.query.auctions import COUNTS, GROUPED_BIDS, B, auction_plan
 
 WHOLE = Types("bigint", "bigint", "double", "int")
@@ -83,7 +83,7 @@ def test_a_tree_over_windows_notes_when_its_results_come() -> None:
     window = expansion.expand_window("events", window_arguments.make_window("tumble", "ts", "1 hour"))
     counted = f"select window_end, k, count(*) as c from {window} group by window_start, window_end, k"
     plan = plan_query.plan(f"select c, count(*) as n from ({counted}) group by c", domains=("c",))
-    assert state_signature(plan).results == ResultTimes(**asdict(FINAL))
+    assert signature_of(plan).results == ResultTimes(**asdict(FINAL))
 
 
 @pytest.mark.parametrize(
