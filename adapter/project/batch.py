@@ -60,7 +60,8 @@ class Incremental:
 
 
 def check_strategy(node: Mapping[str, Any], strategy: str, file_format: str) -> None:
-    """Raises unless the strategy goes with the model's other configs."""
+    """Raises unless the strategy goes with the model's other configs. Warns of a key without effect, which dbt-spark
+    accepts."""
     model_configs.check_configs((each for each in INCREMENTAL if each is not _LOOKBACK), node["config"])
     allowed = _IN_PLACE.get(strategy)
     if allowed and file_format not in allowed:
@@ -77,6 +78,11 @@ def check_strategy(node: Mapping[str, Any], strategy: str, file_format: str) -> 
     _check_ignored_configs(
         node["config"], strategy, overwrites_partitions=strategy == MICROBATCH and not is_range
     )
+    if strategy == "append" and node["config"].get("unique_key"):
+        logger.warning(
+            f"Model {node['name']}: config 'unique_key' has no effect under incremental_strategy 'append', which adds a row "
+            "again if the table has its key; use 'merge' to update it, or leave out unique_key."
+        )
     if strategy != WINDOW_OVERWRITE:
         return
     if node.get("language") == "python":

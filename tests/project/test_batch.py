@@ -103,6 +103,17 @@ def test_lists_of_columns_and_conditions(config: str, values: list[Any]) -> None
         batch.check_strategy(node(**{config: []}), "merge", "iceberg")
 
 
+def test_a_key_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(batch.logger, "warning", warned.append)
+    for strategy in ("merge", "delete+insert", "insert_overwrite", "one_of_mine"):
+        batch.check_strategy(node(unique_key="a"), strategy, "iceberg")
+    batch.check_strategy(node(), "append", "iceberg")
+    assert not warned
+    batch.check_strategy(node(unique_key="a"), "append", "iceberg")
+    assert "'unique_key' has no effect under incremental_strategy 'append'" in warned[0]
+
+
 @pytest.mark.parametrize("config", ["merge_update_columns", "merge_exclude_columns"])
 @pytest.mark.parametrize("strategy", ["default", "append", "delete+insert", "insert_overwrite", "microbatch"])
 def test_columns_of_merge_are_for_merge(config: str, strategy: str) -> None:
