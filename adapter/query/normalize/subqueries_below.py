@@ -24,7 +24,7 @@ from ..sql.dialect import canonical, from_clause, outermost_queries
 from ..sql.nodes import every
 from . import split_joins
 
-_NAME = "__asked_{}"
+_PREFIX = "__asked_"
 
 
 def move_queries_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
@@ -44,7 +44,7 @@ def move_queries_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         return False
     # Earlier moved queries are columns now.
     taken = {column.name for column in every(select, exp.Column)}
-    free = (name for name in map(_NAME.format, count()) if name not in taken)
+    free = (name for name in (f"{_PREFIX}{number}" for number in count()) if name not in taken)
     names: dict[str, str] = {}
     asked: dict[str, exp.Expr] = {}
     for node in nodes:
@@ -60,6 +60,20 @@ def move_queries_below(select: exp.Select, inner: Sequence[exp.Query]) -> bool:
         if isinstance(column, exp.Column) and column.name in asked:
             column.replace(asked[column.name])
     return True
+
+
+def with_moved_queries(node: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Returns an expression of a SELECT with the queries that `move_queries_below` has moved, as its author wrote it."""
+    source = from_clause(select)
+    below = source.this.unnest() if source is not None else None
+    if not isinstance(below, exp.Select):
+        return node
+    moved = {item.alias: item.unalias() for item in below.expressions if item.alias.startswith(_PREFIX)}
+
+    def written(each: exp.Expr) -> exp.Expr:
+        return moved[each.name].copy() if isinstance(each, exp.Column) and each.name in moved else each
+
+    return node.transform(written) if moved else node
 
 
 def row_level_table_queries(select: exp.Select) -> list[exp.Query]:

@@ -14,7 +14,6 @@ from ..normalize.names import ctes
 from ..normalize.rankings import limits, ranks
 from ..plan import unbounded_state, untimed_rows
 from ..plan.operator import Operator
-from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..windows.emission import FINAL, Emission
 from .from_items import table_with_alias
@@ -132,11 +131,12 @@ class Planner(ABC):
     def have_few_values(self, keys: Sequence[exp.Expr], select: exp.Select) -> bool:
         """Whether the sets of values of all keys are bounded, by their expressions or by constant_domains."""
         return all(
-            is_finite(key, select) or self.is_covered(unbounded_state.key_names(key, select)) for key in keys
+            unbounded_state.is_bounded(key, select) or self.is_covered(unbounded_state.key_names(key, select))
+            for key in keys
         )
 
     def is_covered(self, names: tuple[str, ...]) -> bool:
         """Whether constant_domains has a key's alias, or all columns that it is computed from. `names` is the
         result of `unbounded_state.key_names`."""
-        alias, *columns = names or ("",)
-        return alias in self.domains or (bool(names) and all(column in self.domains for column in columns))
+        alias, *columns = names
+        return alias in self.domains or (bool(columns) and self.domains.issuperset(columns))

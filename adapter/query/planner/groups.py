@@ -13,7 +13,7 @@ from ..aggregates.aggregate_builder import AggregateBuilder
 from ..aggregates.grouping import Grouping, grouping
 from ..aggregates.model import GroupAggregateSpec, Key
 from ..frontend import hints
-from ..normalize import above_groups, conditions, event_clock
+from ..normalize import above_groups, conditions, event_clock, subqueries_below
 from ..plan import column_origins, unbounded_state
 from ..plan.operator import Operator, UnboundedState, ttl_of_stored_rows
 from ..plan.operators.group_aggregate import GroupAggregate
@@ -21,7 +21,6 @@ from ..plan.operators.recompute import Recompute
 from ..plan.relations.grouped import GroupedRows
 from ..sql.clauses import output_column_of, over_clauses
 from ..sql.dialect import canonical, parse, sql, unambiguous_names
-from ..sql.finite import is_finite
 from ..sql.names import digest
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
@@ -264,11 +263,15 @@ def _growth_of_groups(
     Args:
         expires: whether a TTL bounds it.
     """
-    growing = [key.expression for key in keys if not is_finite(key.expression, select)]
-    if all(planner.is_covered(unbounded_state.key_names(key, select)) for key in growing):
+    with_moved_queries = partial(subqueries_below.with_moved_queries, select=select)
+    written = with_moved_queries(select)
+    assert isinstance(written, exp.Select)
+    expressions = [with_moved_queries(key.expression) for key in keys]
+    growing = [key for key in expressions if not unbounded_state.is_bounded(key, select)]
+    if all(planner.is_covered(unbounded_state.key_names(key, written)) for key in growing):
         return None
     return UnboundedState(
         f"something for every value of {', '.join(map(sql, growing))}",
-        frozenset().union(*(unbounded_state.constant_domain_columns(key, select) for key in growing)),
+        frozenset().union(*(unbounded_state.constant_domain_columns(key, written) for key in growing)),
         expires=expires,
     )

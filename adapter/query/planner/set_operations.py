@@ -18,7 +18,6 @@ from ..plan.operators.set_operation import SetOperation
 from ..plan.operators.union_all import UnionAll
 from ..plan.relation import common_window_end
 from ..sql.clauses import output_names, over_clauses
-from ..sql.finite import is_finite
 from ..sql.names import digest
 from .closing import hold_back_open_windows
 from .context import Planner
@@ -101,7 +100,7 @@ def _plan_counted_rows(
             f"{operation.upper()} of non-deterministic values, such as those of rand(); compute these in a separate model."
         )
     has_few_rows = selects is not None and all(
-        _has_few_values(planner, item, select) for select in selects for item in select.expressions
+        planner.have_few_values([item.unalias() for item in select.expressions], select) for select in selects
     )
     bounded = has_few_rows or all(each.relation.bounded for each in inputs)
     columns = None if selects is None else _columns_to_name(selects)
@@ -157,20 +156,13 @@ def _combined_selects(node: exp.Expr) -> list[exp.Select] | None:
     return [query] if isinstance(query, exp.Select) and not query.is_star else None
 
 
-def _has_few_values(planner: Planner, item: exp.Expr, select: exp.Select) -> bool:
-    """Whether the set of a column's values doesn't grow, by its expression or by constant_domains."""
-    alias, *columns = unbounded_state.key_names(item.unalias(), select)
-    is_named = alias in planner.domains or bool(columns)
-    return is_finite(item, select) or (is_named and planner.is_covered((alias, *columns)))
-
-
 def _columns_to_name(selects: Sequence[exp.Select]) -> frozenset[str]:
     """Returns the columns that constant_domains has to name, so that the set of different rows doesn't grow."""
     items = [(item, select) for select in selects for item in select.expressions]
     names = (
         unbounded_state.constant_domain_columns(item.unalias(), select)
         for item, select in items
-        if not is_finite(item, select)
+        if not unbounded_state.is_bounded(item.unalias(), select)
     )
     return frozenset().union(*names)
 
