@@ -256,7 +256,7 @@ def test_a_second_row_of_a_key_that_others_put_there(
     s.add((2, "a", 5), (2, "b", 5))
     with pytest.raises(
         StreamError,
-        match=r"two rows of its table .* have the same key \(k 'a'\).*Delete it; the next run continues",
+        match=r"two rows of its table .* have the same key \(k 'a'\).*Delete that row; the next run continues",
     ):
         s.run()
     spark.sql(f"delete from {s.model.target} where n = 77")
