@@ -11,12 +11,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from ..environment import Environment
 from ..environment.memory import out_of_memory_message
 from ..environment.spark_errors import readable_error, spark_exceptions
 from ..query.batch.whole_query import batch_text
+from ..query.diagnostics import column_names
 from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
 from ..query.explain.tree import operators_in_order, text_in_one_line
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     # Running streams needs PySpark; planning doesn't.
     from ..stream.common.model import StreamModel
     from ..stream.progress.result import StreamResult
+
+logger = AdapterLogger("Spark")
 
 _REQUIRED = {
     "window_aggregate": "a GROUP BY over a windowing table function",
@@ -198,7 +202,28 @@ def plan_with_existing_changelogs(
         read = changelogs.with_changelogs(
             environment.session(), known_relations(graph, node=node), stream_tables(sql, environment)
         )
-    return plan_model(node, sql, read, query_runner(environment))
+    planned = plan_model(node, sql, read, query_runner(environment))
+    if (note := unknown_domains_note(node, sql, read)) is not None:
+        _warn_once(note)
+    return planned
+
+
+def unknown_domains_note(node: Mapping[str, Any], sql: str, known: Mapping[str, Known]) -> str | None:
+    """Returns a sentence on the names in constant_domains that no column of a model's query has; None if there are none.
+    It isn't an error, since a folder's models may share the config."""
+    domains = stream_settings(node).constant_domains
+    if not domains or not (names := column_names.unknown_names(domains, sql, known)):
+        return None
+    return (
+        f"Model {node['name']}: config 'constant_domains' names {listed([*map(repr, names)])}, and no column of its query "
+        "is called so, so it bounds nothing."
+    )
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Logs a warning, unless this process has logged it already."""
+    logger.warning(sentence)
 
 
 def plan_with_known_relations(

@@ -10,6 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
+from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.query.windows import expansion
 from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
@@ -30,6 +31,23 @@ def test_the_graph_says_which_relations_are_lookup_tables() -> None:
         "crm.a": True,
         "crm.b": False,
     }
+
+
+def test_a_constant_domain_that_is_no_column() -> None:
+    def noted(text: str, *domains: str) -> str | None:
+        node = {
+            "name": "by_city",
+            "config": {"materialized": "streaming_table", "constant_domains": [*domains]},
+        }
+        return streaming.unknown_domains_note(node, text, {"db.s": Known(columns=("region",))})
+
+    stream = expansion.expand_stream("db.s")
+    assert noted(f"select city, count(*) as n from {stream} group by city", "city", "region") is None
+    assert noted(f"select * from {stream}", "ctiy") is None, "the star may have it"
+    assert noted(f"select city, count(*) as n from {stream} group by city", "city", "ctiy", "lnad") == (
+        "Model by_city: config 'constant_domains' names 'ctiy' and 'lnad', and no column of its query is called so, so it "
+        "bounds nothing."
+    )
 
 
 NOTHING = StreamResult(
