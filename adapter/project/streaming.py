@@ -288,7 +288,7 @@ def model_program(node: Mapping[str, Any], planned: Plan, names: StateNames = NE
         if planned.dataflow.windows is not None:
             grows = any(spec.window.grows for spec in planned.dataflow.window_specs)
             upsert_keys.check_unique_key(result.upsert, settings.unique_key, grows)
-        return replace(result, upsert=replace(result.upsert, key=settings.unique_key, certain=False))
+        return replace(result, upsert=replace(result.upsert, key=settings.unique_key, key_is_unique=False))
 
 
 def _with_unique_key(planned: Plan, settings: stream_config.StreamConfig) -> Plan:

@@ -270,19 +270,20 @@ class Boundaries:
 
 
 EVERYTHING = "select true as anything from clock"
-"""`Upsert.fired` of a full output."""
+"""`Upsert.affected_keys` of a full output."""
 
 
 @dataclass(frozen=True)
-class ScopeCondition:
-    """A condition that a table row, ``old``, belongs to a window, group or ranking in ``fired``."""
+class TargetCondition:
+    """A condition that a row of the target table, ``old``, belongs to a window, group or ranking in ``fired``, which are the
+    `Upsert.affected_keys`."""
 
     column: str
     """Column of the table."""
     comparison: str
     """``=``, ``<=>``, ``<=`` or ``>=``."""
-    fired: str
-    """Column of `Upsert.fired`, quoted where it has to be."""
+    affected_key: str
+    """Column of `Upsert.affected_keys`, quoted where it has to be."""
     keeps_closed: bool = False
     """Whether it only leaves out rows of sessions that had closed before."""
 
@@ -290,10 +291,10 @@ class ScopeCondition:
     def sql(self) -> str:
         """The condition's text.
 
-        >>> ScopeCondition("a b", "<=>", "k").sql
+        >>> TargetCondition("a b", "<=>", "k").sql
         'old.`a b` <=> fired.k'
         """
-        return f"old.{quote(self.column)} {self.comparison} fired.{self.fired}"
+        return f"old.{quote(self.column)} {self.comparison} fired.{self.affected_key}"
 
 
 @dataclass(frozen=True)
@@ -301,18 +302,18 @@ class Upsert:
     """Describes how output rows find the table rows that they replace."""
 
     key: tuple[str, ...] | None
-    """Columns that identify a row; None if nothing does, and `fired` covers the whole table."""
-    fired: str
-    """Relation of affected keys: windows, groups or rankings whose rows are all in the output. A table row of
+    """Columns that identify a row; None if nothing does, and `affected_keys` covers the whole table."""
+    affected_keys: str
+    """Query for the affected keys: windows, groups or rankings whose rows are all in the output. A table row of
     theirs that isn't in the output is deleted."""
-    scope: tuple[ScopeCondition, ...]
-    """What a table row and a window in ``fired`` that it belongs to have in common; empty for all rows."""
+    target_filter: tuple[TargetCondition, ...]
+    """Conditions that a table row and the affected key that it belongs to meet; empty for all rows."""
     bound: tuple[str, str] | None
-    """A table column, and the column of `fired` that is a lower bound of it where `scope` holds; None if
+    """A table column, and the column of `affected_keys` that is a lower bound of it where `target_filter` holds; None if
     there is none."""
-    certain: bool = True
+    key_is_unique: bool = True
     """Whether the key is known to be unique; if not, that is checked at run time."""
-    carried: Mapping[str, str] = field(default_factory=dict)
+    column_origins: Mapping[str, str] = field(default_factory=dict)
     """Table column → the window column or the group key of a window operator that it holds, where known."""
     change: str | None = None
     """View with inserts and retractions, used if nothing identifies a row and the output is `TABLE_BEFORE`
@@ -321,21 +322,21 @@ class Upsert:
     @property
     def is_whole(self) -> bool:
         """Whether the output is a full result that is compared with the whole table."""
-        return self.fired == EVERYTHING
+        return self.affected_keys == EVERYTHING
 
     @property
     def condition(self) -> str:
-        """The text of `scope`."""
-        return " and ".join(each.sql for each in self.scope) or "true"
+        """The text of `target_filter`."""
+        return " and ".join(each.sql for each in self.target_filter) or "true"
 
     @property
     def row_key(self) -> RowKey:
         """The key by which rows are matched, for the signature of a state."""
         names = None if self.key is None else sorted(name.lower() for name in self.key)
         return RowKey(
-            columns=None if names is None else {name: self.carried.get(name, name) for name in names},
+            columns=None if names is None else {name: self.column_origins.get(name, name) for name in names},
             # Neither the order of the group keys nor the condition that excludes closed windows matters.
-            scope=tuple(sorted(each.sql for each in self.scope if not each.keeps_closed)),
+            scope=tuple(sorted(each.sql for each in self.target_filter if not each.keeps_closed)),
             bound=self.bound[0] if self.bound else None,
         )
 

@@ -828,11 +828,11 @@ class Streamed:
             self._replace(self.target, new)
             self.target = new
             return
-        self._show("fired_windows", upsert.fired)
+        self._show("fired_windows", upsert.affected_keys)
         at = [self.columns.index(next(c for c in self.columns if c.lower() == k.lower())) for k in upsert.key]
         keys = Counter(tuple(map(plain, (row[i] for i in at))) for row in new)
         if any(count > 1 for count in keys.values()):
-            if upsert.certain:
+            if upsert.key_is_unique:
                 raise Wrong(
                     f"the key {', '.join(upsert.key) or '()'} doesn't tell the rows apart, and nobody looks"
                 )

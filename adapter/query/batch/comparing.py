@@ -26,7 +26,7 @@ def columns_of_final_rows(plan: Plan) -> WindowEndColumns | None:
     if windows is None or not windows.closed or not windows.specs:
         return None
     for kind in (WINDOW_END, WINDOW_TIME):
-        columns = tuple(column for column, carries in windows.carried.items() if carries == kind)
+        columns = tuple(column for column, carries in windows.column_origins.items() if carries == kind)
         if columns:
             return WindowEndColumns(columns, kind == WINDOW_TIME)
     return None

@@ -128,8 +128,10 @@ class WindowOverwriter:
     def _sessions_across(self, ends: WindowRange, table: str, window: Window) -> tuple[int | None, ...]:
         """Returns first and last time of the sessions that cross an edge of the range and differ from the table.
         Sessions are compared by their bounds and keys, not by their results."""
-        start = next((each for each, kind in self._results.carried.items() if kind == WINDOW_START), None)
-        keys = [quote(each) for each, kind in self._results.carried.items() if _is_key(kind)]
+        start = next(
+            (each for each, kind in self._results.column_origins.items() if kind == WINDOW_START), None
+        )
+        keys = [quote(each) for each, kind in self._results.column_origins.items() if _is_key(kind)]
         same = "".join(f" and n.{key} <=> o.{key}" for key in keys)
         end = f"unix_micros({quote(self._column)}) + {self._shift}"
         bounds = f"{f'unix_micros({quote(start)})' if start else end} as first_micros, {end} as last_micros"
@@ -364,11 +366,11 @@ def reads_windows(text: str) -> bool:
 
 def _end_column(results: WindowResults) -> tuple[str, int]:
     """Returns the column that identifies a row's window, and the microseconds to add to it for the window's end."""
-    carried = {kind: column for column, kind in reversed(list(results.carried.items()))}
+    carried = {kind: column for column, kind in reversed(list(results.column_origins.items()))}
     # A column of that name is preferred: in an outer join, others may be NULL.
     for kind, shift in ((WINDOW_END, 0), (WINDOW_TIME, 1)):
         if kind in carried:
-            return (kind if results.carried.get(kind) == kind else carried[kind]), shift
+            return (kind if results.column_origins.get(kind) == kind else carried[kind]), shift
     raise QueryError(
         "Recomputed windows need to find the rows they replace: put window_end into the select list."
     )

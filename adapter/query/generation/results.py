@@ -19,9 +19,9 @@ from ..program import (
     STEP,
     TABLE_BEFORE,
     Program,
-    ScopeCondition,
     StatePart,
     Step,
+    TargetCondition,
     Upsert,
     clock_sql,
     limit_reads,
@@ -89,8 +89,10 @@ def _result_and_upsert(flow: Dataflow) -> tuple[str, Upsert | None]:
         )
     keys = [quote(name) for name in flow.key]
     listed = ", ".join(keys) or "true as anything"
-    scope = tuple(ScopeCondition(name, "<=>", quote(name)) for name in flow.key)
-    return _inserted_rows(), Upsert(flow.key, f"select {listed} from {RESULT}", scope, None, certain=not keys)
+    target_filter = tuple(TargetCondition(name, "<=>", quote(name)) for name in flow.key)
+    return _inserted_rows(), Upsert(
+        flow.key, f"select {listed} from {RESULT}", target_filter, None, key_is_unique=not keys
+    )
 
 
 def _inserted_rows() -> str:
@@ -124,7 +126,10 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
     upsert = upsert_of_windows(root, made.window_steps, made.emission) if replaces else None
     if upsert is not None:
         upsert = replace(
-            upsert, carried={name: _origin_in_state(made, what) for name, what in upsert.carried.items()}
+            upsert,
+            column_origins={
+                name: _origin_in_state(made, what) for name, what in upsert.column_origins.items()
+            },
         )
     return Program(
         (),
@@ -138,9 +143,9 @@ def windows_result(made: Generator, root: WindowResults, emitted: Iterable[Step]
     )
 
 
-def _origin_in_state(made: Generator, carried: str) -> str:
-    """Returns an origin of `Upsert.carried` with the name that the state has for its window operator."""
-    operator, dot, key = carried.partition(".")
+def _origin_in_state(made: Generator, origin: str) -> str:
+    """Returns an origin of `Upsert.column_origins` with the name that the state has for its window operator."""
+    operator, dot, key = origin.partition(".")
     return f"{made.name_in_state(operator)}{dot}{key}"
 
 
@@ -161,7 +166,9 @@ def result_program(
     if result.upsert is None or replayed is None:
         return result
     if result.upsert.key and not compares_whole_table(made.result_operator):
-        return replace(result, upsert=replace(result.upsert, fired="select true as anything", scope=()))
+        return replace(
+            result, upsert=replace(result.upsert, affected_keys="select true as anything", target_filter=())
+        )
     # The output is the full result, whatever the table has.
     output = result.output if made.result_operator is not None else _inserted_rows()
     return replace(result, output=output, upsert=Upsert(None, EVERYTHING, (), None))

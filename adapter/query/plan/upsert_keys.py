@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...util.quoting import quote
 from ..aggregates.aggregate_builder import MERGE_FROM, WINDOW_END, WINDOW_START, WINDOW_TIME
 from ..errors import QueryError
-from ..program import ScopeCondition, Upsert
+from ..program import TargetCondition, Upsert
 from ..windows.emission import Emission
 from . import identity
 from .operators.window_results import WindowResults
@@ -40,7 +40,7 @@ def why_rows_cant_be_replaced(
         ]
     names = {f"{spec.name}.{key.name}": key.sql for spec in plan.specs for key in getattr(spec, "keys", ())}
     unique = None if plan.unique is None else plan.unique | {*needed}
-    return identity.missing_key_error(plan.carried, unique, names)
+    return identity.missing_key_error(plan.column_origins, unique, names)
 
 
 def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emission: Emission) -> Upsert:
@@ -58,17 +58,17 @@ def upsert_of_windows(plan: WindowResults, steps: Sequence[WindowSteps], emissio
         raise problem
     if any(piece.window.merges for piece in steps):
         return _upsert_of_sessions(plan, steps)
-    key = identity.key_columns(plan.carried, plan.unique)
+    key = identity.key_columns(plan.column_origins, plan.unique)
     end = _column_of_origin(plan, WINDOW_END)
     ends = [f"select {WINDOW_END} from {piece.windows_step}" for piece in steps]
     listed = "\nunion all\n".join(ends)
     return Upsert(
         key=key,
-        fired=f"select distinct {WINDOW_END} from (\n{listed}\n)",
-        scope=(ScopeCondition(end, "=", WINDOW_END),),
+        affected_keys=f"select distinct {WINDOW_END} from (\n{listed}\n)",
+        target_filter=(TargetCondition(end, "=", WINDOW_END),),
         bound=(end, WINDOW_END),
-        certain=plan.certain,
-        carried=plan.carried,
+        key_is_unique=plan.key_is_unique,
+        column_origins=plan.column_origins,
     )
 
 
@@ -85,10 +85,10 @@ def check_unique_key(upsert: Upsert, key: Sequence[str], grows: bool) -> None:
         QueryError: the key has no window column.
     """
     tell = (WINDOW_END, WINDOW_TIME) if grows else (WINDOW_END, WINDOW_TIME, WINDOW_START)
-    by_column = {name.lower(): what for name, what in upsert.carried.items()}
+    by_column = {name.lower(): what for name, what in upsert.column_origins.items()}
     if any(by_column.get(name.lower()) in tell for name in key):
         return
-    end = next(name for name, what in upsert.carried.items() if what == WINDOW_END)
+    end = next(name for name, what in upsert.column_origins.items() if what == WINDOW_END)
     raise QueryError(
         f"config 'unique_key' is {list(key)}, and each window has rows with the same values: none of these columns tells "
         f"windows apart. Write unique_key={[*key, end]}, or leave it out: the query's own key is "
@@ -133,34 +133,38 @@ def _upsert_of_sessions(plan: WindowResults, steps: Sequence[WindowSteps]) -> Up
     (piece,) = steps
     assert isinstance(piece, SessionWindows)
     spec = piece.spec
-    key = identity.key_columns(plan.carried, plan.unique)
+    key = identity.key_columns(plan.column_origins, plan.unique)
     start, end = _column_of_origin(plan, WINDOW_START), _column_of_origin(plan, WINDOW_END)
     same = [
-        ScopeCondition(_column_of_origin(plan, f"{spec.name}.{name}"), "<=>", quote(name))
+        TargetCondition(_column_of_origin(plan, f"{spec.name}.{name}"), "<=>", quote(name))
         for name in spec.session_keys
     ]
-    same.append(ScopeCondition(start, ">=", WINDOW_START))
+    same.append(TargetCondition(start, ">=", WINDOW_START))
     if piece.window.grows:
         # The end of a step is fixed.
-        same.append(ScopeCondition(end, "=", WINDOW_END))
+        same.append(TargetCondition(end, "=", WINDOW_END))
         columns = [*map(quote, spec.session_keys), WINDOW_START, WINDOW_END]
         fired = f"select distinct {', '.join(columns)} from {piece.windows_step}"
     else:
         # The end of a growing session moves. A session that had closed keeps its rows, even if late rows
         # begin a session around it.
-        same.append(ScopeCondition(end, "<=", WINDOW_END))
-        same.append(ScopeCondition(end, ">=", MERGE_FROM, keeps_closed=True))
+        same.append(TargetCondition(end, "<=", WINDOW_END))
+        same.append(TargetCondition(end, ">=", MERGE_FROM, keeps_closed=True))
         fired = piece.sessions.bounds_as_instants(spec.session_keys)
     return Upsert(
         key=key,
-        fired=fired,
-        scope=tuple(same),
+        affected_keys=fired,
+        target_filter=tuple(same),
         bound=(start, WINDOW_START),
-        certain=plan.certain,
-        carried=plan.carried,
+        key_is_unique=plan.key_is_unique,
+        column_origins=plan.column_origins,
     )
 
 
-def _column_of_origin(plan: WindowResults, carried: str) -> str:
-    """Returns the first output column that holds a window column or group key (a value of `WindowResults.carried`)."""
-    return next(column for column, what in plan.carried.items() if what == carried)
+def _column_of_origin(plan: WindowResults, origin: str) -> str:
+    """Returns the first output column that holds a window column or group key.
+
+    Args:
+        origin: a value of `WindowResults.column_origins`.
+    """
+    return next(column for column, what in plan.column_origins.items() if what == origin)

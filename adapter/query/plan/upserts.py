@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ..program import Lookup, ScopeCondition, Upsert
+from ..program import Lookup, TargetCondition, Upsert
 from ..sql.clauses import first_aggregate, is_semi_or_anti, relations, relations_with_joins
 from ..sql.nodes import every
 from .column_origins import outputs_of_select
@@ -40,9 +40,9 @@ class ResultOperator:
     retracted."""
     key: tuple[str, ...] | None
     """Columns that identify a row of the result; None if rows are only appended."""
-    scope: tuple[str, ...]
+    group_columns: tuple[str, ...]
     """Columns of the result that identify the group or ranking of a row."""
-    certain: bool = True
+    key_is_unique: bool = True
     """Whether the key is known to be unique: no joined table may multiply rows."""
 
     def operators_with_inputs(self, rows: str) -> Iterator[tuple[Project | MaterializedProject, str]]:
@@ -85,18 +85,22 @@ class ResultOperator:
 
         Args:
             touched: relation with the affected groups.
-            columns: its columns, in the order of `scope`.
+            columns: its columns, in the order of `group_columns`.
         """
         if self.key is None:
             return None
-        scope = tuple(
-            ScopeCondition(name, "<=>", column) for name, column in zip(self.scope, columns, strict=True)
+        target_filter = tuple(
+            TargetCondition(name, "<=>", column)
+            for name, column in zip(self.group_columns, columns, strict=True)
         )
         listed = ", ".join(columns) or "true as anything"
         is_group = isinstance(self.operator, GroupAggregate)
-        stored = dict(zip(self.scope, columns, strict=True)) if is_group else {}
-        carried = {name: stored[name].strip("`") for name in self.key if name in stored}
-        return Upsert(self.key, f"select {listed} from {touched}", scope, None, self.certain, carried=carried)
+        stored = dict(zip(self.group_columns, columns, strict=True)) if is_group else {}
+        origins = {name: stored[name].strip("`") for name in self.key if name in stored}
+        affected_keys = f"select {listed} from {touched}"
+        return Upsert(
+            self.key, affected_keys, target_filter, None, self.key_is_unique, column_origins=origins
+        )
 
 
 def result_operator(flow: Dataflow) -> ResultOperator | None:
@@ -124,11 +128,13 @@ def result_operator(flow: Dataflow) -> ResultOperator | None:
     key = next((each for each in keys if each <= shown.keys()), None)
     if key is None or not shown.keys() >= {*within}:
         return None
-    certain = not any(select.args.get("joins") for select in selects)
-    if not certain and not key:
+    key_is_unique = not any(select.args.get("joins") for select in selects)
+    if not key_is_unique and not key:
         return None  # A single row without key columns can't be found in the table.
-    scope = tuple(shown[name] for name in within)
-    return ResultOperator(below, tuple(path), tuple(sorted(shown[name] for name in key)), scope, certain)
+    group_columns = tuple(shown[name] for name in within)
+    return ResultOperator(
+        below, tuple(path), tuple(sorted(shown[name] for name in key)), group_columns, key_is_unique
+    )
 
 
 def needs_retractions(flow: Dataflow, group: GroupAggregate) -> bool:

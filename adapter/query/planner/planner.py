@@ -72,7 +72,7 @@ def dataflow(
     found = result_operator(flow)
     # A joined static table may multiply rows of a ranking whose groups expire.
     forgets = any(isinstance(each, TopN) and each.of_ids for each in flow.operators)
-    if (alone and found is None) or (forgets and found is not None and not found.certain):
+    if (alone and found is None) or (forgets and found is not None and not found.key_is_unique):
         # Other operators turned out to be above it, which the text alone doesn't show.
         planner = planner_of(tree)
         flow = planner.plan()

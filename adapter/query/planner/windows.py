@@ -85,7 +85,7 @@ def _add_results(planner: Planner, results: WindowResults) -> Operator:
 def _plan_changing_results(planner: Planner, node: exp.Query, found: WindowResults) -> Operator | None:
     """Plans the results of one window operator that may fire several times. None if there are several window operators, or
     the columns don't say which windows the rows are of."""
-    carried = {what: column.lower() for column, what in reversed(list(found.carried.items()))}
+    carried = {what: column.lower() for column, what in reversed(list(found.column_origins.items()))}
     end, start = carried.get("window_end"), carried.get("window_start")
     if len(found.specs) != 1 or not found.closed or end is None:
         return None

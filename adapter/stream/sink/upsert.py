@@ -82,9 +82,9 @@ class UpsertSink(Sink):
         self._keys = upsert.key or ()
         self._deletes_by_position = False
         """Whether this micro-batch deletes old rows by file and position (`position_deletes`)."""
-        of_scope = {each.column.lower() for each in upsert.scope}
-        self._key_has_scope = of_scope <= {name.lower() for name in self._keys}
-        """Whether the key includes the columns of the scope, so that rows of unaffected windows have other keys."""
+        filtered = {each.column.lower() for each in upsert.target_filter}
+        self._key_has_filtered = filtered <= {name.lower() for name in self._keys}
+        """Whether the key includes the columns of `target_filter`, so that rows of unaffected windows have other keys."""
 
     def prepare_for_run(self, spark: SparkSession) -> None:
         """See `Sink.prepare_for_run`. Raises if a key has several rows."""
@@ -136,7 +136,7 @@ class UpsertSink(Sink):
         if not self._upsert.is_whole:
             old = self._affected_rows_sql("left semi join", f"({old})")
         new = self.checked_sql(spark, query)
-        if self._upsert.certain:
+        if self._upsert.key_is_unique:
             compared, twice = self._compared_rows_sql(old, new, columns), "false"
         else:
             elsewhere = self._other_keys_sql(columns, replaceable)
@@ -214,7 +214,7 @@ class UpsertSink(Sink):
     def _affected_rows_sql(self, join: str, rows: str) -> str:
         """Returns SQL for the table's rows of affected windows (groups, rankings), or with an anti join of unaffected
         ones."""
-        hint = self._join_hint("fired") if self._upsert.scope else ""
+        hint = self._join_hint("fired") if self._upsert.target_filter else ""
         return f"select {hint}old.* from {rows} as old\n{join} {_FIRED} as fired on {self._upsert.condition}"
 
     def _replace_all_rows(
@@ -303,7 +303,7 @@ class UpsertSink(Sink):
 
     def _other_keys_sql(self, columns: Columns, replaceable: str) -> str | None:
         """Returns SQL for the keys of table rows that aren't replaced; None if no result row can have one of these keys."""
-        if self._key_has_scope:
+        if self._key_has_filtered:
             return None
         listed = ", ".join(map(quoted, self._keys))
         return (
@@ -340,7 +340,7 @@ class UpsertSink(Sink):
         """Returns the SQL condition for table rows that may be replaced; None if no window (group, ranking) is affected."""
         from pyspark.sql import functions as F
 
-        fired = sql(spark, self._upsert.fired)
+        fired = sql(spark, self._upsert.affected_keys)
         if self._upsert.bound is None:
             register_view(fired, _FIRED)
             return "true"

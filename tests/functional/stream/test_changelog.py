@@ -381,7 +381,7 @@ def test_a_key_that_a_row_of_another_group_has_is_refused(spark: Any, storage_ro
     program = groups(f"select k, x, count(*) as n from {E} group by k, x")
     assert program.upsert is not None
     # As with the config 'unique_key', which may be wrong.
-    program = replace(program, upsert=replace(program.upsert, key=("k",), certain=False))
+    program = replace(program, upsert=replace(program.upsert, key=("k",), key_is_unique=False))
     stream = Stream(spark, storage_root, program, "k string, x bigint, n bigint")
     stream.add((MINUTE, "a", 1, 1), (MINUTE, "b", 1, 1))
     stream.run()

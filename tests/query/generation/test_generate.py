@@ -42,7 +42,7 @@ def _check(program: Program) -> int:
             # Nobody reads the state without saying of which part.
             assert len(_STATE.findall(text)) <= len(_PART.findall(text)), each.name
             found += len(parts)
-    fired = program.upsert.fired if program.upsert is not None else ""
+    fired = program.upsert.affected_keys if program.upsert is not None else ""
     assert not any(_STATE.search(text) for text in (program.output, fired))
     return found
 

@@ -15,7 +15,7 @@ from dbt.adapters.spark_streaming.stream.evolution.output_schema import check_co
 
 MODEL = StreamModel("m", "lake.`dbt-dev`.`my-model`", "s", Storage("/root", lambda: None), ())
 APPENDS = Program(inputs=(), items=(), output="", boundaries=None)
-REPLACES = replace(APPENDS, upsert=Upsert(key=("k",), fired="", scope=(), bound=None))
+REPLACES = replace(APPENDS, upsert=Upsert(key=("k",), affected_keys="", target_filter=(), bound=None))
 
 
 def refused(program: Program, gives: dict[str, str], has: Any = None, model: StreamModel = MODEL) -> str:

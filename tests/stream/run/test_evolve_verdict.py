@@ -77,6 +77,6 @@ def test_columns_where_there_is_no_state(monkeypatch: pytest.MonkeyPatch, progra
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_columns_that_no_changing_row_can_have(monkeypatch: pytest.MonkeyPatch, zone: str | None) -> None:
     columns = {"k": "bigint", "n": "variant"}
-    program = replace(STATEFUL, upsert=Upsert(key=("k",), fired="", scope=(), bound=None))
+    program = replace(STATEFUL, upsert=Upsert(key=("k",), affected_keys="", target_filter=(), bound=None))
     found = verdict(monkeypatch, replace(MODEL, columns=columns), program, columns, zone)
     assert found.refused is not None and "its column n is or holds a VARIANT" in found.refused

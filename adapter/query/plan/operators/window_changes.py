@@ -43,7 +43,9 @@ class WindowChanges(Operator):
         if spec.window.merges and not spec.window.grows:
             return Relation(True, keys=keys)
         in_time = {
-            name.lower() for name, kind in results.carried.items() if kind in ("window_end", "window_time")
+            name.lower()
+            for name, kind in results.column_origins.items()
+            if kind in ("window_end", "window_time")
         }
         return Relation(True, keys=keys, ends=self.end, in_time=frozenset(in_time))
 

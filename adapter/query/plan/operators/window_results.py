@@ -37,16 +37,16 @@ class WindowResults(PrintedOperator):
 
     query: exp.Query
     """Reads windows by their names, and streams by their views. Callers must not change it."""
-    carried: Mapping[str, str] = field(default_factory=dict)
+    column_origins: Mapping[str, str] = field(default_factory=dict)
     """Output column → its origin: a window column, or a group key as ``operator.key``."""
     unique: frozenset[str] | None = None
-    """Origins (`carried`) that identify a row of the output; None if nothing does."""
+    """Origins (values of `column_origins`) that identify a row of the output; None if nothing does."""
     ranks: tuple[str, ...] = ()
     """Rankings that a filter limits, as written."""
     grouped_rows: tuple[Window, ...] = ()
     """Windows whose buffered rows a GROUP BY reads."""
-    certain: bool = True
-    """Whether `unique` is certain, as nothing in the query can multiply a row."""
+    key_is_unique: bool = True
+    """Whether `unique` certainly identifies a row, as nothing in the query can multiply a row."""
     closed: bool = True
     """Whether the windows in its output have closed and have one result, so that all rows of a window arrive together."""
     written: exp.Query
@@ -66,11 +66,11 @@ class WindowResults(PrintedOperator):
         """Returns the properties of rows of closed windows, which arrive together. Without window operators below, windows
         of the rows may be open."""
         if not self.specs:
-            ends = [column for column, kind in self.carried.items() if kind == "window_end"]
+            ends = [column for column, kind in self.column_origins.items() if kind == "window_end"]
             return Relation(open_until=ends[0] if ends else None, repeatable=self.is_repeatable)
         keys: tuple[frozenset[str], ...] = ()
-        if self.certain and self.unique is not None and self.unique <= {*self.carried.values()}:
-            first = {kind: column.lower() for column, kind in reversed(list(self.carried.items()))}
+        if self.key_is_unique and self.unique is not None and self.unique <= {*self.column_origins.values()}:
+            first = {kind: column.lower() for column, kind in reversed(list(self.column_origins.items()))}
             keys = (frozenset(first[kind] for kind in self.unique),)
         closing = self._closing_columns
         return Relation(together=closing, delays=self._start_delays, keys=keys, repeatable=self.is_repeatable)
@@ -87,7 +87,9 @@ class WindowResults(PrintedOperator):
             return {}
         zone = next(iter(self._time_zones)) or ""
         kinds = ("window_end", "window_time")
-        return {column: f"{kind} {zone}".strip() for column, kind in self.carried.items() if kind in kinds}
+        return {
+            column: f"{kind} {zone}".strip() for column, kind in self.column_origins.items() if kind in kinds
+        }
 
     @property
     def _start_delays(self) -> dict[str, int]:
@@ -96,7 +98,7 @@ class WindowResults(PrintedOperator):
         merges = any(spec.window.merges for spec in self.specs)
         if any(self._time_zones) or not self.closed or merges or len(sizes) != 1:
             return {}
-        return {column: sizes[0] for column, kind in self.carried.items() if kind == "window_start"}
+        return {column: sizes[0] for column, kind in self.column_origins.items() if kind == "window_start"}
 
     @property
     def windows(self) -> tuple[WindowOperator, ...]:
