@@ -177,7 +177,7 @@ class Rows:
     forgets: bool = False
     """Whether late rows are ingested, and only counted as late: state that they would have been combined with may have
     expired."""
-    alone: bool = False
+    is_single_reader: bool = False
     """Whether it is the only reader of its streams, so that their rows needn't be cached."""
 
 
@@ -252,12 +252,12 @@ class Boundaries:
     offset: int
     time_zone: str | None = None
     """Time zone in which they are counted; None for UTC."""
-    behind: int = 0
+    extra_delay: int = 0
     """Microseconds from the instant until the window closes."""
 
     def count_closing(self, before: int | None, after: int | None) -> int:
         """Returns how many windows at most close when the watermark moves from `before` to `after`, both in
-        the boundaries' time zone and reduced by `behind`.
+        the boundaries' time zone and reduced by `extra_delay`.
 
         >>> Boundaries(60, 0).count_closing(30, 200), Boundaries(60, 0).count_closing(30, 59)
         (3, 0)
@@ -410,7 +410,7 @@ class Program:
     allowed_lateness: int = 0
     """Allowed lateness in microseconds, for which state is kept after its window's end: ``watermark_before``
     and ``watermark_after`` are that much behind ``now_before`` and ``now_after``."""
-    behind: int = 0
+    extra_delay: int = 0
     """Microseconds by which the watermark is behind in addition to its configured delay."""
     time_zones: tuple[str, ...] = ()
     """Time zones that ``clock`` has columns for."""

@@ -490,7 +490,7 @@ class Streamed:
     ) -> None:
         self.program, self.fold = program, fold
         self.database = database
-        self.delay = delay + program.behind
+        self.delay = delay + program.extra_delay
         self.newest: dict[str, int | None] = {each.relation: None for each in program.inputs}
         self.clock = Clock()
         self.parts: dict[str, str] = {}
@@ -775,7 +775,7 @@ class Streamed:
         return program.boundaries is None or any(
             each.count_closing(
                 *(
-                    latest_local_time(None if at is None else at - each.behind, each.time_zone)
+                    latest_local_time(None if at is None else at - each.extra_delay, each.time_zone)
                     for at in (clock.before, clock.after)
                 )
             )

@@ -34,7 +34,7 @@ def expected(model: Model, case: Case, tables: Tables) -> str:
     if UPSTREAM in streams:
         return model.expected(None)
     try:
-        behind = planned(model).behind
+        behind = planned(model).extra_delay
     except QueryError:
         behind = 0  # there is nothing to compare
     return model.expected(watermarks(tables, streams, case.cuts, behind))

@@ -185,9 +185,9 @@ class Run:
     def watermark(self, expected: int | None) -> int | None:
         """The reference's watermark in microseconds. That of sessions is a second behind there, as here the least that
         there is: a microsecond."""
-        if expected is None or not self.program.behind:
+        if expected is None or not self.program.extra_delay:
             return None if expected is None else expected * ref.SECOND
-        return (expected + 1) * ref.SECOND - self.program.behind
+        return (expected + 1) * ref.SECOND - self.program.extra_delay
 
     def _comparable(self, table: Any) -> Counter[tuple[Any, ...]]:
         def seconds(moment: Any) -> int:

@@ -154,15 +154,24 @@ class AggregateBuilder:
     """Splits one SELECT: keys, metrics, distinct sets, and the SQL below and above them."""
 
     def __init__(
-        self, select: exp.Select, sources: Sequence[FromRelation], window: Window | None, signed: bool = False
+        self,
+        select: exp.Select,
+        sources: Sequence[FromRelation],
+        window: Window | None,
+        has_retractions: bool = False,
     ) -> None:
         """Reads a SELECT. `window` is None for a group aggregation; otherwise the bounds of the window are keys of each
-        grouping set. With `signed`, input rows may be retractions.
+        grouping set. With `has_retractions`, input rows may be retractions.
 
         Raises:
             QueryError: the SELECT isn't valid SQL.
         """
-        self.select, self.sources, self.window, self.signed = select, sources, window, signed
+        self.select, self.sources, self.window, self.has_retractions = (
+            select,
+            sources,
+            window,
+            has_retractions,
+        )
         self.unqualified = unambiguous_names(select)
         self.text = SourceText(select)
         self.why_rows_are_stored: str | None = None
@@ -394,7 +403,7 @@ class AggregateBuilder:
         columns = tuple("*" if isinstance(arg, exp.Star) else self.row_column(arg) for arg in args)
         where = self.row_column(condition) if condition is not None else None
         # An aggregate whose state can't retract is computed from the counts of values.
-        by_value = distinct or (self.signed and name not in RETRACTABLE)
+        by_value = distinct or (self.has_retractions and name not in RETRACTABLE)
         values = ", ".join(self.text.expression_text(arg) for arg in args)
         set_name = self._add_distinct_set(columns, values) if by_value else None
         identity, unqualified = self._identities(node, key)
@@ -406,7 +415,7 @@ class AggregateBuilder:
             distinct_set=set_name,
             call=copied(node),
             distinct=distinct,
-            signed=self.signed,
+            has_retractions=self.has_retractions,
             types=types,
             identity=identity,
             unqualified=unqualified,
@@ -442,7 +451,7 @@ class AggregateBuilder:
 
     def _add_flag(self, key: str, metric: Metric) -> None:
         found = self.sets[key]
-        if not self.signed:
+        if not self.has_retractions:
             flag = Flag(metric.name, metric.filter)
         elif metric.filter in found.filters:
             return

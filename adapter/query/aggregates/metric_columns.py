@@ -25,7 +25,7 @@ class MetricColumns:
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
         # Distinct values are inserted and retracted as rows are. A metric over counted values has no state to retract from.
-        retracts = metric.distinct or (metric.signed and metric.distinct_set is None)
+        retracts = metric.distinct or (metric.has_retractions and metric.distinct_set is None)
         self.aggregate: Aggregate = incremental_aggregate(metric.function, metric.types, retracts)
 
     def column(self, suffix: str) -> str:

@@ -45,7 +45,7 @@ class Metric:
     """The call as the author wrote it. Two metrics are equal if the texts of their calls are. Callers must not change it."""
     distinct: bool = False
     """Whether each value counts once (DISTINCT)."""
-    signed: bool = False
+    has_retractions: bool = False
     """Whether input rows may be retractions."""
     types: Types | None = None
     """Types of a sum or an average. None for other functions, and for a query planned without a session."""
@@ -171,7 +171,7 @@ class GroupAggregateSpec:
     distinct_sets: tuple[DistinctSet, ...]
     written: exp.Query
     """The input as its author wrote it, for `explain`. Callers must not change it."""
-    signed: bool = False
+    has_retractions: bool = False
     """Whether input rows may be retractions, which have ``sign`` −1."""
     filters_on_arrival: bool = False
     """Whether the rows are filtered by the watermark before the micro-batch."""

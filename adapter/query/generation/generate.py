@@ -77,20 +77,20 @@ def _generate_program(
     """
     windows = plan.dataflow.windows
     made = Generator(plan.dataflow, ttl, replayed or (), emission, plan.lookups, names=names)
-    signed = state_signature(plan, made)
+    signature = state_signature(plan, made)
     replaces = emission.may_update_results or (upsert and windows is not None)
     if not plan.dataflow.is_stateless:
-        return _stateful_program(plan, made, replaces, signed, replayed)
+        return _stateful_program(plan, made, replaces, signature, replayed)
     if windows is not None and replaces:
         upsert_of_windows(windows, (), emission)  # refuses
-    return _stateless_program(plan, signed)
+    return _stateless_program(plan, signature)
 
 
 def _stateful_program(
     plan: Plan,
     made: Generator,
     replaces: bool,
-    signed: Signature,
+    signature: Signature,
     replayed: Collection[str] | None,
 ) -> Program:
     """Returns the program of a tree of operators: windows first.
@@ -120,7 +120,7 @@ def _stateful_program(
         items=tuple(items),
         is_full_output=replayed is not None,
         has_rows_without_input=any(each.has_rows_without_input for each in flow.operators),
-        signature=signed,
+        signature=signature,
         fingerprints=None if is_result else cache(partial(fingerprints, flow, made.owners, made.names)),
         skip_if_empty=None if replayed is not None else result.skip_if_empty,
         flushes_from_state=is_result,
@@ -128,7 +128,7 @@ def _stateful_program(
     )
 
 
-def _stateless_program(plan: Plan, signed: Signature) -> Program:
+def _stateless_program(plan: Plan, signature: Signature) -> Program:
     """Returns the program of a stateless query: one query and one commit."""
     texts: dict[str, str] = {}
     queries: list[lookup_keys.KeyQuery] = []
@@ -156,7 +156,7 @@ def _stateless_program(plan: Plan, signed: Signature) -> Program:
         boundaries=None,
         flushes_from_state=plan.dataflow.windows is not None,
         lookups=lookup_keys.ordered_lookups(queries, plan.lookups),
-        signature=signed,
+        signature=signature,
     )
 
 
@@ -173,7 +173,7 @@ def _common_fields(plan: Plan, windows: Sequence[WindowSteps] = (), has_ttl: boo
         "filters_on_arrival": plan.dataflow.filters_on_arrival,
         "mini_batch": plan.mini_batch,
         "time_zones": _time_zones(specs),
-        "behind": _watermark_delay(specs),
+        "extra_delay": _watermark_delay(specs),
     }
 
 
@@ -198,7 +198,7 @@ def _window_items(made: Generator, replaces: bool) -> list[Item]:
                 each.rows_sql(each.spec.rows, clock=True),
                 each.spec.streams,
                 each.window.time_zone,
-                alone=made.flow.windows is not None
+                is_single_reader=made.flow.windows is not None
                 and not (each.spec.reads or lookups)
                 and all(reads[view] == 1 for view in each.spec.streams),
             )

@@ -262,7 +262,7 @@ def _aggregate_state(partials: Partials, below: Mapping[str, str]) -> AggregateS
         metrics=_metric_states(partials, below),
         distinct_sets=sets,
         enumerated=None if enumerated is None else (enumerated.keys, *enumerated.values),
-        retracts=isinstance(spec, GroupAggregateSpec) and spec.signed,
+        retracts=isinstance(spec, GroupAggregateSpec) and spec.has_retractions,
     )
 
 

@@ -88,10 +88,10 @@ def _part_fingerprint(owner: BufferedRows | Operator, known: Mapping[str, Lineag
         expires,
         owner.ends,
         owner.lasts,
-        owner.alone,
+        owner.expires_by_itself,
         owner.busy,
     ]
-    if owner.partitions is not None and expires and not owner.alone:
+    if owner.partitions is not None and expires and not owner.expires_by_itself:
         # Identity of the partitions that expire together.
         reader = next((each for each in flow.operators if each.name == owner.partitions.owner), None)
         definition += [known[reader.name].rows if reader is not None else "each row"]

@@ -26,8 +26,8 @@ class Outputs:
     """Columns that `star` excludes."""
     by_alias: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """For a join: alias and column → output column."""
-    together: Mapping[str, str] = field(default_factory=dict)
-    """For a join: columns of its result by whose values rows arrive together (`Relation.together`)."""
+    complete_by: Mapping[str, str] = field(default_factory=dict)
+    """For a join: columns of its result by whose values rows arrive together (`Relation.complete_by`)."""
     ends: Mapping[str, str] = field(default_factory=dict)
     """For a join: alias → output column with the end of the windows that the relation's rows are in, for relations
     that have a row in each result row."""
@@ -109,18 +109,18 @@ def outputs_of_join(select: exp.Select, inputs: Sequence[tuple[str, Relation]]) 
     """Returns the columns that a SELECT passes through from several inputs. Only columns that the inputs'
     relations list are considered, since a column without an alias may belong to any input."""
     by_alias: dict[tuple[str, str], str] = {}
-    together: dict[str, str] = {}
+    complete_by: dict[str, str] = {}
     ends: dict[str, str] = {}
     joins = {join.this.alias_or_name.lower(): join for join in select.args.get("joins") or ()}
     joins_of_inputs = [joins.get(alias.lower()) for alias, _ in inputs]
     for place, (alias, relation) in enumerate(inputs):
-        relevant = {*relation.together, *relation.times, *(name for key in relation.keys for name in key)}
+        relevant = {*relation.complete_by, *relation.times, *(name for key in relation.keys for name in key)}
         found = outputs_of_select(select, alias)
         for name in relevant:
             if name in found:
                 by_alias[(alias.lower(), name)] = found[name]
         if is_in_each_row({place}, joins_of_inputs):
-            together |= found.with_output_names(relation.together)
+            complete_by |= found.with_output_names(relation.complete_by)
             if relation.ends is not None and relation.ends in found:
                 ends[alias.lower()] = found[relation.ends]
-    return Outputs(by_alias=by_alias, together=together, ends=ends)
+    return Outputs(by_alias=by_alias, complete_by=complete_by, ends=ends)

@@ -200,8 +200,8 @@ class Operator(ABC):
         time = None
         if relation.open_until is not None:
             time = f"{relation.open_until}, of windows that may be open"
-        elif relation.together:
-            time = f"{', '.join(relation.together)}, final when its rows come"
+        elif relation.complete_by:
+            time = f"{', '.join(relation.complete_by)}, final when its rows come"
         found = {"changelog": changelog, "event_time": time, **more}
         return Explanation(name or type(self).__name__, description, identity=self.name, key=key, **found)
 

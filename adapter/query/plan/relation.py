@@ -53,7 +53,7 @@ class Relation:
 
     changes: bool = False
     """Whether rows may be retracted."""
-    together: Mapping[str, str] = field(default_factory=dict)
+    complete_by: Mapping[str, str] = field(default_factory=dict)
     """Column (lower case) → its origin, for columns by whose values rows arrive together: all rows with a value arrive
     in one micro-batch, and none later. So do rows of two relations with equal values in columns of one origin."""
     open_until: str | None = None
@@ -86,7 +86,7 @@ class Relation:
         streams = {} if self.event_time is None else {self.event_time: 0}
         late = {
             column: origin.partition(_DELAY)[2]
-            for column, origin in self.together.items()
+            for column, origin in self.complete_by.items()
             if arrives_in_order(origin)
         }
         return {**self.delays, **streams, **{column: int(micros or 0) for column, micros in late.items()}}

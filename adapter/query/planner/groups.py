@@ -65,8 +65,10 @@ def plan_group(planner: Planner, select: exp.Select, source: FromItem) -> Operat
         if found.sets is None or all(index in members for members in found.sets)
     ]
     key_columns = None if conditions.has_generator(select) else _key_columns(select, found)
-    together = any(column_origins.value_of_column(key, source.alias, relation.together) for key in in_all)
-    if repeatable and together and not relation.changes:
+    complete_by = any(
+        column_origins.value_of_column(key, source.alias, relation.complete_by) for key in in_all
+    )
+    if repeatable and complete_by and not relation.changes:
         if over_clauses(select):
             return plan_over_groups(planner, select)
         break_ties(template)
@@ -194,8 +196,8 @@ def _plan_partial_aggregates(
 ) -> Operator | str:
     """Plans partial aggregates per key; for groups of open windows, the result is held back until these have
     closed. Returns the reason if an aggregate can't be computed from partial aggregates."""
-    signed = below.relation.changes
-    builder = AggregateBuilder(template, [From(source.alias, source.node, "rows", {})], None, signed)
+    has_retractions = below.relation.changes
+    builder = AggregateBuilder(template, [From(source.alias, source.node, "rows", {})], None, has_retractions)
     if builder.why_rows_are_stored is not None:
         return builder.why_rows_are_stored
     keys = tuple(builder.keys)
@@ -218,7 +220,7 @@ def _plan_partial_aggregates(
         select, groups, builder, ttl_of_stored_rows(below, planner.ttl)
     )
     planner.rewrites.record_split_distinct(select, groups, builder)
-    hidden = [*(["row_time"] if is_timed else []), *(["sign"] if signed else [])]
+    hidden = [*(["row_time"] if is_timed else []), *(["sign"] if has_retractions else [])]
     spec = GroupAggregateSpec(
         name=name,
         rows=sql(builder.rows_query(hidden)),
@@ -226,7 +228,7 @@ def _plan_partial_aggregates(
         grouping_sets=builder.grouping_sets,
         metrics=tuple(builder.metrics.values()),
         distinct_sets=builder.distinct_sets,
-        signed=signed,
+        has_retractions=has_retractions,
         filters_on_arrival=event_clock.filters_on_arrival(template),
         enumerated=enumerated,
         written=builder.text.written,

@@ -213,7 +213,7 @@ class _JoinedSelect:
             return False
         for group in self.equal:
             kinds = {
-                column_origins.value_of_column(part, alias, relation.together)
+                column_origins.value_of_column(part, alias, relation.complete_by)
                 for (alias, part), relation in zip(
                     [(alias, group.get(alias)) for alias in self.aliases], self.relations, strict=True
                 )

@@ -64,7 +64,7 @@ def plan_over(planner: Planner, select: exp.Select, source: FromItem) -> Operato
         check_repeatable(written, template, inputs, "ranks")
     partitioned = PartitionedRows(select, source.alias, relation, bounds)
     if not relation.changes and any(
-        column_origins.value_of_column(key, source.alias, relation.together)
+        column_origins.value_of_column(key, source.alias, relation.complete_by)
         for key in partitioned.common_keys
     ):
         return plan_local(planner, "OVER", inputs, template, rank_keys(select, bounds))
@@ -247,7 +247,7 @@ def _plan_over_in_time(
     time = ascending_order_column(over[0], source.alias)
     if relation.changes or time is None or conditions.may_multiply_rows(select):
         return None
-    in_order = relation.event_time == time if waits else arrives_in_order(relation.together.get(time))
+    in_order = relation.event_time == time if waits else arrives_in_order(relation.complete_by.get(time))
     reached = frame_extent(over, time, source.alias) if in_order else None
     if reached is None:
         return None

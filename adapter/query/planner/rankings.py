@@ -168,7 +168,7 @@ def top_n_of_groups(ranked: RankedSelect, expires: bool = False) -> TopN | None:
         ids=_numbered_columns(ID, len(ids)),
         of_groups=within,
         improves=not (is_filtered or expires)
-        and not group.spec.signed
+        and not group.spec.has_retractions
         and within is not None
         and is_monotonic(
             select=template,
@@ -197,7 +197,7 @@ def _numbered_columns(prefix: str, size: int) -> tuple[str, ...]:
 
 def _has_emitted_rows(group: GroupAggregate) -> bool:
     """Whether the state has the groups' rows as they were emitted, until they change."""
-    counts_values = group.spec.signed and bool(group.spec.distinct_sets)
+    counts_values = group.spec.has_retractions and bool(group.spec.distinct_sets)
     return not counts_values and not group.ends
 
 

@@ -132,8 +132,8 @@ def plan_distinct(planner: Planner, select: exp.Select) -> Operator:
     below = planner.visit(_limited_ranking(rows, ranks.greatest_ranks_in_outer_select(select)))
     assert below is not None
     below = hold_back_open_windows(planner, below)
-    together = frozenset(below.relation.together)
-    if together and not below.relation.changes:
+    complete_by = frozenset(below.relation.complete_by)
+    if complete_by and not below.relation.changes:
         # Equal rows arrive in one micro-batch.
         query = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct()).from_(
             exp.to_identifier(input_name(0))

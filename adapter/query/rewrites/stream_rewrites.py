@@ -286,7 +286,7 @@ def _enumerated_distinct(select: exp.Select, builder: AggregateBuilder, ttl: int
             "GROUPING SETS, ROLLUP and CUBE have distinct sets of their own in a stream, one for each set of keys; leave "
             "enum_distinct out, or group by one set."
         )
-    if builder.signed:
+    if builder.has_retractions:
         raise QueryError(
             "The stream's rows may be retracted, so the state counts each distinct value per key; leave enum_distinct out."
         )

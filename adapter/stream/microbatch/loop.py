@@ -71,7 +71,7 @@ class Batches:
         )
         relations = [stream.relation for stream in context.program.inputs]
         self._watermark = Watermark(
-            delay=context.model.watermark_delay + context.program.behind,
+            delay=context.model.watermark_delay + context.program.extra_delay,
             newest={relation: self.position.newest.get(relation) for relation in relations},
             value=self.position.after,
             idle_timeout=context.model.idle_timeout,

@@ -177,7 +177,9 @@ class MicroBatch:
             return None
 
         def at(watermark: int | None, each: Boundaries) -> int | None:
-            return latest_local_time(None if watermark is None else watermark - each.behind, each.time_zone)
+            return latest_local_time(
+                None if watermark is None else watermark - each.extra_delay, each.time_zone
+            )
 
         before, after = self.position.before, self.position.after
         return max(0, *(each.count_closing(at(before, each), at(after, each)) for each in boundaries))
@@ -295,7 +297,9 @@ class MicroBatch:
         """Registers a view per stream. Rows are counted when they are read."""
         program = self._context.program
         rows_of = split_by_view(batch, program.inputs)
-        once = {view for rows in program.items_of_kind(Rows) if rows.alone for view in rows.streams}
+        once = {
+            view for rows in program.items_of_kind(Rows) if rows.is_single_reader for view in rows.streams
+        }
         for stream in program.inputs:
             rows = with_row_counts(rows_of[stream.view], stream)
             if stream.view not in once:

@@ -40,7 +40,7 @@ def read_windows(spark: SparkSession, context: RunContext, position: Position) -
     if not closes:
         return OpenWindowSummary(0)
     closes_at = min(closes)
-    delay = context.model.watermark_delay + program.behind
+    delay = context.model.watermark_delay + program.extra_delay
     waits_for = (
         [] if position.after is not None else [name for name, at in position.newest.items() if at is None]
     )

@@ -339,7 +339,7 @@ def test_values_of_a_group_whose_rows_replace_others(
     text = over_stream(asked)
     plan = plan_of(text, {"typed": Known("ts", key=("id",))}, ask=ask)
     (group,) = plan.dataflow.groups.values()
-    assert group.spec.signed
+    assert group.spec.has_retractions
     last = "select r.* from (select max_by(struct(*), ts) as r from typed group by id)"
     expected = spark.sql(text.replace("select /*+ STREAM */ * from typed", last))
     assert differences(streamed(spark, storage_root, folder, plan, expected), expected, asked, 1) == []

@@ -63,7 +63,7 @@ def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Pat
         )
         spark.sql(f"insert into {s.events} select timestamp_micros(at), k, v, x from {values}")
 
-    behind = s.program.behind
+    behind = s.program.extra_delay
     add(*OLD)
     assert s.run().watermark == -behind
     add(*GONE, HOUR)

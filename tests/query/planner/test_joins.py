@@ -25,7 +25,7 @@ def test_windows_of_two_lengths_meet_within_a_micro_batch() -> None:
     )
     assert kinds(found) == ["WindowAggregate", "WindowResults"] * 2 + ["Local"]
     assert not found.root.relation.changes
-    assert found.root.relation.together == {"window_end": "window_end"}
+    assert found.root.relation.complete_by == {"window_end": "window_end"}
 
 
 def test_window_end_and_window_time_do_not_meet() -> None:

@@ -84,7 +84,7 @@ def test_windows_over_joins_in_time_have_their_result_once_for_all(rows: str, mi
     assert isinstance(closed, WindowClose)
     assert closed.open_for == minutes * 60_000_000
     assert not found.root.relation.changes
-    assert found.root.relation.together == {"window_end": f"window_end + {minutes * 60_000_000}"}
+    assert found.root.relation.complete_by == {"window_end": f"window_end + {minutes * 60_000_000}"}
 
 
 def test_what_stands_on_such_windows_comes_with_them() -> None:

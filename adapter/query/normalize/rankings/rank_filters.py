@@ -36,7 +36,7 @@ class _RankBound:
 
     column: str
     last: int
-    alone: bool
+    is_only_rank: bool
     """Whether only rank `last` is selected."""
 
 
@@ -64,8 +64,8 @@ def _bounds_in(test: exp.Expr, alias: str, several: bool) -> Iterator[_RankBound
     """Yields a condition's bounds on a relation's columns. If FROM has several relations, only qualified columns count."""
     for (table, name), places in bounds_of_condition(test).items():
         if places.last is not None and (table == alias or not (table or several)):
-            alone = isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
-            yield _RankBound(name, places.last, alone)
+            is_only_rank = isinstance(test, exp.EQ | exp.NullSafeEQ) and places.first == places.last
+            yield _RankBound(name, places.last, is_only_rank)
 
 
 def _push_down(relation: exp.Expr, bound: _RankBound, at_top: bool) -> None:
@@ -112,7 +112,9 @@ def _push_into(query: exp.Expr, bound: _RankBound, at_top: bool) -> None:
             for node in read:
                 is_own = made.table.lower() == node.alias_or_name.lower()
                 if is_own or (not made.table and len(read) == 1):
-                    _push_down(node, _RankBound(made.name.lower(), bound.last, bound.alone), at_top=True)
+                    _push_down(
+                        node, _RankBound(made.name.lower(), bound.last, bound.is_only_rank), at_top=True
+                    )
             return
 
 
@@ -126,7 +128,7 @@ def _push_into_branches(query: exp.SetOperation, bound: _RankBound) -> None:
     for side, names in ((query.this, left), (query.expression, right)):
         column = names[left.index(bound.column)]
         if names.count(column) == 1:
-            _push_into(side.unnest(), _RankBound(column, bound.last, bound.alone), at_top=True)
+            _push_into(side.unnest(), _RankBound(column, bound.last, bound.is_only_rank), at_top=True)
 
 
 def _is_within_windows(query: exp.Select, rank: exp.Window) -> bool:
@@ -139,5 +141,5 @@ def _filter_ranking(query: exp.Select, bound: _RankBound) -> None:
     if not any(hints.is_marked_as_stream(each) or hints.window_of(each) for each in every(query, exp.Select)):
         return  # batch relations aren't ranked incrementally
     column, last = exp.column(bound.column, quoted=True), exp.Literal.number(bound.last)
-    kind = exp.EQ if bound.alone else exp.LTE
+    kind = exp.EQ if bound.is_only_rank else exp.LTE
     query.replace(ranks.filtered_ranking(query.copy(), [kind(this=column, expression=last)]))

@@ -88,7 +88,7 @@ class GroupAggregate(ExpiringOperator):
         definition = [
             sorted(keys),
             spec.grouping_sets,
-            spec.signed,
+            spec.has_retractions,
             ends,
             sorted(self.relation.in_time),
             self.relation.open_until,
@@ -132,7 +132,15 @@ class GroupAggregate(ExpiringOperator):
             steps = [step for step in steps if step.name != groups.rows]
             text, views, by = groups.rows_sql(), views_below(self), None if timed else groups.changed
             wiring.rows.append(
-                Rows(groups.rows, text, views, timed=timed, expires=False, read_by=by, alone=not timed)
+                Rows(
+                    groups.rows,
+                    text,
+                    views,
+                    timed=timed,
+                    expires=False,
+                    read_by=by,
+                    is_single_reader=not timed,
+                )
             )
         wiring.steps += steps
         for part in groups.parts():
@@ -147,10 +155,18 @@ class GroupAggregate(ExpiringOperator):
         described = {groups.part: (f"partial aggregates{per}", self.clearing_phrase(context))}
         for part, values in groups.distinct_set_tables().values():
             named = ", ".join(values)
-            rows = f"how often a value of {named} is there" if spec.signed else f"a value of {named}, once"
-            clears = "when it isn't there any more" if spec.signed else "nothing: as many as there are values"
+            rows = (
+                f"how often a value of {named} is there"
+                if spec.has_retractions
+                else f"a value of {named}, once"
+            )
+            clears = (
+                "when it isn't there any more"
+                if spec.has_retractions
+                else "nothing: as many as there are values"
+            )
             described[part] = f"{rows}{per}", clears if ttl is None else "with its key"
-        values_of = "how often each value is there" if spec.signed else "first occurrences per key"
+        values_of = "how often each value is there" if spec.has_retractions else "first occurrences per key"
         key = tuple(each.sql for each in spec.keys)
         return self.explanation(
             context,

@@ -33,7 +33,7 @@ class Local(QueryOperator):
         joined = JoinedRelations(self.query, below)
         is_join = bool(self.query.args.get("joins"))
         return Relation(
-            together=joined.outputs.together,
+            complete_by=joined.outputs.complete_by,
             keys=joined.keys if is_join else self.unique,
             repeatable=is_repeatable(self.query) and all(each.repeatable for each in below),
         )

@@ -68,8 +68,8 @@ class OverAggregate(QueryOperator):
         """Returns the input's rows, in order of time, all rows of a time together."""
         (rows,) = below
         passed = passed_columns(self.query)
-        together = {**rows.together, **({self.time: EVENT_TIME} if self.waits else {})}
-        return Relation(together=passed.with_output_names(together), keys=passed.passed_keys(rows.keys))
+        complete_by = {**rows.complete_by, **({self.time: EVENT_TIME} if self.waits else {})}
+        return Relation(complete_by=passed.with_output_names(complete_by), keys=passed.passed_keys(rows.keys))
 
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:

@@ -215,7 +215,7 @@ class Recompute(QueryOperator, ExpiringOperator):
                     partitions=partitions,
                     keys=keys,
                     alias=alias,
-                    alone=True,
+                    expires_by_itself=True,
                 )
                 for each, until, keys, alias in inputs
             ]

@@ -46,7 +46,7 @@ class TemporalFilter(Operator):
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties of its input's rows, which are now retracted, at a time that no column has."""
         return replace(
-            below[0], changes=True, together={}, event_time=None, delays={}, open_for=None, bounded=True
+            below[0], changes=True, complete_by={}, event_time=None, delays={}, open_for=None, bounded=True
         )
 
     @property

@@ -54,24 +54,24 @@ class TemporalJoin(QueryOperator):
         """Returns the rows, emitted when the watermark is after their time. For a time that is a window's last instant, that
         is when the window closes; for its end, it is a microsecond later."""
         rows = below[0]
-        together = dict(rows.together)
-        if rows.together.get(self.time) == WINDOW_END:
+        complete_by = dict(rows.complete_by)
+        if rows.complete_by.get(self.time) == WINDOW_END:
             of_window = ("window_time", WINDOW_END)
-            together = {
+            complete_by = {
                 name: delayed_origin(origin, 1)
-                for name, origin in rows.together.items()
+                for name, origin in rows.complete_by.items()
                 if origin in of_window
             }
         passed = outputs_of_select(self.query, self.alias)
         return Relation(
-            together=passed.with_output_names({**together, self.time: EVENT_TIME}),
+            complete_by=passed.with_output_names({**complete_by, self.time: EVENT_TIME}),
             keys=passed.passed_keys(rows.keys),
         )
 
     @property
     def rows_arrive_in_order(self) -> bool:
         """Whether rows arrive when the watermark reaches their time, so that none is late."""
-        return self.time in self.inputs[0].relation.together
+        return self.time in self.inputs[0].relation.complete_by
 
     @property
     def reads_changelog(self) -> bool:

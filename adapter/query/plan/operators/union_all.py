@@ -25,20 +25,20 @@ class UnionAll(Operator):
     def relation_over(self, below: Sequence[Relation]) -> Relation:
         """Returns the properties that columns of both inputs at the same position share."""
         left, right = below
-        together = {
+        complete_by = {
             name: origin
-            for name, origin in left.together.items()
-            if name in self.pairs and right.together.get(self.pairs[name]) == origin
+            for name, origin in left.complete_by.items()
+            if name in self.pairs and right.complete_by.get(self.pairs[name]) == origin
         }
         times = right.times
         delays = {
             name: max(delay, times[self.pairs[name]])
             for name, delay in left.times.items()
-            if name not in together and self.pairs.get(name) in times
+            if name not in complete_by and self.pairs.get(name) in times
         }
         return Relation(
             left.changes or right.changes,
-            together,
+            complete_by,
             delays=delays,
             ends=common_window_end(left, right, self.pairs),
             bounded=left.bounded and right.bounded,

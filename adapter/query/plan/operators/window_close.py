@@ -56,8 +56,8 @@ class WindowClose(Operator):
         found = replace(rows, open_until=None, open_for=None)
         if rows.open_until is None or rows.open_for is None:
             return found
-        together = {rows.open_until: delayed_origin(WINDOW_END, rows.open_for)}
-        return replace(found, changes=False, ends=None, together=together)
+        complete_by = {rows.open_until: delayed_origin(WINDOW_END, rows.open_for)}
+        return replace(found, changes=False, ends=None, complete_by=complete_by)
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage | None:
         """Returns the lineage of the input's rows, emitted when windows close."""

@@ -73,7 +73,9 @@ class WindowResults(PrintedOperator):
             first = {kind: column.lower() for column, kind in reversed(list(self.column_origins.items()))}
             keys = (frozenset(first[kind] for kind in self.unique),)
         closing = self._closing_columns
-        return Relation(together=closing, delays=self._start_delays, keys=keys, repeatable=self.is_repeatable)
+        return Relation(
+            complete_by=closing, delays=self._start_delays, keys=keys, repeatable=self.is_repeatable
+        )
 
     @property
     def _time_zones(self) -> set[str | None]:
@@ -82,7 +84,7 @@ class WindowResults(PrintedOperator):
 
     @property
     def _closing_columns(self) -> dict[str, str]:
-        """Columns by whose values rows arrive together, as in `Relation.together`."""
+        """Columns by whose values rows arrive together, as in `Relation.complete_by`."""
         if not self.closed or len(self._time_zones) != 1:
             return {}
         zone = next(iter(self._time_zones)) or ""

@@ -48,7 +48,7 @@ def passed_relation(select: exp.Select, below: Relation) -> Relation:
     is_random = not conditions.is_repeatable(select)
     return replace(
         below,
-        together=found.with_output_names(below.together),
+        complete_by=found.with_output_names(below.complete_by),
         open_until=None if below.open_until is None else found[below.open_until],
         ends=_passed_column(found, below.ends),
         in_time=frozenset(found[name] for name in below.in_time if name in found),

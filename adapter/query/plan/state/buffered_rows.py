@@ -92,7 +92,7 @@ class BufferedRows:
         busy: see `Recompute.busy`.
         ends: column with the end of the window with which a row expires; None without one.
         lasts: see `StatePart.lasts`.
-        alone: whether each row expires on its own, even if there are partitions.
+        expires_by_itself: whether each row expires on its own, even if there are partitions.
         stays: whether rows are read until they are retracted, even if their partition has expired.
         holds: whether these rows prevent their partition from expiring.
     """
@@ -107,7 +107,7 @@ class BufferedRows:
     busy: str | None = None
     ends: str | None = None
     lasts: int | None = None
-    alone: bool = False
+    expires_by_itself: bool = False
     stays: bool = False
     holds: bool = False
 
@@ -142,7 +142,7 @@ class BufferedRows:
 
     @property
     def _expiring_partitions(self) -> Partitions | None:
-        return None if self.ttl is None or self.alone else self.partitions
+        return None if self.ttl is None or self.expires_by_itself else self.partitions
 
     def change_sql(self) -> str:
         """Returns the micro-batch's change, packed."""
@@ -217,7 +217,7 @@ class BufferedRows:
         """Returns the rows of the touched partitions before the micro-batch; a row may be split over several changes."""
         if self.partitions is None:
             return self.all_rows_before()
-        if self.alone:
+        if self.expires_by_itself:
             stored = generations.unexpired_rows(self._stored_rows(), None, "watermark_before")
             rows = rows_of_keys(f"(\n{stored}\n)", self.partitions.names, self.partitions.touched_keys)
         elif self._expiring_partitions is None or self.stays:

@@ -42,7 +42,7 @@ class Groups(Partials):
 
     def __init__(self, spec: GroupAggregateSpec, ttl: int | None) -> None:
         super().__init__(spec, spec.name)
-        self.name, self.signed = spec.name, spec.signed
+        self.name, self.has_retractions = spec.name, spec.has_retractions
         self.part = f"{spec.name}_groups"
         self.changed = f"{spec.name}_changed"
         """The step with the batch's partial aggregates."""
@@ -52,8 +52,8 @@ class Groups(Partials):
         """The step with the merged state of the changed keys, and whether they were there before."""
         self.generations = KeyGenerations(spec.name, self.part, self.keys, ttl)
         # Metrics over counted values are computed when a key is read.
-        self.stored_metrics = self.plain if self.signed else self.metrics
-        self.flag_suffix = TIMES if self.signed else SEEN
+        self.stored_metrics = self.plain if self.has_retractions else self.metrics
+        self.flag_suffix = TIMES if self.has_retractions else SEEN
 
     def rows_sql(self) -> str:
         """Returns the input rows with the step."""
@@ -66,7 +66,7 @@ class Groups(Partials):
         """Returns the steps before the state is written."""
         keys = f"select {', '.join(self._selected_keys()) or 'true as anything'}\nfrom {self.rows}\n"
         steps = self.generations.steps(keys + self._group_by_clause([STEP]))
-        for members in () if self.signed else self.spec.distinct_sets:
+        for members in () if self.has_retractions else self.spec.distinct_sets:
             initial = self._values_of_batch(members)
             steps.extend(self._cached_values_steps(members, initial))
             steps += self._new_values(members, initial)
@@ -80,11 +80,11 @@ class Groups(Partials):
         for members in self.spec.distinct_sets:
             columns = [STEP, *self._identity_columns(members), *self._flag_columns(members)]
             append = f"select {', '.join(columns)} from {self._new_values_view(members)}"
-            if self.signed:
+            if self.has_retractions:
                 append = self._new_counts(members)
             fold = self._fold_values(members)
             # Rows are unique, unless values can be retracted or may occur with another enumerated key.
-            merges = self.signed or self.spec.enumerated is not None
+            merges = self.has_retractions or self.spec.enumerated is not None
             found.append(
                 StatePart(self._set_table(members), append, fold, closes=None, merges=merges, forgets=ttl)
             )
@@ -92,7 +92,7 @@ class Groups(Partials):
 
     def _columns(self) -> list[str]:
         """Columns of the state table of groups."""
-        rows = [ROWS_THERE] if self.signed else []
+        rows = [ROWS_THERE] if self.has_retractions else []
         return [STEP, *self.generations.columns, *self.keys, *rows, *map(quote, self._stored_columns())]
 
     def _partials_of_batch(self, initial: bool = False) -> str:
@@ -101,7 +101,7 @@ class Groups(Partials):
         if not self.keys:
             known = f"\nleft anti join ({matching_rows(self.part, [], None)}) as known on true"
             branches.append(self._empty_group("" if initial else known))
-        if not self.signed:
+        if not self.has_retractions:
             branches += [self._partials_of_values(members) for members in self.spec.distinct_sets]
         columns = ", ".join(self._columns())
         return self._union_all([f"select {columns} from (\n{branch}\n)" for branch in branches])
@@ -109,8 +109,8 @@ class Groups(Partials):
     def _partials_of_rows(self) -> str:
         made: dict[str, str] = {}
         for metric in self.plain:
-            made |= metric.make(sign="sign" if self.signed else None)
-        rows = [f"sign * count(*) as {ROWS_THERE}"] if self.signed else []
+            made |= metric.make(sign="sign" if self.has_retractions else None)
+        rows = [f"sign * count(*) as {ROWS_THERE}"] if self.has_retractions else []
         items = [
             STEP,
             *self.generations.expiry_items(f"max({TIME})"),
@@ -118,7 +118,7 @@ class Groups(Partials):
             *rows,
             *self._state_items(made),
         ]
-        by = self._group_by_clause([STEP, *(["sign"] if self.signed else [])])
+        by = self._group_by_clause([STEP, *(["sign"] if self.has_retractions else [])])
         return self.generations.with_generation(f"select {', '.join(items)}\nfrom {self.rows}\n{by}")
 
     def _empty_group(self, known: str) -> str:
@@ -129,7 +129,7 @@ class Groups(Partials):
         """
         items = [
             f"{clock_sql(STEP)} as {STEP}",
-            *([f"0L as {ROWS_THERE}"] if self.signed else []),
+            *([f"0L as {ROWS_THERE}"] if self.has_retractions else []),
             *self._state_items({}),
         ]
         return f"select {', '.join(items)}\nfrom clock{known}"
@@ -240,13 +240,13 @@ class Groups(Partials):
             self.generations.unexpired_rows(matching_rows(self.part, self.keys, None)),
             self.generations.generation_columns,
         )
-        is_there = f" where {ROWS_THERE} <> 0" if self.signed and self.keys else ""
+        is_there = f" where {ROWS_THERE} <> 0" if self.has_retractions and self.keys else ""
         columns = [name for name in self._columns() if name != STEP]
         return f"select {', '.join([NO_STEP, *columns])} from (\n{rows}\n){is_there}"
 
     def _fold_values(self, members: DistinctSet) -> str:
         identity = self._identity_columns(members)
-        if self.signed:
+        if self.has_retractions:
             numbers = self._count_columns(members)
             made = [f"sum({number}) as {number}" for number in numbers]
             having = "\nhaving " + " or ".join(f"sum({number}) <> 0" for number in numbers)
@@ -263,11 +263,11 @@ class Groups(Partials):
     ) -> str:
         """Merges state rows to one per key. `also` maps other columns to their aggregates."""
         also = {THERE: "count(*)", **(also or {})}
-        if self.signed:
+        if self.has_retractions:
             also[ROWS_THERE] = f"sum({ROWS_THERE})"
         if self.generations.ttl is not None:
             also[EXPIRES_AT] = f"max({EXPIRES_AT})"
-            if self.signed and SINCE not in also_by:
+            if self.has_retractions and SINCE not in also_by:
                 # All rows of a key are of one generation.
                 also[SINCE] = f"max({SINCE})"
         merged = self._merged_rows(f"(\n{rows}\n)", [*also_by, *self.keys], also=also)
@@ -327,11 +327,11 @@ class Groups(Partials):
         Args:
             counts: returns the stored counts of a distinct set's values; unused without retractions.
         """
-        if self.signed:
+        if self.has_retractions:
             source = self._with_value_metrics(source, counts)
         finished = [f"{metric.finish()} as {quote(metric.metric.name)}" for metric in self.metrics]
         # The global group exists even without rows.
-        there = f"\nwhere {ROWS_THERE} > 0" if self.signed and self.keys else ""
+        there = f"\nwhere {ROWS_THERE} > 0" if self.has_retractions and self.keys else ""
         return f"select {', '.join([*self.keys, *finished]) or 'true as anything'}\nfrom {source}{there}"
 
     def _with_value_metrics(self, groups: str, counts: Callable[[DistinctSet], str]) -> str:

@@ -55,7 +55,7 @@ class GroupChanges(Groups):
     def steps(self) -> list[Step]:
         """Returns the steps up to the change of the result."""
         *found, changed = [Step(self.rows, self.rows_sql(), persist=True), *self.ingest_steps()]
-        for members in self.spec.distinct_sets if self.signed else ():
+        for members in self.spec.distinct_sets if self.has_retractions else ():
             found.append(Step(self._new_values_view(members), self._changes_of_counts(members), persist=True))
         found.append(changed)
         if self.replayed:
@@ -64,7 +64,7 @@ class GroupChanges(Groups):
             )
             change = f"select *, 1L as {WEIGHT} from {self.after}"
             return [*found, Step(self.after, rows, persist=True), Step(self.name, change, persist=True)]
-        if not self.stores_output and not (self.signed and self.spec.distinct_sets):
+        if not self.stores_output and not (self.has_retractions and self.spec.distinct_sets):
             asks = (StateLookup(self.part, f"{_HAD} > 0", f"{_TOUCHED} > 0"),)
             initial = f"select *, 1L as {WEIGHT} from (\n{self._initial_groups()}\n)"
             whole = (
@@ -102,7 +102,7 @@ class GroupChanges(Groups):
     @property
     def _can_be_rewritten(self) -> bool:
         """Whether a micro-batch may rewrite the whole state: it is one table, of groups, and keys don't expire."""
-        others = self.stores_output or self.signed or self.spec.distinct_sets or self.replayed
+        others = self.stores_output or self.has_retractions or self.spec.distinct_sets or self.replayed
         return bool(self.keys) and not others and self.generations.ttl is None
 
     @property
@@ -131,7 +131,7 @@ class GroupChanges(Groups):
             for name, was in zip(metric.columns(), earlier.columns(), strict=True)
         ]
         also = {THERE: "count(*)", _HAD: f"count_if(not {_NEW})", _TOUCHED: f"count_if({_NEW})"}
-        if self.signed:
+        if self.has_retractions:
             also |= {
                 ROWS_THERE: f"sum({ROWS_THERE})",
                 _ROWS_BEFORE: f"sum(if({_NEW}, 0, {ROWS_THERE}))",
@@ -147,7 +147,7 @@ class GroupChanges(Groups):
         """Returns the change of the groups in `_merged_before_and_after`: old rows are retracted and new ones inserted."""
         metrics, before = self._metrics_after_and_before
         is_there, was_there = f"{THERE} > 0", f"{_HAD} > 0"
-        if self.signed and self.keys:  # the global group exists even without rows
+        if self.has_retractions and self.keys:  # the global group exists even without rows
             is_there, was_there = f"{ROWS_THERE} > 0", f"{was_there} and {_ROWS_BEFORE} > 0"
 
         def row(finished: list[MetricColumns]) -> str:

@@ -37,7 +37,7 @@ class WindowTrigger:
 
         >>> tumble = Window("tumble", "ts", 60, 60)
         >>> WindowTrigger(tumble).boundaries
-        (Boundaries(step=60, offset=0, time_zone=None, behind=0),)
+        (Boundaries(step=60, offset=0, time_zone=None, extra_delay=0),)
         >>> len(WindowTrigger(tumble, Emission(first=-50, update=10)).boundaries)
         2
         """

@@ -56,7 +56,7 @@ def test_rows_that_come_and_go_are_undone_or_counted_by_value() -> None:
     # The feed says what goes: nothing of it is kept.
     assert keeping(found) == [GroupAggregate]
     (group,) = found.groups.values()
-    assert group.spec.signed
+    assert group.spec.has_retractions
     assert [metric.distinct_set for metric in group.spec.metrics] == [
         None,
         None,

@@ -11,7 +11,7 @@ from tests.query.planner.test_temporal_joins import KNOWN, ORDERS, joins, query,
 
 def test_its_rows_come_once_and_in_order() -> None:
     (join,) = joins(query().replace("o.id", "o.id, o.at"))
-    assert not join.relation.changes and dict(join.relation.together) == {"at": "event_time"}
+    assert not join.relation.changes and dict(join.relation.complete_by) == {"at": "event_time"}
     assert join.keys == ("o.currency",) and not join.rows_arrive_in_order
 
 

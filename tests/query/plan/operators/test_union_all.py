@@ -13,10 +13,10 @@ UNION = UnionAll(name="union_1", pairs={"a": "x", "b": "y"})
 
 
 def test_columns_at_the_same_position_are_compared() -> None:
-    left = Relation(together={"a": "window_end", "b": "window_end"}, ends="a")
-    right = Relation(together={"x": "window_end", "b": "window_end"}, ends="x")
+    left = Relation(complete_by={"a": "window_end", "b": "window_end"}, ends="a")
+    right = Relation(complete_by={"x": "window_end", "b": "window_end"}, ends="x")
     found = UNION.relation_over([left, right])
-    assert (found.together, found.ends) == ({"a": "window_end"}, "a")
+    assert (found.complete_by, found.ends) == ({"a": "window_end"}, "a")
     assert UNION.relation_over([left, Relation(ends="y")]).ends is None
 
 
@@ -34,8 +34,8 @@ def test_rows_are_retracted_and_bounded() -> None:
 
 def test_nothing_is_known_of_stars() -> None:
     star = UnionAll(name="union_1")
-    found = star.relation_over([Relation(together={"a": "window_end"}, delays={"b": 1})] * 2)
-    assert (found.together, found.delays) == ({}, {})
+    found = star.relation_over([Relation(complete_by={"a": "window_end"}, delays={"b": 1})] * 2)
+    assert (found.complete_by, found.delays) == ({}, {})
 
 
 def test_rows_are_computed_once_if_a_side_is_random() -> None:

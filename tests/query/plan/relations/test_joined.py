@@ -9,8 +9,8 @@ from dbt.adapters.spark_streaming.query.plan.relation import Relation
 from dbt.adapters.spark_streaming.query.plan.relations.joined import JoinedRelations, preserved_sides
 from dbt.adapters.spark_streaming.query.sql.dialect import parse
 
-ONE = Relation(keys=(frozenset({"k"}),), together={"e": "window_end"}, ends="e", event_time="ts")
-OTHER = Relation(keys=(frozenset({"id"}),), together={"e": "window_end"}, ends="e")
+ONE = Relation(keys=(frozenset({"k"}),), complete_by={"e": "window_end"}, ends="e", event_time="ts")
+OTHER = Relation(keys=(frozenset({"id"}),), complete_by={"e": "window_end"}, ends="e")
 
 
 def joined(text: str) -> JoinedRelations:
@@ -42,7 +42,7 @@ def test_only_a_side_that_each_row_has_says_when_rows_come() -> None:
     found = joined(
         "select a.e as one, b.e as other from __input_0 as a left join __input_1 as b on a.k = b.id"
     )
-    assert (found.outputs.together, found.window_end_column) == ({"one": "window_end"}, "one")
+    assert (found.outputs.complete_by, found.window_end_column) == ({"one": "window_end"}, "one")
 
 
 def test_a_pair_comes_with_the_later_of_its_rows() -> None:
