@@ -15,6 +15,9 @@ BIDS = "(select /*+ STREAM */ * from bids) as b"
 ASKS = expand_as_of("asks", "`b`.`ts`", "ts", ("item",))
 AT_END = expand_as_of("asks", "`b`.`window_time`", "ts", ("item",))
 TUMBLED = expand_window("bids", make_window("tumble", "ts", "10 minutes"))
+MET = """(select b.ts, b.item, b.bidder as n, c.price as p from {} as b {} join (select /*+ STREAM */ * from asks_again) as c
+        on c.item = b.item and c.ts between b.ts - interval 2 minutes and b.ts)"""
+BID = "(select /*+ STREAM */ * from bids)"
 OWN = expand_as_of("bids", "`b`.`ts`", "ts", ("bidder", "item"))
 
 QUERIES = {
@@ -48,6 +51,12 @@ QUERIES = {
     "of a union": f"""select b.n, b.item, a.price as q from (select ts, item, bidder as n from {BIDS}
         union all select ts, item, price from (select /*+ STREAM */ * from asks_again) as c) as b
         left join {ASKS} as a on a.item = b.item""",
+    "of an interval join": f"""select b.n, b.p, a.price as q
+        from {MET.format(BID, "")} as b left join {ASKS} as a on a.item = b.item""",
+    "of an outer interval join": f"""select b.n, b.p, a.price as q
+        from {MET.format(BID, "left")} as b join {ASKS} as a on a.item = b.item""",
+    "of a union with an interval join": f"""select b.n, b.item, a.price as q from (select ts, item, n from
+        {MET.format(BID, "")} union all select ts, item, price from {BID}) as b left join {ASKS} as a on a.item = b.item""",
     "a constant": f"select b.item, a.price as q from {BIDS} left join {ASKS} as a on a.item = 'a'",
     "a field": f"""select b.i, a.price as q from (select ts, struct(bidder as x, item as y) as i from {BIDS}) as b
         left join {ASKS} as a on a.item = b.i.y""",

@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
 from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE
-from tests.corpus.temporal_joins import AT_END, KNOWN, QUERIES, TUMBLED, planned
+from tests.corpus.temporal_joins import ASKS, AT_END, BID, KNOWN, MET, QUERIES, TUMBLED, planned
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
@@ -33,6 +33,7 @@ _IN_CI = [
     "other conditions",
     "twice",
     "grouped",
+    "of an outer interval join",
 ]
 
 
@@ -130,6 +131,28 @@ def test_the_key_of_a_table_whose_rows_change() -> None:
     for key, said in (((), "nothing identifies them"), (("item", "price"), "write key=['item', 'price']")):
         with pytest.raises(QueryError, match=re.escape(said)):
             tree_of(QUERIES["left"], {**KNOWN, "asks": Known("ts", key, changes=True)}, None, ("item",))
+
+
+def test_a_late_row_of_a_join_finds_no_version() -> None:
+    """The versions of its time may be gone from the state."""
+    made = duck.Laboratory()
+    begin = datetime(2024, 3, 4, 8)
+    bids, asks, again = [(10, 40), (61, 19), (90,)], [(0, 25, 41), (62,), (90,)], [(15, 41), (60,), (90,)]
+    for name, times in (("bids", bids), ("asks", asks), ("asks_again", again)):
+        columns = BIDS_COLUMNS if name == "bids" else ASKS_COLUMNS
+        values = (1, "a") if name == "bids" else ("a",)
+        rows = [[(begin + timedelta(minutes=at), *values, at) for at in piece] for piece in times]
+        made.put(name, columns, rows)
+    met = MET.format(BID, "").replace("2 minutes", "1 hour")
+    plan = tree_of(
+        f"select b.ts, a.price as q from {met} as b left join {ASKS} as a on a.item = b.item",
+        KNOWN,
+        None,
+        ("item",),
+    )
+    batch = f"select * from ({whole_query.batch_sql(plan)}) where ts <> timestamp'2024-03-04 08:19:00'"
+    outcome = made.stream(batch, generate.generate_program(plan), 6, timedelta(0))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 
 def test_a_watermark_that_is_the_end_of_windows() -> None:

@@ -14,7 +14,7 @@ from ..normalize import as_of_joins
 from ..normalize.static_sides import nest_first_relations
 from ..plan.operator import Operator, inputs_first
 from ..plan.operators.source import Source
-from ..plan.operators.temporal_join import TemporalJoin
+from ..plan.operators.temporal_join import TemporalJoin, arrive_as_streams
 from ..plan.relation import Relation
 from ..plan.state.buffered_rows import ROW
 from ..sql.clauses import conjuncts, relations
@@ -22,6 +22,7 @@ from ..sql.dialect import canonical, sql
 from ..sql.maps import orderable_sql
 from ..sql.names import digest
 from ..sql.nodes import every
+from .closing import count_late_rows
 from .context import Planner
 from .from_items import FromItem
 from .inputs import with_numbered_inputs
@@ -79,8 +80,10 @@ def plan_temporal_join(
     found = _AsOf(read[0], read[1], versions)
     _check_rows(found)
     source = _source_of_versions(planner, versions)
+    assert found.rows.operator is not None
+    rows = _with_late_rows_counted(planner, found.rows.operator)
     template, inputs = with_numbered_inputs(
-        planner, select, [found.rows, replace(found.item, operator=source)]
+        planner, select, [replace(found.rows, operator=rows), replace(found.item, operator=source)]
     )
     (made_join,) = template.args["joins"]
     as_of_joins.add_validity_condition(template, made_join, found.item.alias, versions)
@@ -109,6 +112,11 @@ def plan_temporal_join(
         return operator
     written = node.meta.get(_AS_WRITTEN, versions.time)
     return planner.record_dropped_rows(operator, select, written.name.lower(), written.table)
+
+
+def _with_late_rows_counted(planner: Planner, rows: Operator) -> Operator:
+    """Returns the rows, with late ones counted where they arrive unless the temporal join compares them itself."""
+    return rows if arrive_as_streams(rows) else count_late_rows(planner, rows, exp.Select(), "")
 
 
 def _source_of_versions(planner: Planner, versions: VersionsAsOf) -> Source:

@@ -16,7 +16,7 @@ from ...windows.expansion import VALID_UNTIL
 from ..column_origins import outputs_of_select
 from ..explanation import WHEN_EMITTED, Context, Explanation
 from ..lineage import Lineage, text_lineage
-from ..operator import Operator, QueryOperator, Wiring, with_inputs
+from ..operator import Operator, QueryOperator, Wiring, inputs_first, with_inputs
 from ..query_summary import Summary
 from ..relation import EVENT_TIME, WINDOW_END, Relation, delayed_origin
 from ..state.buffered_rows import ROW
@@ -24,6 +24,11 @@ from ..state.generations import DUE, NO_STEP, due_time_sql, passed_condition
 from .source import Source, views_below
 
 _TIME = "__time"
+
+
+def arrive_as_streams(rows: Operator) -> bool:
+    """Whether rows are those of streams. Otherwise an operator below has compared them with the watermark."""
+    return not any(each.inputs_compared_with_watermark for each in inputs_first(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,11 @@ class TemporalJoin(QueryOperator):
         return self.time in self.inputs[0].relation.complete_by
 
     @property
+    def rows_are_of_stream(self) -> bool:
+        """Whether rows arrive as those of streams, and may be late."""
+        return not self.rows_arrive_in_order and arrive_as_streams(self.inputs[0])
+
+    @property
     def reads_changelog(self) -> bool:
         """Whether the versions are rows of a changelog, with its metadata: a delete ends the last version of its key."""
         versions = self.inputs[1]
@@ -81,8 +91,8 @@ class TemporalJoin(QueryOperator):
 
     @property
     def inputs_compared_with_watermark(self) -> tuple[Operator, ...]:
-        """Returns its inputs, apart from rows that arrive in order."""
-        return self.inputs[1:] if self.rows_arrive_in_order else self.inputs
+        """Returns its inputs, apart from rows that come from other operators."""
+        return self.inputs if self.rows_are_of_stream else self.inputs[1:]
 
     def lineage(self, below: Sequence[Lineage]) -> Lineage:
         """Returns the lineage of its text and of its key."""
@@ -137,7 +147,7 @@ class _RowsAndVersions:
             expires=False,
             forgets=True,
         )
-        return [of_versions] if self.operator.rows_arrive_in_order else [of_rows, of_versions]
+        return [of_rows, of_versions] if self.operator.rows_are_of_stream else [of_versions]
 
     def steps(self) -> list[Step]:
         """Returns the steps with the rows that are due, their keys, and their join with versions."""
@@ -207,10 +217,14 @@ class _RowsAndVersions:
         return f"select *, lead({begins}) {within} as {VALID_UNTIL} from (\n{versions}\n)"
 
     def _new_rows(self) -> str:
-        source = self.rows
+        if self.operator.rows_are_of_stream:
+            return self._with_time(self.rows, self.operator.time)
+        packed = f"(select struct(*) as {ROW} from {self.operator.inputs[0].name})"
+        rows = self._with_time(packed, self.operator.time)
         if self.operator.rows_arrive_in_order:
-            source = f"(select struct(*) as {ROW} from {self.operator.inputs[0].name})"
-        return self._with_time(source, self.operator.time)
+            return rows
+        late = passed_condition(_TIME, "watermark_before")
+        return f"select * from (\n{rows}\n) where {_TIME} is not null and not {late}"
 
     def _with_time(self, relation: str, time: str) -> str:
         return f"select {ROW}, cast({ROW}.{quote(time)} as timestamp) as {_TIME} from {relation}"
