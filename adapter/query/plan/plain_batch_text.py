@@ -18,15 +18,18 @@ from ..aggregates.types import find_ties
 from ..errors import QueryError
 from ..frontend import hints, select_numbers
 from ..frontend.streams import Known, is_printed_by_macro
-from ..normalize import as_of_joins, brackets, conditions, on_change
+from ..normalize import above_groups, as_of_joins, brackets, conditions, on_change
 from ..normalize.names import own_names
 from ..normalize.rankings import limits, qualify, ranks
-from ..sql.clauses import relations
+from ..sql.clauses import first_aggregate, relations
 from ..sql.dialect import parse, sql, with_clause
 from ..sql.functions import QueryRunner
 from ..sql.nodes import copied, every
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
 from . import untimed_rows
+
+_NOT_DIVIDED = ("order", "sort", "distribute", "cluster", "qualify", "windows", "laterals")
+"""Clauses of a SELECT that may read its rows as well as its groups."""
 
 SliceWriter: TypeAlias = Callable[[str, QueryRunner | None], str | None]
 """Returns a query over windows, computed from slices; None if it leaves its windows, or aggregates none of them. Its
@@ -128,10 +131,45 @@ def _compute_from_slices(
     elif isinstance(query, exp.SetOperation):
         for side in (query.this, query.expression):
             _compute_from_slices(side, from_slices, named)
-    elif isinstance(query, exp.Select):
+    elif isinstance(query, exp.Select) and not _compute_groups_from_slices(query, from_slices, named):
         for relation in relations(query):
             if isinstance(relation, exp.Subquery):
                 _compute_below_from_slices(relation, from_slices, named)
+
+
+def _compute_groups_from_slices(
+    query: exp.Select, from_slices: Callable[[str], str | None], named: Mapping[str, exp.CTE | None]
+) -> bool:
+    """Computes the groups of a SELECT that leaves its windows, such as by LAG over their results, from slices in a query
+    below it. Changes the tree.
+
+    Returns:
+        Whether it did: the SELECT groups rows of windows, and can be divided.
+    """
+    has_groups = query.args.get("group") is not None or first_aggregate(query) is not None
+    reads_windows = any(hints.window_of(each.unnest()) is not None for each in relations(query))
+    if not (has_groups and reads_windows and _has_highly_overlapping_windows(query)):
+        return False
+    if any(query.args.get(clause) for clause in _NOT_DIVIDED):
+        return False
+    written = copied(query)
+    around = {clause: written.args.get(clause) for clause in ("with_", "limit", "offset")}
+    for clause in around:
+        written.set(clause, None)
+    try:
+        above = above_groups.select_over_groups(written)
+    except QueryError:
+        return False  # it can't be divided
+    (groups,) = relations(above)
+    whole = _with_ctes_read(groups.this, named)
+    text = None if whole is None else from_slices(sql(whole))
+    if text is None:
+        return False
+    groups.set("this", exp.Var(this=text))
+    query.args.clear()
+    for name, value in {**above.args, **around}.items():
+        query.set(name, value)
+    return True
 
 
 def _compute_below_from_slices(

@@ -158,3 +158,24 @@ def test_only_steps_with_new_data_on_change(spark: Any, rows: str) -> None:
     every = outcome(spark, text)
     assert set(found) < set(every)
     assert len({(row[0], row[2], row[3]) for row in every}) == len(found)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select window_start, window_end, k, sum(x) as v, sum(x) - lag(sum(x)) over (partition by k order by window_end) as "
+        "more from {} group by window_start, window_end, k",
+        "with r as (select * from {} as w where x > 1) select window_start, window_end, upper(s) as s, max(d) as d, "
+        "count(count(*)) over (partition by window_end) as n from r group by window_start, window_end, upper(s) having "
+        "count(*) > 2",
+        "select distinct k, max(sum(x)) over (partition by k) as most from {} as w group by window_start, window_end, k",
+        "select k, count(*) as n from (select window_end, k, rank() over (partition by k order by count(distinct s) desc) "
+        "as r from {} group by window_start, window_end, k) where r < 3 group by k",
+    ],
+)
+def test_groups_below_queries_over_windows(spark: Any, rows: str, query: str) -> None:
+    window = window_arguments.make_window("cumulate", "ts", "5 minutes", "4 hours")
+    text = query.format(expansion.expand_window(rows, window))
+    sliced = whole_query.text_in_batch(text, asks(spark), from_slices=whole_query.within_windows)
+    assert ("_slices as (" in sliced) == ("with r" not in query)
+    assert outcome(spark, sliced) and differences(outcome(spark, sliced), outcome(spark, text)) == []

@@ -100,6 +100,13 @@ def _sliced(query: str) -> str:
         f"with o as (select * from t) select max(n) as m from ({OF_O}) as p",
         f"with i as (select * from t), o as (select * from i where v > 0), p as (with t as (select 1) {OF_O}), "
         "q as (select *, lag(n) over (partition by k order by window_end) as m from p) select * from q where m > n",
+        POINTS.replace("as n", "as n, lag(count(*)) over (partition by k order by window_end) as m"),
+        f"with o as (select * from t) {OF_O.replace('as n', 'as n, sum(count(*)) over (order by window_end) as m')}",
+        f"select * from ({POINTS.replace('as n', 'as n, rank() over (order by count(*)) as r')}) as p where r < 4",
+        f"{POINTS.replace('as n', 'as n, (select max(x) from dim as d where d.k = c.k) as m')}".replace(
+            CURVE, f"{CURVE} as c"
+        ),
+        f"{POINTS} limit 7",
     ],
 )
 def test_windows_below_other_queries_are_computed_from_slices(query: str) -> None:
@@ -139,6 +146,15 @@ def test_each_query_over_windows_is_computed_from_slices() -> None:
         # Its columns may be those of the query around it.
         f"select k from t where exists (select max(n) as m from ({POINTS}) as p having m > 3)",
         f"select k from t, lateral (select max(n) as m from ({POINTS}) as p where p.k = t.k)",
+        # ORDER BY, and the grouping sets, aren't divided from the groups.
+        POINTS.replace("as n", "as n, lag(count(*)) over (partition by k order by window_end) as m")
+        + " order by n",
+        POINTS.replace("as n", "as n, lag(count(*)) over (order by window_end) as m").replace(
+            "by k, w", "by rollup(k), w"
+        ),
+        # Without groups there is nothing to divide.
+        f"select distinct k, count(*) over () as n from {CURVE}",
+        f"select k, sum(v) over (order by ts) as n from {CURVE}",
         # These windows pass their rows on.
         f"select k, count(*) as n from {CURVE} group by k",
     ],
