@@ -13,7 +13,7 @@ from dbt.adapters.spark_streaming.query.frontend.streams import Known
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
 from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE
-from tests.corpus.temporal_joins import ASKS, AT_END, BID, KNOWN, MET, QUERIES, TUMBLED, planned
+from tests.corpus.temporal_joins import ASKS, AT_END, BID, BIDS, KNOWN, MET, OWN, QUERIES, TUMBLED, planned
 from tests.differential import duck
 from tests.differential.outcome import EQUAL
 from tests.differential.tables import Row
@@ -21,7 +21,7 @@ from tests.differential.tree import Column
 from tests.differential.two_streams import ASKS as ASKS_COLUMNS
 from tests.differential.two_streams import BIDS as BIDS_COLUMNS
 from tests.differential.two_streams import put, rows_of
-from tests.planned import tree_of
+from tests.planned import plan_of, tree_of
 from tests.thorough import mostly_thorough
 
 _IN_CI = [
@@ -152,6 +152,28 @@ def test_a_late_row_of_a_join_finds_no_version() -> None:
     )
     batch = f"select * from ({whole_query.batch_sql(plan)}) where ts <> timestamp'2024-03-04 08:19:00'"
     outcome = made.stream(batch, generate.generate_program(plan), 6, timedelta(0))
+    assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
+
+
+AGAIN = "(select /*+ STREAM */ * from asks_again) as c"
+JOINED = f"select {{}} from {BIDS} left join {ASKS} as a on a.item = b.item"
+IN_EXPRESSIONS = {
+    "exists": f"""select c.ts, c.item from {AGAIN} where exists (
+        {JOINED.format("1")} where b.item = c.item and a.price = c.price and b.bidder > 1)""",
+    "in": f"select c.ts, c.item from {AGAIN} where c.price in ({JOINED.format('a.price')})",
+    "a value": f"""select c.item, c.price, ({JOINED.format("max(a.price)")} where b.item = c.item) as m
+        from {AGAIN}""",
+    "two of them": f"""select c.ts, c.item from {AGAIN} where exists ({JOINED.format("1")}
+        left join {OWN} as o on o.item = a.item and o.bidder = b.bidder where b.item = c.item and o.price = c.price)""",
+}
+
+
+@pytest.mark.parametrize("name", mostly_thorough(IN_EXPRESSIONS, ["exists", "a value"]))
+def test_subqueries_in_expressions(laboratory: duck.Laboratory, name: str) -> None:
+    """All versions count, though only the last row of each key is read where the stream itself is."""
+    plan = plan_of(IN_EXPRESSIONS[name], KNOWN)
+    program = generate.generate_program(plan)
+    outcome = laboratory.stream(whole_query.batch_sql(plan), program, 3, timedelta(minutes=30))
     assert outcome.kind == EQUAL, f"{outcome.kind}: {outcome.detail}"
 
 

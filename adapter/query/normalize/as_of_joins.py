@@ -12,7 +12,7 @@ ON r.k = o.k AND `r`.`t` <= `o`.`at` AND (`r`.`__valid_until` IS NULL OR `r`.`__
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
@@ -23,12 +23,14 @@ from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
 from ..frontend.streams import Known
 from ..program import CHANGES
-from ..sql.clauses import hide_from_stars
-from ..sql.dialect import DIALECT, parse, sql
+from ..sql.clauses import hide_from_stars, over_clauses, relations_with_joins
+from ..sql.dialect import DIALECT, parse, relation_names_around, sql
 from ..sql.maps import orderable_sql
 from ..sql.nodes import every
 from ..sql.tie_breaking import mark_without_ties
 from ..windows.expansion import VALID_UNTIL, versions_in_changes
+from .conditions import returns_one_row
+from .static_sides import nest_first_relations
 
 
 def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
@@ -59,6 +61,38 @@ def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
             mark_without_ties(each)
         join.set("this", exp.Subquery(this=all_versions, alias=lateral.args["alias"]))
         add_validity_condition(select, join, alias, versions, versions.valid_until.name)
+
+
+def nest_in_expressions(selects: Iterable[exp.Select]) -> None:
+    """Moves each temporal join of a subquery in an expression into a query in FROM, which is planned as a temporal join.
+    Changes the trees.
+
+    Raises:
+        QueryError: the subquery has other clauses, or it is unknown whose columns it reads.
+    """
+    for select in selects:
+        sides = [node for node, _ in relations_with_joins(select)]
+        joined = [place for place, node in enumerate(sides) if hints.versions_as_of(node) is not None]
+        if not joined or _is_in_from(select) or returns_one_row(select):
+            continue
+        clauses = ("group", "having", "order", "limit", "offset", "laterals", "qualify")
+        is_plain = not any(map(select.args.get, clauses)) and not over_clauses(select)
+        around = relation_names_around(select)
+        if not (is_plain and nest_first_relations(select, joined[-1] + 1, around)):
+            versions = hints.versions_as_of(sides[joined[0]])
+            assert versions is not None
+            raise QueryError(
+                f"as_of() over {versions.relation} is joined in a subquery of an expression; put the join into a CTE, and "
+                "read that in the subquery."
+            )
+
+
+def _is_in_from(select: exp.Select) -> bool:
+    """Whether a SELECT is a whole model, or a relation in FROM."""
+    node = select.parent
+    while isinstance(node, exp.Subquery | exp.Paren | exp.SetOperation):
+        node = node.parent
+    return node is None or isinstance(node, exp.From | exp.Join)
 
 
 def _order_by_entries(select: exp.Expr, row: str) -> None:

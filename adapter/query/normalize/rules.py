@@ -21,7 +21,7 @@ from ..sql.dialect import parse, sql
 from ..sql.functions import QueryRunner
 from ..sql.nodes import every
 from ..sql.tie_breaking import break_ties, break_ties_of_extremes
-from . import brackets, compared_types, lateral_joins, plain_values, relations
+from . import as_of_joins, brackets, compared_types, lateral_joins, plain_values, relations
 from .names import ctes, natural_joins, qualified, result_names, same_names, stars
 from .rankings import qualify, rank_filters, ranks
 
@@ -177,6 +177,11 @@ def qualify_columns(query: NormalizedQuery) -> None:
     query.unclear_columns += compared_types.note_compared_types(compared, query.ask)
 
 
+def nest_temporal_joins(query: NormalizedQuery) -> None:
+    """Moves temporal joins of subqueries in expressions into FROM."""
+    as_of_joins.nest_in_expressions(query.selects)
+
+
 def rewrite_lateral_joins(query: NormalizedQuery) -> None:
     """Rewrites LATERAL queries as joins."""
     while lateral_joins.rewrite_as_join(query.tree, hints.reads_stream):
@@ -232,6 +237,7 @@ RULES: tuple[Callable[[NormalizedQuery], None], ...] = (
     name_results,
     inline_plain_values,
     qualify_columns,
+    nest_temporal_joins,
     rewrite_lateral_joins,
     rename_duplicate_columns,
     expand_stars,

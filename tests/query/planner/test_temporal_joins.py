@@ -85,6 +85,11 @@ def test_the_versions_are_all_rows_of_a_source_whose_rows_replace_each_other() -
             join {rates()} as s on s.rate = r.rate""",
             "write the relation's name before each",
         ),
+        (
+            f"""select id from {ORDERS} where id in (select max(p.id) from {ORDERS.replace("as o", "as p")}
+            join {rates("`p`.`at`")} as r on r.currency = p.currency group by p.currency)""",
+            "put the join into a CTE",
+        ),
     ],
 )
 def test_what_is_refused_says_what_to_write(text: str, message: str) -> None:
