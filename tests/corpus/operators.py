@@ -236,6 +236,8 @@ QUERIES = {
         group by w.window_end""",
     "full join in time": f"""select b.item, b.ts, a.ts as at, a.price from {B} as b full join {A} as a
         on a.item = b.item and a.ts between b.ts - interval '40' second and b.ts + interval '1' minute""",
+    "left join by a difference of times": f"""select b.item, b.ts, a.price from {B} as b left join {A} as a
+        on a.item = b.item and b.ts - a.ts between interval 0 minutes and interval 2 minutes""",
     "exists in time": per("tumble", "5 minutes", of=FOUND),
     "not exists in time": f"""select b.item, b.bidder, b.ts from {B} as b where b.price > 5 and not exists (
         select 1 from {A} as a where a.item = b.item and a.ts > b.ts + interval 30 seconds

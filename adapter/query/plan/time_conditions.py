@@ -55,11 +55,25 @@ def at_most_conditions(tests: Sequence[exp.Expr]) -> list[AtMost]:
 
 def _bounds_of_comparison(earlier: exp.Expr, later: exp.Expr) -> Iterator[AtMost]:
     """Yields the bound in ``earlier <= later``, if the sides are columns of two relations, with or without an added
-    interval."""
-    one, other = _moved_column(earlier), _moved_column(later)
+    interval, or if one is their difference and the other an interval.
+
+    >>> from ..sql.dialect import parse
+    >>> (test,) = conditions(parse("select * from a join b on a.t - b.t < interval 5 minutes"))
+    >>> [(str(each.one), str(each.other), each.micros) for each in _bounds_of_comparison(test.this, test.expression)]
+    [('a.t', 'b.t', 300000000)]
+    """
+    added = 0
+    if isinstance(earlier.unnest(), exp.Sub) and (length := interval_micros(later)) is not None:
+        difference = earlier.unnest()
+        one, other, added = _moved_column(difference.this), _moved_column(difference.expression), length
+    elif isinstance(later.unnest(), exp.Sub) and (length := interval_micros(earlier)) is not None:
+        difference = later.unnest()
+        one, other, added = _moved_column(difference.expression), _moved_column(difference.this), -length
+    else:
+        one, other = _moved_column(earlier), _moved_column(later)
     if one is not None and other is not None and one[0].table.lower() != other[0].table.lower():
         slack = max(map(session_zone.clock_slack_micros, (earlier, later)))
-        yield AtMost(one[0], other[0], other[1] - one[1], slack)
+        yield AtMost(one[0], other[0], other[1] - one[1] + added, slack)
 
 
 def _moved_column(node: exp.Expr) -> tuple[exp.Column, int] | None:

@@ -23,6 +23,21 @@ CASES: dict[str, tuple[str, dict[str, dict[str, int]], dict[str, list[tuple[str,
         {"a": TS, "b": TS},
         {"a": [("ts", MINUTE)], "b": [("ts", 0)]},
     ),
+    "a difference": (
+        "a.ts - b.ts < interval 5 minutes and b.ts <= a.ts",
+        {"a": TS, "b": TS},
+        {"a": [("ts", 0)], "b": [("ts", 5 * MINUTE)]},
+    ),
+    "a difference of moved times, between two intervals": (
+        "(a.ts - interval 1 minute) - b.ts between interval 0 minutes and interval 5 minutes",
+        {"a": TS, "b": TS},
+        {"a": [("ts", -MINUTE)], "b": [("ts", 6 * MINUTE)]},
+    ),
+    "a difference of a month": (
+        "a.ts - b.ts < interval 1 month and b.ts <= a.ts",
+        {"a": TS, "b": TS},
+        None,
+    ),
     "a month, and a bound that is nearer": (
         "b.ts between a.ts - interval 1 month and a.ts and b.ts >= a.ts - interval 5 minutes",
         {"a": TS, "b": TS},
