@@ -81,6 +81,10 @@ POINTS = (
 )
 OF_O = POINTS.replace(CURVE, OF_CTE)
 
+FIRST_ROWS = (
+    f"select ts, k from (select *, row_number() over (partition by k order by ts) as r from {A}) where r = 1"
+)
+
 
 def _sliced(query: str) -> str:
     """The text for batch, with windows from slices."""
@@ -107,6 +111,13 @@ def _sliced(query: str) -> str:
             CURVE, f"{CURVE} as c"
         ),
         f"{POINTS} limit 7",
+        POINTS.replace("shop.orders", f"({FIRST_ROWS})"),
+        f"with o as ({FIRST_ROWS}) {OF_O}",
+        f"with o as ({FIRST_ROWS}), p as ({OF_O}) select *, lag(n) over (partition by k order by window_end) as m from p",
+        f"with o as ({FIRST_ROWS}) {OF_O.replace('by k, w', 'by rollup(k), w')}",
+        POINTS.replace(
+            "shop.orders", f"(select a.ts, b.k from {A} as a join {A} as b on a.k = b.k and a.ts = b.ts)"
+        ),
     ],
 )
 def test_windows_below_other_queries_are_computed_from_slices(query: str) -> None:
@@ -142,6 +153,9 @@ def test_each_query_over_windows_is_computed_from_slices() -> None:
         f"with o as (select ts, k, v * 2 as v from o), p as ({OF_O}) select max(n) as m from p",
         f"with o as (select * from i), i as (select * from t), p as ({OF_O}) select max(n) as m from p, i",
         # Rows that differ whenever they are read are read once.
+        POINTS.replace(
+            "shop.orders", f"(select a.ts, b.k from {A} as a join {A} as b on a.k = b.k where rand() < 0.5)"
+        ),
         f"with o as (select *, rand() as r from t) select max(n) as m from ({OF_O}) as p",
         # Its columns may be those of the query around it.
         f"select k from t where exists (select max(n) as m from ({POINTS}) as p having m > 3)",
