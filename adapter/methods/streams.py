@@ -141,11 +141,10 @@ class StreamingMethods(metaclass=AdapterMeta):
         with streaming.raising_dbt_errors():
             # The graph of a unit test lacks what the project declares of its sources.
             project_graph = getattr(getattr(self, "_macro_resolver", None), "flat_graph", None) or graph
-            declared = as_of.declared_relation(str(relation), project_graph)
-            known = streaming.known_relations(
-                graph if declared == str(relation) else project_graph, node=model
-            )
-            versions = as_of.as_of_arguments(str(relation), time, key, known.get(declared))
+            name = as_of.name_of_versions(relation)
+            declared = as_of.declared_relation(name, project_graph)
+            known = streaming.known_relations(graph if declared == name else project_graph, node=model)
+            versions = as_of.as_of_arguments(name, time, key, known.get(declared))
             return expansion.expand_as_of(*versions)
 
     @available.parse(lambda *arguments, **named: "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from dbt.adapters.base.relation import BaseRelation
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -25,6 +26,12 @@ class VersionsInFrom(NamedTuple):
     time: str
     version_time: str
     key: tuple[str, ...]
+
+
+def name_of_versions(relation: object) -> str:
+    """Returns the name of a relation with versions, without the filter of a microbatch, of ``--sample`` or of ``--empty``:
+    versions from before a range are valid in it."""
+    return relation.render() if isinstance(relation, BaseRelation) else str(relation)
 
 
 def as_of_arguments(relation: str, time: object, key: object, known: Known | None) -> VersionsInFrom:

@@ -470,11 +470,7 @@ def known_relations_in_batch(
     versioned = found.keys() & {*model_text.versioned_relations(sql)}
     if not versioned:
         return found
-    read = {
-        relation: table
-        for relation, table in stream_tables(sql, environment).items()
-        if relation in versioned
-    }
+    read = _tables_of(sorted(versioned), environment)
     return changelogs.with_changelogs(environment.session(), found, read)
 
 
@@ -499,7 +495,12 @@ def _describe_query(plan: Plan) -> str:
 
 def stream_tables(sql: str, environment: Environment) -> Mapping[str, str]:
     """Returns relation → full table name of the tables that a text reads as streams."""
-    named = {relation: stream_source(relation) for relation in model_text.stream_relations(sql)}
+    return _tables_of(model_text.stream_relations(sql), environment)
+
+
+def _tables_of(relations: Iterable[str], environment: Environment) -> dict[str, str]:
+    """Returns relation → full table name of those that are tables."""
+    named = {relation: stream_source(relation) for relation in relations}
     return {
         relation: name_with_catalog(relation, environment)
         for relation, declared in named.items()

@@ -37,6 +37,9 @@ APPENDED = JOINED % ("source('raw', 'plain')", ", key=['currency']")
 GROUPED = """select window_start, window_end, currency, count(rate) as n, sum(rate) as s
 from {{ tumble(ref('joined_stream'), 'at', '1 hour') }} group by window_start, window_end, currency"""
 WITHOUT_KEY = JOINED.replace("r.currency = o.currency", "r.rate > 1") % ("source('raw', 'rates')", "")
+HOURS = """{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at', begin='2024-01-01',
+    batch_size='hour') }}
+"""
 UNIT = """
 unit_tests:
   - name: rates_of_their_time
@@ -77,6 +80,7 @@ class TestTemporalJoins:
             "sources.yml": SOURCES % folder,
             "joined_stream.sql": STREAM + VERSIONS,
             "joined_table.sql": "{{ config(materialized='table') }}\n" + VERSIONS,
+            "joined_hours.sql": HOURS + VERSIONS,
             "joined_view.sql": "{{ config(materialized='view') }}\n" + VERSIONS,
             "appended_stream.sql": STREAM + APPENDED,
             "latest.sql": LATEST,
@@ -146,6 +150,30 @@ class TestTemporalJoins:
         # A version that was replaced within a micro-batch of its model isn't in the changelog.
         for name in ("of_latest_stream", "of_latest_table"):
             assert self.of(project, name) == [(1, 1.0), *expected[1:]], name
+        # Versions from before a microbatch or a sample are valid in it.
+        run_dbt(
+            [
+                "run",
+                "--select",
+                "joined_hours",
+                "--event-time-start",
+                "2024-01-01 11:00:00",
+                "--event-time-end",
+                "2024-01-01 13:00:00",
+            ]
+        )
+        assert self.of(project, "joined_hours") == [(3, 3.0), (4, 5.0)]
+        run_dbt(
+            [
+                "run",
+                "--select",
+                "joined_table",
+                "--sample",
+                "{'start': '2024-01-01 12:00:00', 'end': '2024-01-01 13:00:00'}",
+            ]
+        )
+        assert self.of(project, "joined_table") == [(4, 5.0)]
+        run_dbt(["run", "--select", "joined_table"])
         folders = ["--project-dir", project.project_root, "--profiles-dir", project.profiles_dir]
         for name in ("joined_stream", "of_latest_stream"):
             result = CliRunner().invoke(main, [*folders, "verify", name])
