@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from tests.differential.duck import Laboratory, rows_of, translated
 from tests.differential.outcome import CRASHED, DIFFERENT, EQUAL, NO_BATCH, REFUSED, Outcome, compare
 
@@ -186,7 +186,7 @@ class LogicTest:
         return read if rows else set()
 
     def _outcome(self, text: str, read: set[str]) -> Outcome:
-        known = {name: Known(event_time=_TIME) for name in read}
+        known = {name: RelationInfo(event_time=_TIME) for name in read}
         try:
             with _within(self.seconds):
                 plan = streaming.plan_model(_NODE, text, known, self.laboratory.ask)

@@ -31,7 +31,7 @@ from micro_batch import Probe
 
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -181,7 +181,7 @@ class Bench:
                 while len(self.figures["ranking"]) < 2:
                     stream.wait(0.1)
             assert program.upsert is not None
-            known = {"ranking": Known(key=tuple(program.upsert.key or ()), changes=True)}
+            known = {"ranking": RelationInfo(key=tuple(program.upsert.key or ()), changes=True)}
             reading = generate.generate_program(plan_query.plan(READER, known, domains=("category",)))
             source = StreamSource("ranking", changelog_name("bench.ranking"))
             reader = self.model("reader", "category string, total bigint", source, trigger="2 seconds")

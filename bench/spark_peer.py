@@ -31,7 +31,7 @@ from workloads import DOMAINS, SCHEMAS, WORKLOADS, Ours, Plain, Workload, rows_o
 from dbt.adapters.spark_streaming.credentials import SparkStreamingCredentials
 from dbt.adapters.spark_streaming.environment import close_environments, get_environment
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource
@@ -170,7 +170,7 @@ class OurPeer(SparkPeer):
 
     def planned(self, workload: Workload, text: str) -> Any:
         """What a micro-batch does, as the materialization has it."""
-        known = {f"raw.{source}": Known("ts") for source in workload.sources}
+        known = {f"raw.{source}": RelationInfo("ts") for source in workload.sources}
 
         def ask(query: str) -> tuple[Any, ...]:
             return tuple(self.spark.sql(query).head())

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import streaming
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from dbt.adapters.spark_streaming.stream.evolution.match_parts import program_with_state_names
 from dbt.adapters.spark_streaming.stream.run.recovery import query_problem
 
-KNOWN = {"clicks": Known("ts"), "orders": Known("ts")}
+KNOWN = {"clicks": RelationInfo("ts"), "orders": RelationInfo("ts")}
 KEPT, MIGRATED, REFUSED, WRONG = "kept", "migrated", "refused", "no query"
 
 WINDOWS: Mapping[str, tuple[str, ...]] = {

@@ -22,7 +22,7 @@ from jinja2 import Environment
 
 from dbt.adapters.spark_streaming.project import as_of, stream_node, streaming
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments, windows
 from tests.differential import duck
 from tests.differential.tree import Column, Model, Written
@@ -37,17 +37,17 @@ READS_STREAM = re.compile(rf"{{{{ ({'|'.join((*windows.KINDS, windows.STREAM))})
 TABLES = re.compile(r"(result|changes)\b|\w+\.\w+(, .*)?$")
 NUMBER_OF_LENGTHS = {"tumble": 1, "session": 1}
 KNOWN = {
-    "example.flights": Known("departed_at"),
-    "raw.orders": Known("ordered_at"),
-    "raw.payments": Known("paid_at"),
-    "raw.page_views": Known("viewed_at"),
-    "raw.readings": Known("read_at"),
-    "raw.prices": Known("changed_at", ("product",)),
-    "example.bids": Known("bid_at"),
-    "raw.customers": Known("changed_at", ("customer_id",)),
-    "crm.customers": Known(lookup=True),
-    "example.routes": Known(None, ("origin", "dest"), changes=True),
-    "raw.rates": Known("changed_at", ("currency",)),
+    "example.flights": RelationInfo("departed_at"),
+    "raw.orders": RelationInfo("ordered_at"),
+    "raw.payments": RelationInfo("paid_at"),
+    "raw.page_views": RelationInfo("viewed_at"),
+    "raw.readings": RelationInfo("read_at"),
+    "raw.prices": RelationInfo("changed_at", ("product",)),
+    "example.bids": RelationInfo("bid_at"),
+    "raw.customers": RelationInfo("changed_at", ("customer_id",)),
+    "crm.customers": RelationInfo(lookup=True),
+    "example.routes": RelationInfo(None, ("origin", "dest"), changes=True),
+    "raw.rates": RelationInfo("changed_at", ("currency",)),
 }
 """What the docs say of the relations in them."""
 

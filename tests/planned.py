@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp, parse_one
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation.generate import generate_program
 from dbt.adapters.spark_streaming.query.plan.operator import PrintedOperator, input_name
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming.query.windows.emission import FINAL, Emission
 
 def plan_of(
     text: str,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, RelationInfo] | None = None,
     ttl: int | None = None,
     ask: QueryRunner | None = None,
 ) -> Plan:
@@ -51,7 +51,7 @@ def windows_of(text: str) -> WindowResults:
 
 def tree_of(
     text: str,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, RelationInfo] | None = None,
     ttl: int | None = None,
     domains: Collection[str] = (),
     ask: QueryRunner | None = None,
@@ -63,7 +63,7 @@ def tree_of(
     def plan(
         text: str,
         tree: exp.Query,
-        known: Mapping[str, Known],
+        known: Mapping[str, RelationInfo],
         domains: Collection[str],
         ask: QueryRunner | None,
     ) -> Plan:

@@ -20,7 +20,7 @@ from ..project.stream_config import StreamConfig
 from ..query.diagnostics import unknown_relations
 from ..query.errors import QueryError
 from ..query.explain.tree import operators_in_order, tree_as_dict
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.plan.author_text import relation_text
 from ..query.plan.explanation import FROM_CHANGES, Explanation, KeptMetric, State
 from ..query.plan.operators.window_close import WindowClose
@@ -48,7 +48,7 @@ class Explained:
     tree: Explanation
 
 
-def explain_node(node: Mapping[str, Any], known: Mapping[str, Known]) -> Explained:
+def explain_node(node: Mapping[str, Any], known: Mapping[str, RelationInfo]) -> Explained:
     """Plans a compiled model.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..project import stream_node, streaming
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.plan.plan import Plan
 from ..query.program import Program
 from ..query.sql.functions import QueryRunner
@@ -26,7 +26,7 @@ class Query:
 
     node: Mapping[str, Any]
     """dbt's compiled node of the model."""
-    known: Mapping[str, Known]
+    known: Mapping[str, RelationInfo]
     """The relations that the model reads, as the project describes them."""
     plan: Plan
     ask: QueryRunner

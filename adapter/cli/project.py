@@ -23,7 +23,7 @@ from ..util.redaction import redacted_cause
 if TYPE_CHECKING:
     from ..credentials import SparkStreamingCredentials
     from ..environment import Environment
-    from ..query.frontend.streams import Known
+    from ..query.frontend.streams import RelationInfo
     from ..stream.common.model import StreamModel
 
 
@@ -79,7 +79,7 @@ class DbtProject:
 
     def compile_with_relations(
         self, name: str, may_query: bool = False
-    ) -> tuple[Mapping[str, Any], Mapping[str, Known]]:
+    ) -> tuple[Mapping[str, Any], Mapping[str, RelationInfo]]:
         """Returns the compiled node of a streaming model, and the relations it reads as the project describes them.
 
         Streaming models upstream are planned, too: their plans say whether their rows change.

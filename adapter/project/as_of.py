@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ..query.errors import EVENT_TIME_IN_YAML, QueryError
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.sql.dialect import DIALECT
 from ..util.quoting import is_path, quote_path, time_name_text
 from ..util.settings import is_columns
@@ -34,17 +34,17 @@ def name_of_versions(relation: object) -> str:
     return relation.render() if isinstance(relation, BaseRelation) else str(relation)
 
 
-def as_of_arguments(relation: str, time: object, key: object, known: Known | None) -> VersionsInFrom:
+def as_of_arguments(relation: str, time: object, key: object, known: RelationInfo | None) -> VersionsInFrom:
     """Returns the arguments of an expansion of ``as_of()``.
 
     Args:
         time: column with the time, of a relation before this one in FROM.
         key: columns that identify what a row is a version of; None for the source's unique_key.
 
-    >>> as_of_arguments("rates", "o.at", None, Known("changed_at", ("currency",)))
+    >>> as_of_arguments("rates", "o.at", None, RelationInfo("changed_at", ("currency",)))
     VersionsInFrom(relation='rates', time='`o`.`at`', version_time='changed_at', key=('currency',))
     """
-    known = known or Known()
+    known = known or RelationInfo()
     if known.event_time is None:
         raise QueryError(
             f"as_of() over {relation}: nothing says from when a row is valid; give it {EVENT_TIME_IN_YAML}."
@@ -77,7 +77,7 @@ def declared_relation(relation: str, graph: Any) -> str:
     return relation
 
 
-def _version_key(relation: str, key: Any, known: Known) -> tuple[str, ...]:
+def _version_key(relation: str, key: Any, known: RelationInfo) -> tuple[str, ...]:
     if key is None:
         if not known.key:
             raise QueryError(

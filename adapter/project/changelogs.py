@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..query.errors import QueryError
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.normalize.names import own_names
 from ..stream.common.identifiers import last_part
 from ..stream.common.model import changelog_name
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def with_changelogs(
-    spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
-) -> Mapping[str, Known]:
+    spark: SparkSession, known: Mapping[str, RelationInfo], tables: Mapping[str, str]
+) -> Mapping[str, RelationInfo]:
     """Adds changelogs, keys and columns with possibly reserved names to what the project declares of relations.
 
     Args:
@@ -39,7 +39,7 @@ def with_changelogs(
         if changelog is not None and key is not None:
             _check_changelog_complete(loaded, relation)
             found[relation] = replace(
-                found.get(relation, Known()),
+                found.get(relation, RelationInfo()),
                 key=tuple(json.loads(key)),
                 changes=True,
                 columns=_reserved_looking_names(changelog.column_names),
@@ -50,7 +50,7 @@ def with_changelogs(
             if changelog is not None:
                 _check_changelog_complete(loaded, relation)
                 # The table has no key: each change has the complete row that is inserted or retracted.
-                found[relation] = replace(found.get(relation, Known()), key=(), changes=True)
+                found[relation] = replace(found.get(relation, RelationInfo()), key=(), changes=True)
                 continue
             name = last_part(table)
             raise QueryError(
@@ -87,8 +87,8 @@ def _load_iceberg_table(spark: SparkSession, relation: str, table: str) -> Icebe
 
 
 def with_reserved_looking_columns(
-    spark: SparkSession, known: Mapping[str, Known], tables: Mapping[str, str]
-) -> Mapping[str, Known]:
+    spark: SparkSession, known: Mapping[str, RelationInfo], tables: Mapping[str, str]
+) -> Mapping[str, RelationInfo]:
     """Adds columns with possibly reserved names to what the project declares of relations. Takes the arguments of
     `with_changelogs`."""
     found = dict(known)
@@ -97,9 +97,11 @@ def with_reserved_looking_columns(
     return found
 
 
-def _add_reserved_looking_columns(found: dict[str, Known], relation: str, table: IcebergTable | None) -> None:
+def _add_reserved_looking_columns(
+    found: dict[str, RelationInfo], relation: str, table: IcebergTable | None
+) -> None:
     if table is not None and (columns := _reserved_looking_names(table.column_names)):
-        found[relation] = replace(found.get(relation, Known()), columns=columns)
+        found[relation] = replace(found.get(relation, RelationInfo()), columns=columns)
 
 
 def _reserved_looking_names(columns: Iterable[str]) -> tuple[str, ...]:

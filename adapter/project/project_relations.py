@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..util.quoting import time_name, time_name_text
 from ..util.settings import is_name
 
@@ -19,7 +19,7 @@ class Declaration:
     name: str
     """``source.table``, or the name of the model."""
     is_source: bool
-    known: Known
+    known: RelationInfo
 
 
 def declarations_by_relation(graph: Any) -> dict[str, list[Declaration]]:
@@ -39,19 +39,21 @@ def declarations_by_relation(graph: Any) -> dict[str, list[Declaration]]:
             time = config.get("event_time")
             name = f"{node.get('source_name')}.{node.get('name')}" if is_source else str(node.get("name"))
             if time is None or is_name(time):
-                properties = Known(event_time=time and time_name(time), key=columns, lookup="lookup" in meta)
+                properties = RelationInfo(
+                    event_time=time and time_name(time), key=columns, lookup="lookup" in meta
+                )
             else:
                 conflict = (
                     f"config 'event_time' of {name} is {time!r}; write the name of a column, or leave it out."
                 )
-                properties = Known(conflict=conflict)
+                properties = RelationInfo(conflict=conflict)
             found.setdefault(relation, []).append(Declaration(id, name, is_source, properties))
     return found
 
 
 def known_relations(
     declared: Mapping[str, Sequence[Declaration]], graph: Any, node: Mapping[str, Any] | None = None
-) -> dict[str, Known]:
+) -> dict[str, RelationInfo]:
     """Returns the agreed properties of each relation.
 
     Args:
@@ -61,12 +63,12 @@ def known_relations(
     return {relation: _common_declaration(relation, entries, reads) for relation, entries in declared.items()}
 
 
-def _common_declaration(relation: str, entries: Sequence[Declaration], reads: set[str]) -> Known:
-    """Returns what all declarations of a relation say, or a `Known` with the conflict between them."""
+def _common_declaration(relation: str, entries: Sequence[Declaration], reads: set[str]) -> RelationInfo:
+    """Returns what all declarations of a relation say, or a `RelationInfo` with the conflict between them."""
     entries = [each for each in entries if each.id in reads] or entries
     if not all(each.is_source for each in entries):
         # A source may exist only to declare what a model doesn't, or vice versa.
-        entries = [each for each in entries if each.known != Known()] or entries
+        entries = [each for each in entries if each.known != RelationInfo()] or entries
     first = entries[0]
     for other in entries:
         differ = [
@@ -84,7 +86,7 @@ def _common_declaration(relation: str, entries: Sequence[Declaration], reads: se
             if one != two
         ]
         if differ:
-            return Known(
+            return RelationInfo(
                 conflict=f"{first.name} and {other.name} are the same table {relation}, and the project says different "
                 f"things of them ({'; '.join(differ)}). Say the same of both, or name one of them alone in this query."
             )

@@ -22,7 +22,7 @@ from ..query.diagnostics import column_names
 from ..query.errors import QueryError, UnboundedStateError
 from ..query.explain import build
 from ..query.explain.tree import operators_in_order, text_in_one_line
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.generation import generate
 from ..query.normalize import model_text
 from ..query.normalize.names import own_names
@@ -135,7 +135,7 @@ def raising_dbt_errors() -> Iterator[None]:
 def plan_model(
     node: Mapping[str, Any],
     sql: str,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, RelationInfo] | None = None,
     ask: QueryRunner | None = None,
 ) -> Plan:
     """Plans a streaming model.
@@ -208,7 +208,7 @@ def plan_with_existing_changelogs(
     return planned
 
 
-def unknown_domains_note(node: Mapping[str, Any], sql: str, known: Mapping[str, Known]) -> str | None:
+def unknown_domains_note(node: Mapping[str, Any], sql: str, known: Mapping[str, RelationInfo]) -> str | None:
     """Returns a sentence on the names in constant_domains that no column of a model's query has; None if there are none.
     It isn't an error, since a folder's models may share the config."""
     domains = stream_settings(node).constant_domains
@@ -227,7 +227,7 @@ def _warn_once(sentence: str) -> None:
 
 
 def plan_with_known_relations(
-    node: Mapping[str, Any], sql: str, known: Mapping[str, Known], environment: Environment
+    node: Mapping[str, Any], sql: str, known: Mapping[str, RelationInfo], environment: Environment
 ) -> Plan:
     """Plans a model with given properties of the relations that it reads."""
     with errors_with_model_name(node):
@@ -426,7 +426,7 @@ def known_relations(
     upstream: Sequence[Mapping[str, Any]] = (),
     ask: QueryRunner | None = None,
     node: Mapping[str, Any] | None = None,
-) -> dict[str, Known]:
+) -> dict[str, RelationInfo]:
     """Returns what a project declares of its relations, and the keys of updating models.
 
     Args:
@@ -437,12 +437,12 @@ def known_relations(
         QueryError: an upstream model can't be planned.
     """
     declared = project_relations.declarations_by_relation(graph)
-    changing: dict[str, Known] = {}
+    changing: dict[str, RelationInfo] = {}
 
-    def relations_read_by(node: Mapping[str, Any] | None) -> dict[str, Known]:
+    def relations_read_by(node: Mapping[str, Any] | None) -> dict[str, RelationInfo]:
         found = project_relations.known_relations(declared, graph, node)
         for relation, changes in changing.items():
-            known = found.get(relation, Known())
+            known = found.get(relation, RelationInfo())
             found[relation] = replace(known, key=changes.key, changes=True)
         return found
 
@@ -451,13 +451,13 @@ def known_relations(
             each, plan_model(each, each["compiled_code"], relations_read_by(each), ask)
         ).upsert
         if upsert is not None:
-            changing[each["relation_name"]] = Known(key=upsert.key or ())
+            changing[each["relation_name"]] = RelationInfo(key=upsert.key or ())
     return relations_read_by(node)
 
 
 def known_relations_in_batch(
     sql: str, graph: Any, node: Mapping[str, Any] | None, environment: Environment
-) -> Mapping[str, Known]:
+) -> Mapping[str, RelationInfo]:
     """Returns what a project declares of the relations of a batch text, with the changelogs that it reads as of a time.
     Empty for a text that reads no stream, which most models, tests and views don't.
 

@@ -12,7 +12,7 @@ from jinja2 import Environment
 
 from ..project import as_of, streaming
 from ..query.errors import QueryError, UnboundedStateError
-from ..query.frontend.streams import Known
+from ..query.frontend.streams import RelationInfo
 from ..query.windows import expansion, window_arguments, windows
 from .errors import Note
 from .files import Model, Seed, SourceTable, disable_reader
@@ -32,14 +32,14 @@ def plan_models(
         models: the models. One that can't be planned is disabled.
     """
     known = {
-        f"source.{name}": Known(
+        f"source.{name}": RelationInfo(
             source.event_time,
             tuple(source.meta.get("stream", {}).get("unique_key", ())),
             lookup="lookup" in source.meta,
         )
         for name, source in sources.items()
     }
-    known |= {f"model.{seed.name}": Known(seed.event_time) for seed in seeds}
+    known |= {f"model.{seed.name}": RelationInfo(seed.event_time) for seed in seeds}
     for model in _models_inputs_first(models):
         disable_reader(model, models)
         if model.problems or model.is_ephemeral:
@@ -55,7 +55,7 @@ def plan_models(
             model.problems.append(Note(model.line, text))
             continue
         _note_primary_key_mismatch(model, upsert, note)
-        found = Known(model.config.get("event_time"))
+        found = RelationInfo(model.config.get("event_time"))
         known[f"model.{model.name}"] = (
             found if upsert is None else replace(found, key=upsert.key or (), changes=True)
         )
@@ -99,7 +99,7 @@ def _note_primary_key_mismatch(model: Model, upsert: Any, note: Callable[[int, s
 class _ModelPlanner:
     """A model that is planned with different configs until its state is bounded."""
 
-    def __init__(self, models: Mapping[str, Model], known: Mapping[str, Known], model: Model) -> None:
+    def __init__(self, models: Mapping[str, Model], known: Mapping[str, RelationInfo], model: Model) -> None:
         self._models, self._known, self._model = models, known, model
         self._text = self._render(model)
 

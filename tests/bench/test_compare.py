@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 
@@ -130,7 +130,7 @@ def test_a_job_is_told_without_its_start_where_that_leaves_something() -> None:
 def test_all_works_can_be_kept_up_to_date() -> None:
     workloads = module("workloads")
     for each in workloads.WORKLOADS.values():
-        known = {f"raw.{source}": Known("ts") for source in each.sources}
+        known = {f"raw.{source}": RelationInfo("ts") for source in each.sources}
         text = each.text(workloads.Ours(trickle=True))
         program = generate.generate_program(plan_query.plan(text, known, domains=workloads.DOMAINS))
         assert (program.upsert is not None) == each.updates, each.name

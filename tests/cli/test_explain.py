@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.cli import explain
 from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.util.quoting import time_name
 from tests.query.explain.test_build import (
     ASKS,
@@ -32,11 +32,11 @@ from tests.query.explain.test_build import (
 )
 
 OF_LOOKUPS = {
-    "raw.orders": Known("ts"),
-    "raw.pay": Known("ts"),
-    "crm.customers": Known(lookup=True),
-    "crm.prices": Known(lookup=True),
-    "raw.accounts": Known("ts", ("id",), changes=True),
+    "raw.orders": RelationInfo("ts"),
+    "raw.pay": RelationInfo("ts"),
+    "crm.customers": RelationInfo(lookup=True),
+    "crm.prices": RelationInfo(lookup=True),
+    "raw.accounts": RelationInfo("ts", ("id",), changes=True),
 }
 ORDERS, PAY = "(select /*+ STREAM */ * from raw.orders) as o", "(select /*+ STREAM */ * from raw.pay) as p"
 
@@ -64,7 +64,7 @@ def explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "250")
 
     def run(text: str, sql: bool = False, **config: Any) -> str:
-        explain.print_plan(explain.explain_node(node(text, **config), {**KNOWN, "dims": Known()}), sql)
+        explain.print_plan(explain.explain_node(node(text, **config), {**KNOWN, "dims": RelationInfo()}), sql)
         return " ".join(capsys.readouterr().out.split())
 
     return run
@@ -110,7 +110,7 @@ Changes are merged, in one commit per micro-batch.
 def test_an_event_time_in_a_struct_is_shown_without_quotes(
     time: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = {"raw.bid": Known(time_name(time))}
+    known = {"raw.bid": RelationInfo(time_name(time))}
     query = f"select bidder, count(*) as n from {BIDS} group by bidder"
     explain.print_plan(explain.explain_node(node(query, constant_domains=["bidder"]), known), sql=False)
     assert f"append · event time {shown}, watermark newest − 0 seconds" in capsys.readouterr().out

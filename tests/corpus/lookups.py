@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
@@ -49,7 +49,7 @@ QUERIES = {
 
 
 def planned(name: str, ask: QueryRunner | None = None) -> Plan:
-    known = {**KNOWN, "names": Known(lookup=True), "kinds": Known(lookup=True)}
+    known = {**KNOWN, "names": RelationInfo(lookup=True), "kinds": RelationInfo(lookup=True)}
     plan = plan_query.plan(QUERIES[name], known, 30 * DAY, ask=ask)
     assert plan.lookups
     return plan

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from tests.planned import tree_of
 
-KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts"), "asks": RelationInfo("ts")}
 B, A = ("(select /*+ STREAM */ * from bids) as b", "(select /*+ STREAM */ * from asks) as a")
 DAY = 86_400_000_000
 RECENT = f"(select * from {B} where ts > current_timestamp() - interval '20' minute)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
 from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.planned import tree_of
 
-KNOWN = {"bids": Known("ts"), "asks": Known("ts", ("item",)), "asks_again": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts"), "asks": RelationInfo("ts", ("item",)), "asks_again": RelationInfo("ts")}
 BIDS = "(select /*+ STREAM */ * from bids) as b"
 ASKS = expand_as_of("asks", "`b`.`ts`", "ts", ("item",))
 AT_END = expand_as_of("asks", "`b`.`window_time`", "ts", ("item",))
@@ -80,5 +80,5 @@ QUERIES = {
 }
 
 
-def planned(name: str, known: Mapping[str, Known] = KNOWN) -> Plan:
+def planned(name: str, known: Mapping[str, RelationInfo] = KNOWN) -> Plan:
     return tree_of(QUERIES[name], known, None, ("item", "bidder"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.planned import plan_of
@@ -10,7 +10,7 @@ from tests.planned import plan_of
 B = "(select /*+ STREAM */ * from bids)"
 A = "(select /*+ STREAM */ * from asks)"
 DAY = 86_400_000_000
-KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts"), "asks": RelationInfo("ts")}
 
 GROUPS = f"select item, bidder, count(*) as n, sum(price) as total, min(price) as least from {B} group by item, bidder"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.corpus.unwindowed import DAY, KNOWN, A, B
 from tests.corpus.windows import window
 
-UPSERTS = {**KNOWN, "bids": Known("ts", key=("bidder", "item"))}
+UPSERTS = {**KNOWN, "bids": RelationInfo("ts", key=("bidder", "item"))}
 LAST = """(select * except (n) from (select *, row_number() over (partition by bidder, item
     order by ts desc, struct(ts, bidder, item, price) desc) as n from bids) where n = 1)"""
 GROUPS = f"(select item, count(*) as n, sum(price) as total from {A} group by item)"

@@ -10,14 +10,14 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.sql.functions import QueryRunner
 from tests.differential.tables import STREAMS, WATERMARK, Tables, watermarks
 from tests.differential.tree import UPSTREAM, Case, Model, Stream, nodes
 
-KNOWN: Mapping[str, Known] = {
-    name: Known(event_time=next(column.name for column in columns if column.event_time))
+KNOWN: Mapping[str, RelationInfo] = {
+    name: RelationInfo(event_time=next(column.name for column in columns if column.event_time))
     for name, columns in STREAMS.items()
 }
 
@@ -41,7 +41,7 @@ def expected(model: Model, case: Case, tables: Tables) -> str:
 
 
 def planned(
-    model: Model, name: str = "m", known: Mapping[str, Known] = KNOWN, ask: QueryRunner | None = None
+    model: Model, name: str = "m", known: Mapping[str, RelationInfo] = KNOWN, ask: QueryRunner | None = None
 ) -> Program:
     """What a micro-batch of a model does; `ask`: as in `planner.plan`.
 
@@ -59,7 +59,7 @@ def _planned_over_streams(model: Model, name: str, ask: QueryRunner | None) -> P
     return _planned(model, name, KNOWN, ask)
 
 
-def _planned(model: Model, name: str, known: Mapping[str, Known], ask: QueryRunner | None) -> Program:
+def _planned(model: Model, name: str, known: Mapping[str, RelationInfo], ask: QueryRunner | None) -> Program:
     node = node_of(model, name)
     return streaming.model_program(node, streaming.plan_model(node, model.text(), known, ask))
 
@@ -79,7 +79,7 @@ _EMISSION = (
 )
 
 
-def known_of(case: Case, upstream: Program | None) -> Mapping[str, Known]:
+def known_of(case: Case, upstream: Program | None) -> Mapping[str, RelationInfo]:
     """What a project says of the streams of a case's last model, whose model upstream was planned.
 
     Raises:
@@ -88,7 +88,7 @@ def known_of(case: Case, upstream: Program | None) -> Mapping[str, Known]:
     if upstream is None:
         return KNOWN
     stream = next(n for n in nodes(case.model.root) if isinstance(n, Stream) and n.name == UPSTREAM)
-    known = Known(next((column.name for column in stream.of if column.event_time), None))
+    known = RelationInfo(next((column.name for column in stream.of if column.event_time), None))
     if upstream.upsert is not None:
         known = replace(known, key=upstream.upsert.key or (), changes=True)
     return {**KNOWN, UPSTREAM: known}
@@ -106,7 +106,7 @@ def advised(case: Case) -> Case:
         return case
 
 
-def _advised(model: Model, known: Mapping[str, Known]) -> Model:
+def _advised(model: Model, known: Mapping[str, RelationInfo]) -> Model:
     for _ in range(4):
         config = dict(model.config)
         try:

@@ -12,7 +12,7 @@ from typing import Any
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import changelogs, stream_node, streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
 from dbt.adapters.spark_streaming.stream.common.model import StreamModel, StreamSource, changelog_name
@@ -163,7 +163,7 @@ class Laboratory:
         """The second model, once the first has something for it."""
         stream = next(node for node in _streams(case.model) if node.name == UPSTREAM)
         time_column = next((column.name for column in stream.of if column.event_time), None)
-        known = {**planning.KNOWN, UPSTREAM: Known(event_time=time_column)}
+        known = {**planning.KNOWN, UPSTREAM: RelationInfo(event_time=time_column)}
         if first.program.upsert is not None and not first.has_changes():
             return None
         found = dict(changelogs.with_changelogs(self.spark, known, {UPSTREAM: first.model.target}))

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import EXPIRES_AT
@@ -57,7 +57,9 @@ def test_a_ranking_of_groups_forgets_with_them(
     ]
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, rows)
-    program = generate.generate_program(plan_query.plan(LEADERS, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    program = generate.generate_program(
+        plan_query.plan(LEADERS, {"bid": RelationInfo("ts")}, 2 * DAY), ttl=2 * DAY
+    )
     model = Model(
         Written(LEADERS, tuple(Column(name, "bigint") for name in ("item", "bidder", "n", "place")))
     )
@@ -82,7 +84,9 @@ def test_a_group_that_begins_anew_where_the_ranking_does_not_see_it(folds: bool)
     cuts = [[(datetime(2024, 1, day, hour), item, "A")] for day, hour, item in times]
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, cuts)
-    program = generate.generate_program(plan_query.plan(BEHIND, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    program = generate.generate_program(
+        plan_query.plan(BEHIND, {"bid": RelationInfo("ts")}, 2 * DAY), ttl=2 * DAY
+    )
     names = ("item", "bidder", "n", "last", "place")
     model = Model(Written(BEHIND, tuple(Column(name, "bigint") for name in names)))
     stream = Streamed(model, program, laboratory.base.cursor(), folds, delay=0)
@@ -116,7 +120,9 @@ def test_a_partition_begins_anew_after_a_gap_however_rows_come(
     cuts = [rows[n : n + together] for n in range(0, len(rows), together)]
     laboratory = Laboratory()
     laboratory.put("bid", COLUMNS, cuts)
-    program = generate.generate_program(plan_query.plan(LAGS, {"bid": Known("ts")}, 2 * DAY), ttl=2 * DAY)
+    program = generate.generate_program(
+        plan_query.plan(LAGS, {"bid": RelationInfo("ts")}, 2 * DAY), ttl=2 * DAY
+    )
     names = ("ts", "item", "bidder", "before", "n")
     model = Model(Written(LAGS, tuple(Column(name, "bigint") for name in names)))
     stream = Streamed(model, program, laboratory.base.cursor(), folds, delay=delay)

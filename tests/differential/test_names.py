@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
@@ -67,7 +67,7 @@ def test_any_name(query: str) -> None:
     ]:
         text = QUERIES[query].format(name=name)
         ttl = DAY if query in ("first rows", "leaders") else None
-        program = generate.generate_program(plan_query.plan(text, {"bid": Known("ts")}, ttl), ttl=ttl)
+        program = generate.generate_program(plan_query.plan(text, {"bid": RelationInfo("ts")}, ttl), ttl=ttl)
         listed = [item.alias_or_name for item in plan_query.parse(text).expressions]
         columns = tuple(Column(each, "bigint") for each in listed)
         streamed = Streamed(
@@ -86,7 +86,7 @@ def test_columns_that_are_called_as_those_of_generated_sql(query: str) -> None:
     for name, shift in (("bid", 0), ("ask", 5)):
         laboratory.put(name, own_names.COLUMNS, own_names.pieces(shift))
     text, ttl = own_names.QUERIES[query], 400 * DAY if query in own_names.WITHOUT_WINDOWS else None
-    known = Known("ts", columns=tuple(own_names.NAMES))
+    known = RelationInfo("ts", columns=tuple(own_names.NAMES))
     program = generate.generate_program(plan_query.plan(text, {"bid": known, "ask": known}, ttl), ttl=ttl)
     found = laboratory.base.cursor().execute(translated(text))
     columns = tuple(Column(each[0], "") for each in found.description)
@@ -123,7 +123,7 @@ def test_sessions_of_columns_that_are_written_in_quotes(kind: str) -> None:
         partition_by=["`Odd name`", "`a.b`"],
     )  # fmt: skip
     text = f"select {_BY_ODD}, count(*) as c, count(distinct n) as d from {expand_window('odd', window)} group by {_BY_ODD}"
-    plan = plan_of(text, {"odd": Known("my time")})
+    plan = plan_of(text, {"odd": RelationInfo("my time")})
     outcome = laboratory.stream(text, generate.generate_program(plan), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail
 
@@ -151,7 +151,7 @@ def test_streams_with_columns_whose_names_need_quotes(query: str) -> None:
     keyed = [(begin.replace(minute=at), "ab"[at % 2], "xxw"[at], at) for at in range(3)]
     laboratory.put("plain", PLAIN, [plain[:4], plain[4:]])
     laboratory.put("keyed", KEYED, [keyed[1:], keyed[:1]])
-    text, known = AMONG_OTHERS[query], {"plain": Known("ts"), "keyed": Known("ts")}
+    text, known = AMONG_OTHERS[query], {"plain": RelationInfo("ts"), "keyed": RelationInfo("ts")}
     plan = plan_query.plan(text, known, 400 * DAY, ask=laboratory.ask)
     outcome = laboratory.stream(text, generate.generate_program(plan, ttl=400 * DAY), 2, timedelta(hours=1))
     assert outcome.kind == EQUAL, outcome.detail

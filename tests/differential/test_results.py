@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import MINUTE
@@ -24,7 +24,7 @@ from tests.thorough import mostly_thorough
 
 __all__ = ["laboratory"]  # a fixture
 
-KNOWN = {name: Known(event_time="ts") for name in ("bids", "asks")}
+KNOWN = {name: RelationInfo(event_time="ts") for name in ("bids", "asks")}
 RESULTS = {
     "early": {"first_result_offset": "-8 minutes"},
     "early, updated": {"first_result_offset": "-9 minutes", "update_rate": "3 minutes"},

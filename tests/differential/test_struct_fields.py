@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.differential import duck
 from tests.differential.outcome import compare
@@ -128,7 +128,7 @@ _IN_CI = [
 
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_batch(laboratory: duck.Laboratory, name: str) -> None:
-    plan = plan_of(QUERIES[name], {"events": Known("at")})
+    plan = plan_of(QUERIES[name], {"events": RelationInfo("at")})
     found = laboratory.steps(
         whole_query.batch_sql(plan), generate.generate_program(plan), 3, timedelta(hours=1)
     )[-1]

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.util.quoting import time_name
@@ -53,7 +53,7 @@ QUERIES = {
     "a group of rows in windows": f"select k, count(*) as n from {over('tumble', '5 minutes')} group by k",
     "no windows": "select k, count(*) as n from (select /*+ STREAM */ * from events) group by k",
 }
-KNOWN = {"events": Known(time_name("meta.at"))}
+KNOWN = {"events": RelationInfo(time_name("meta.at"))}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ _IN_CI = ["tumble", "session", "two windows", "no windows", "odd names", "the fi
 )
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_batch(
-    laboratory: duck.Laboratory, name: str, known: dict[str, Known]
+    laboratory: duck.Laboratory, name: str, known: dict[str, RelationInfo]
 ) -> None:
     plan = plan_of(QUERIES[name], known)
     found = laboratory.steps(

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
 from dbt.adapters.spark_streaming.query.program import BATCH_ID, CHANGE_TYPE
@@ -90,7 +90,7 @@ def test_versions_of_a_table_whose_rows_change(name: str, cuts: int) -> None:
         size = len(every) // 6 + 1
         made.put(stream, of, [every[size * n : size * n + size] for n in range(6)])
     made.base.execute("create view asks__changes as select * from asks")
-    known = {**KNOWN, "asks": Known("ts", ("item",), changes=True)}
+    known = {**KNOWN, "asks": RelationInfo("ts", ("item",), changes=True)}
     plan = planned(name, known)
     outcome = made.stream(
         whole_query.batch_sql(plan), generate.generate_program(plan), cuts, timedelta(minutes=30)
@@ -120,7 +120,7 @@ def test_a_late_version_of_a_deleted_row_ends_where_the_row_was_deleted(fold: bo
         "asks", columns, [[(begin + timedelta(minutes=at), *rest) for at, *rest in each] for each in changes]
     )
     made.base.execute("create view asks__changes as select * from asks")
-    plan = planned("left", {**KNOWN, "asks": Known("ts", ("item",), changes=True)})
+    plan = planned("left", {**KNOWN, "asks": RelationInfo("ts", ("item",), changes=True)})
     outcome = made.stream(
         whole_query.batch_sql(plan), generate.generate_program(plan), 4, timedelta(0), fold=fold
     )
@@ -130,7 +130,9 @@ def test_a_late_version_of_a_deleted_row_ends_where_the_row_was_deleted(fold: bo
 def test_the_key_of_a_table_whose_rows_change() -> None:
     for key, said in (((), "nothing identifies them"), (("item", "price"), "write key=['item', 'price']")):
         with pytest.raises(QueryError, match=re.escape(said)):
-            tree_of(QUERIES["left"], {**KNOWN, "asks": Known("ts", key, changes=True)}, None, ("item",))
+            tree_of(
+                QUERIES["left"], {**KNOWN, "asks": RelationInfo("ts", key, changes=True)}, None, ("item",)
+            )
 
 
 def test_a_late_row_of_a_join_finds_no_version() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
@@ -103,7 +103,7 @@ def make(seed: str) -> Zoned:
 
 def run(case: Zoned) -> str | None:
     """How the rows of a stream differ from those in batch; None: they don't. ``refused``: nothing runs."""
-    known = {"bid": Known("ts")}
+    known = {"bid": RelationInfo("ts")}
     try:
         program = generate.generate_program(
             plan_query.plan(case.text, known), emission.emission_from_configs(case.configs)

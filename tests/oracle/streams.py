@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import stream_node, streaming
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -94,7 +94,7 @@ def planned(oracle: Path, name: str, tables: Collection[str]) -> Planned:
     text = model_text((oracle / "cases" / f"{name}.sql").read_text(), frozenset(tables), "raw")
     text = jinja2.Template(text).render(MACROS)
     node = {"name": name, "config": settings_of(name)}
-    plan = streaming.plan_model(node, text, {table: Known("ts") for table in tables})
+    plan = streaming.plan_model(node, text, {table: RelationInfo("ts") for table in tables})
     return Planned(
         text, plan, streaming.model_program(node, plan), stream_node.stream_settings(node).watermark
     )

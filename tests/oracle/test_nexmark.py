@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY, SECOND
@@ -134,7 +134,7 @@ def laboratory() -> Laboratory:
 @pytest.mark.parametrize("name", mostly_thorough(QUERIES, _IN_CI))
 def test_a_stream_has_the_rows_of_batch(laboratory: Laboratory, name: str) -> None:
     text = QUERIES[name]
-    known = {each: Known("ts") for each in COLUMNS}
+    known = {each: RelationInfo("ts") for each in COLUMNS}
     ttl = None
     try:
         program = generate.generate_program(plan_query.plan(text, known))

@@ -9,14 +9,14 @@ from dbt.adapters.base.relation import EventTimeFilter
 
 from dbt.adapters.spark_streaming.project.as_of import as_of_arguments, name_of_versions
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.relation import SparkStreamingRelation
 
 
 @pytest.mark.parametrize("key", [[], [""], " ", 4, ["a", 4]])
 def test_a_key_is_columns(key: object) -> None:
     with pytest.raises(QueryError, match=r"as_of\(\) over rates: key is .*; write a column or a list"):
-        as_of_arguments("rates", "o.at", key, Known("changed_at"))
+        as_of_arguments("rates", "o.at", key, RelationInfo("changed_at"))
 
 
 def test_versions_from_before_a_microbatch_are_read() -> None:

@@ -16,14 +16,14 @@ from dbt.adapters.spark_streaming.project.model_configs import (
     check_table_configs,
 )
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.evolution import compare
 from dbt.adapters.spark_streaming.util.settings import setting_names
 
-KNOWN = {"bids": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts")}
 TUMBLE = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))
 BY_WINDOW = (
     f"select window_start, window_end, channel, count(distinct price) as n from {TUMBLE} "

@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion
@@ -90,7 +90,7 @@ def test_other_queries_are_none_of_it() -> None:
     plan_query.plan(
         f"select o.x from {expansion.expand_stream('other')} as o join {TABLE} as t on o.x = t.x", known
     )
-    assert known[TABLE] == Known(conflict=known[TABLE].conflict)
+    assert known[TABLE] == RelationInfo(conflict=known[TABLE].conflict)
 
 
 @pytest.mark.parametrize("value", [5, True, ["ts"], " "])

@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.spark_streaming.project import model_configs, stream_config, streaming
 from dbt.adapters.spark_streaming.project.model_configs import STREAMING
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.rewrites import rewrite_configs
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -67,7 +67,7 @@ def test_a_retention_that_means_nothing(config: dict[str, Any], told: str) -> No
         read(**config)
 
 
-KNOWN = {"bids": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts")}
 BIDS = "(select /*+ STREAM */ * from bids as bids)"
 GROUPS = f"select item, count(*) as n from {BIDS} group by item"
 TUMBLE = expansion.expand_window("bids", window_arguments.make_window("tumble", "ts", "5 minutes"))

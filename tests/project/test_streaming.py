@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.program import StreamInput
 from dbt.adapters.spark_streaming.query.windows import expansion
 from dbt.adapters.spark_streaming.stream.progress.open_windows import OpenWindowSummary
@@ -39,7 +39,7 @@ def test_a_constant_domain_that_is_no_column() -> None:
             "name": "by_city",
             "config": {"materialized": "streaming_table", "constant_domains": [*domains]},
         }
-        return streaming.unknown_domains_note(node, text, {"db.s": Known(columns=("region",))})
+        return streaming.unknown_domains_note(node, text, {"db.s": RelationInfo(columns=("region",))})
 
     stream = expansion.expand_stream("db.s")
     assert noted(f"select city, count(*) as n from {stream} group by city", "city", "region") is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
 from dbt.adapters.spark_streaming.query.plan.operators.late_rows import LateRows
@@ -14,7 +14,11 @@ from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from tests.planned import plan_of
 
 B, A = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
-AUCTIONS = {"raw.bid": Known("ts"), "raw.ask": Known("ts"), "raw.best": Known("ts", ("id",), changes=True)}
+AUCTIONS = {
+    "raw.bid": RelationInfo("ts"),
+    "raw.ask": RelationInfo("ts"),
+    "raw.best": RelationInfo("ts", ("id",), changes=True),
+}
 BEST = "(select /*+ STREAM */ * from raw.best)"
 METRICS = "count(*) as n, sum(price) as s, max(price) as hi, min(price) as lo"
 GROUPED_BIDS = f"select item, bidder, {METRICS} from {B} group by item, bidder"
@@ -25,7 +29,7 @@ def auction_plan(text: str, ttl: int | None = None) -> Plan:
     return plan_of(text, AUCTIONS, ttl)
 
 
-def auction_flow(text: str, ttl: int | None = None, known: dict[str, Known] = AUCTIONS) -> Dataflow:
+def auction_flow(text: str, ttl: int | None = None, known: dict[str, RelationInfo] = AUCTIONS) -> Dataflow:
     found = plan_of(text, known, ttl)
     assert found.dataflow.window_specs == ()
     return found.dataflow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.dataflow import Dataflow
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
@@ -15,7 +15,7 @@ from tests.planned import tree_of
 
 STREAM = "(select /*+ STREAM */ * from db.s)"
 OTHER = "(select /*+ STREAM */ * from db.t)"
-KNOWN = {"db.s": Known(event_time="ts"), "db.t": Known(event_time="ts")}
+KNOWN = {"db.s": RelationInfo(event_time="ts"), "db.t": RelationInfo(event_time="ts")}
 
 
 def per_window(size: str) -> str:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..aggregates.aggregate_builder import WINDOW_END, WINDOW_TIME
 from ..errors import QueryError
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..normalize import event_clock
 from ..plan.operators.source import Source
 from ..plan.operators.window_close import WindowClose
@@ -39,7 +39,7 @@ def has_windows(plan: Plan) -> bool:
     return any(isinstance(each, WindowResults | WindowClose) for each in plan.dataflow.operators)
 
 
-def check_same_in_batch(text: str, plan: Plan, known: Mapping[str, Known]) -> None:
+def check_same_in_batch(text: str, plan: Plan, known: Mapping[str, RelationInfo]) -> None:
     """Raises unless a query returns the same rows in batch as in a stream.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...util.quoting import quote, time_name_text
 from ..errors import QueryError
 from ..frontend import mini_batch
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..normalize import model_text
 from ..normalize.names import own_names
 from ..plan.plain_batch_text import SliceWriter, in_plain_sql, plain_batch_text
@@ -26,7 +26,7 @@ from ..sql.functions import QueryRunner
 
 
 def whole_input_text(
-    text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None
+    text: str, ask: QueryRunner | None = None, known: Mapping[str, RelationInfo] | None = None
 ) -> str:
     """Returns the batch text for a view, `dbt show` or a test, which read the whole input. It breaks ties of rankings as in
     the model's table, and omits the rows and steps that a stream omits. Macros can't, since they know no keys.
@@ -39,7 +39,9 @@ def whole_input_text(
     return text_in_batch(text, ask, known) if model_text.reads_streams(text) else text
 
 
-def batch_text(text: str, ask: QueryRunner | None = None, known: Mapping[str, Known] | None = None) -> str:
+def batch_text(
+    text: str, ask: QueryRunner | None = None, known: Mapping[str, RelationInfo] | None = None
+) -> str:
     """Returns a model's text for batch. Its queries that stay within windows are planned as in a stream, so that they give
     the same rows (also for ties of a ranking) and compute each window from slices. Everything else stays plain SQL: batch
     supports queries that a stream doesn't."""
@@ -116,7 +118,7 @@ def _query_with_steps(plan: Plan, steps: Iterable[Step], text: str) -> str:
 def text_in_batch(
     text: str,
     ask: QueryRunner | None = None,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, RelationInfo] | None = None,
     from_slices: SliceWriter = in_plain_sql,
 ) -> str:
     """Returns the text for batch of a query that doesn't stay within windows, even if it can't be planned as a stream.
@@ -132,7 +134,9 @@ def text_in_batch(
     return plain_batch_text(text, ask, known or {}, _dropped_rows(text, ask, known or {}), from_slices)
 
 
-def _dropped_rows(text: str, ask: QueryRunner | None, known: Mapping[str, Known]) -> tuple[DroppedRows, ...]:
+def _dropped_rows(
+    text: str, ask: QueryRunner | None, known: Mapping[str, RelationInfo]
+) -> tuple[DroppedRows, ...]:
     """Returns the places where a stream of the text drops rows without an event time."""
     timed = {name.lower() for name, what in known.items() if what.event_time is not None}
     try:

@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from ...util.quoting import is_path
 from ..frontend import hints
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..normalize import brackets
 from ..rewrites import stream_rewrites
 from ..sql.clauses import without_queries
 from ..sql.dialect import DIALECT, from_clause, parse, sql
 from ..sql.nodes import every
 
-_CanPlan = Callable[[str, Mapping[str, Known]], bool]
+_CanPlan = Callable[[str, Mapping[str, RelationInfo]], bool]
 """Whether a text can be planned with these declarations of relations."""
 _LONGEST = 800
 """Maximum length of a query in a message, in characters."""
@@ -31,7 +31,7 @@ _SOME_TIME = "event_time"
 _MARK = "bounded"
 
 
-def propose_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPlan) -> str | None:
+def propose_time_filter(text: str, known: Mapping[str, RelationInfo], can_plan: _CanPlan) -> str | None:
     """Returns the end of a sentence that proposes a query bounded by time. None if none is found.
 
     Args:
@@ -44,14 +44,14 @@ def propose_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPla
     if (found := _with_time_filter(text, known, can_plan)) is not None:
         return f"; or bound it by time{found}"
     untimed = _streams_without_event_time(tree, known)
-    declared = {name: replace(known.get(name, Known()), event_time=_SOME_TIME) for name in untimed}
+    declared = {name: replace(known.get(name, RelationInfo()), event_time=_SOME_TIME) for name in untimed}
     if untimed and (found := _with_time_filter(text, {**known, **declared}, can_plan)) is not None:
         listed = " and ".join(untimed)
         return f"; or name the event time of {listed} in dbt's config event_time, and bound the query by time{found}"
     return None
 
 
-def _with_time_filter(text: str, known: Mapping[str, Known], can_plan: _CanPlan) -> str | None:
+def _with_time_filter(text: str, known: Mapping[str, RelationInfo], can_plan: _CanPlan) -> str | None:
     """Returns the bounded query after a colon. None if a filter helps nowhere."""
     reads = len(_stream_reads(parse(text)))
     single = [(number,) for number in range(reads)] if 1 < reads <= _TRIED_ALONE else []
@@ -77,7 +77,9 @@ def _stream_reads(tree: exp.Expr) -> list[exp.Subquery]:
     ]
 
 
-def _add_predicate(tree: exp.Query, read: exp.Subquery, known: Mapping[str, Known], below: bool) -> bool:
+def _add_predicate(
+    tree: exp.Query, read: exp.Subquery, known: Mapping[str, RelationInfo], below: bool
+) -> bool:
     """Adds the filter to the SELECT that reads a stream, or to a new SELECT below: with `below`, or if that one may not be
     filtered. Changes the tree.
 
@@ -130,7 +132,7 @@ def _can_filter(select: exp.Select, read: exp.Subquery) -> bool:
     )
 
 
-def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) -> Iterator[str]:
+def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, RelationInfo]) -> Iterator[str]:
     """Yields the event time columns of a relation, or of the relations that a CTE reads."""
     by_name = {name.lower(): what for name, what in known.items()}
     queries = {each.alias.lower(): each.this for each in every(tree, exp.CTE)}
@@ -139,11 +141,11 @@ def _event_times(tree: exp.Query, table: exp.Table, known: Mapping[str, Known]) 
         name = hints.relation_name(tables.pop()).lower()
         if (query := queries.pop(name, None)) is not None:
             tables += every(query, exp.Table)
-        elif (time := by_name.get(name, Known()).event_time) is not None:
+        elif (time := by_name.get(name, RelationInfo()).event_time) is not None:
             yield time
 
 
-def _streams_without_event_time(tree: exp.Query, known: Mapping[str, Known]) -> tuple[str, ...]:
+def _streams_without_event_time(tree: exp.Query, known: Mapping[str, RelationInfo]) -> tuple[str, ...]:
     """Returns the names of the streams without a declared event time."""
     tables = [next(every(read, exp.Table)) for read in _stream_reads(tree)]
     names = dict.fromkeys(

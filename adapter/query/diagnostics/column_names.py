@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from ..frontend import hints
-from ..frontend.streams import Known, is_printed_by_macro
+from ..frontend.streams import RelationInfo, is_printed_by_macro
 from ..sql.dialect import parse
 from ..sql.nodes import every
 
 
-def unknown_names(names: Collection[str], text: str, known: Mapping[str, Known]) -> list[str]:
+def unknown_names(names: Collection[str], text: str, known: Mapping[str, RelationInfo]) -> list[str]:
     """Returns the names that certainly belong to no column of a query.
 
     >>> unknown_names(["city", "ctiy"], "select city, count(*) from t group by city", {})

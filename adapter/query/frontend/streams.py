@@ -17,7 +17,7 @@ from . import hints
 
 
 @dataclass(frozen=True)
-class Known:
+class RelationInfo:
     """Properties of a relation that the project declares."""
 
     event_time: str | None = None
@@ -45,7 +45,7 @@ _NUMBER = "window_number"
 class Streams:
     """Replaces each stream in a tree by its view name. Changes the tree."""
 
-    def __init__(self, tree: exp.Query, known: Mapping[str, Known] | None = None) -> None:
+    def __init__(self, tree: exp.Query, known: Mapping[str, RelationInfo] | None = None) -> None:
         self._identifiers = {node.this.lower() for node in every(tree, exp.Identifier)}
         self._stars = _extent_of_stars(tree)
         self._times: dict[str, dict[int, str | None]] = {}
@@ -107,9 +107,9 @@ class Streams:
             if conflict := self.known(stream.view).conflict:
                 raise QueryError(conflict)
 
-    def known(self, view: str) -> Known:
+    def known(self, view: str) -> RelationInfo:
         """Returns the project's declarations of the stream with this view."""
-        return self._known.get(self.relation(view).lower(), Known())
+        return self._known.get(self.relation(view).lower(), RelationInfo())
 
     def relation(self, view: str) -> str:
         """Returns the relation of the stream with this view; an empty text if there is none."""

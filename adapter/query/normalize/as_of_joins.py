@@ -21,7 +21,7 @@ from ...util.quoting import quote_path
 from ..errors import QueryError
 from ..frontend import hints
 from ..frontend.hints import VersionsAsOf
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..program import CHANGES
 from ..sql.clauses import hide_from_stars, over_clauses, relations_with_joins
 from ..sql.dialect import DIALECT, parse, relation_names_around, sql
@@ -33,7 +33,7 @@ from .conditions import returns_one_row
 from .static_sides import nest_first_relations
 
 
-def write_as_joins(tree: exp.Expr, known: Mapping[str, Known]) -> None:
+def write_as_joins(tree: exp.Expr, known: Mapping[str, RelationInfo]) -> None:
     """Replaces each LATERAL of a temporal join by all versions, and adds to ON when a version is valid. Changes the tree.
 
     Args:
@@ -112,7 +112,7 @@ def _order_by_entries(select: exp.Expr, row: str) -> None:
     of_row.set("this", exp.Anonymous(this="STRUCT", expressions=values))
 
 
-def changelog_key(versions: VersionsAsOf, known: Known) -> tuple[str, ...]:
+def changelog_key(versions: VersionsAsOf, known: RelationInfo) -> tuple[str, ...]:
     """Returns the columns that identify a row of a relation whose rows change.
 
     Raises:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ...util.quoting import is_path, quote_time, split_path, time_name_text
 from ..errors import EVENT_TIME_IN_YAML, QueryError
 from ..frontend import hints
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..program import clock_sql
 from ..sql import intervals
 from ..sql.clauses import (
@@ -138,7 +138,7 @@ def written_condition(test: exp.Expr) -> str:
     return sql(hints.restore_originals(exp.Paren(this=test.copy())).this)
 
 
-def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
+def mark_watermarks(tree: exp.Query, known: Mapping[str, RelationInfo]) -> None:
     """Marks the clocks of a tree that are the watermark.
 
     Args:
@@ -155,7 +155,7 @@ def mark_watermarks(tree: exp.Query, known: Mapping[str, Known]) -> None:
 class _ClockMarker:
     """Finds the clocks that `mark_watermarks` marks, from the origins of the columns that they are compared with."""
 
-    def __init__(self, tree: exp.Query, known: Mapping[str, Known]) -> None:
+    def __init__(self, tree: exp.Query, known: Mapping[str, RelationInfo]) -> None:
         self.tree = tree
         self.windowed = next(hints.windows_under(tree), None) is not None
         self.known = {relation.lower(): what for relation, what in known.items()}
@@ -174,7 +174,7 @@ class _ClockMarker:
         for table in every(tree, exp.Table):
             if hints.is_stream(table):
                 relation = hints.relation_name(table).lower()
-                time = self.known.get(relation, Known()).event_time
+                time = self.known.get(relation, RelationInfo()).event_time
                 if time is not None:
                     column = split_path(quote_time(time))[0].lower()
                     base.add((relation, column))
@@ -250,7 +250,7 @@ class _ClockMarker:
                 f"and nothing says which column of {relation} that is; give it {EVENT_TIME_IN_YAML}."
             )
         relation, time = sorted(base & self.base, key=lambda each: each[1])[0]
-        told = self.known.get(relation, Known()).event_time
+        told = self.known.get(relation, RelationInfo()).event_time
         if told is not None and is_path(told) and split_path(told)[0].lower() == time:
             raise QueryError(
                 f"'{sql(node)}' compares event time with {sql(clock)}: {column_advice(relation, told)}."

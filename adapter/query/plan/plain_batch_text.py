@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..aggregates.types import find_ties
 from ..errors import QueryError
 from ..frontend import hints, select_numbers
-from ..frontend.streams import Known, is_printed_by_macro
+from ..frontend.streams import RelationInfo, is_printed_by_macro
 from ..normalize import as_of_joins, batch_slices, brackets, conditions, on_change
 from ..normalize.batch_slices import compute_from_slices
 from ..normalize.names import own_names
@@ -40,7 +40,7 @@ def in_plain_sql(text: str, ask: QueryRunner | None = None) -> None:
 def plain_batch_text(
     text: str,
     ask: QueryRunner | None,
-    known: Mapping[str, Known],
+    known: Mapping[str, RelationInfo],
     dropped: Collection[untimed_rows.DroppedRows],
     from_slices: SliceWriter,
 ) -> str:
@@ -80,7 +80,7 @@ def _slice_writer(from_slices: SliceWriter, ask: QueryRunner | None) -> batch_sl
 def _rewrite_for_batch(
     tree: exp.Query,
     ask: QueryRunner | None,
-    known: Mapping[str, Known],
+    known: Mapping[str, RelationInfo],
     dropped: Collection[untimed_rows.DroppedRows],
 ) -> exp.Query:
     """Returns a rewritten copy of a tree; see `plain_batch_text`."""

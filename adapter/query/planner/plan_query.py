@@ -22,7 +22,7 @@ from ..errors import (
     UnintendedQueryError,
 )
 from ..frontend import hints
-from ..frontend.streams import Known, Streams
+from ..frontend.streams import RelationInfo, Streams
 from ..normalize import conditions, event_clock, model_text
 from ..normalize.names import ctes, own_names
 from ..plan.dataflow import Dataflow
@@ -49,7 +49,7 @@ _UNKNOWN_COLUMN = re.compile(r"\[(?:UNRESOLVED_COLUMN|FIELD_NOT_FOUND)\b.*?SQLST
 
 def plan(
     text: str,
-    known: Mapping[str, Known] | None = None,
+    known: Mapping[str, RelationInfo] | None = None,
     ttl: int | None = None,
     domains: Collection[str] = (),
     ask: QueryRunner | None = None,
@@ -74,7 +74,7 @@ def plan(
     """
     made = partial(_plan_parsed, settings=PlannerSettings(ttl, emission, may_grow))
 
-    def fits(text: str, known: Mapping[str, Known]) -> bool:
+    def fits(text: str, known: Mapping[str, RelationInfo]) -> bool:
         try:
             return plan_with_separate_names(text, known, domains, ask, made) is not None
         except QueryError:
@@ -130,7 +130,7 @@ def _spark_window(text: str) -> exp.Expr | None:
     return None
 
 
-def _struct_field_advice(text: str, known: Mapping[str, Known]) -> str | None:
+def _struct_field_advice(text: str, known: Mapping[str, RelationInfo]) -> str | None:
     """Returns the end of a sentence that says what to do if the event time of a stream is a field of a
     struct; None if it isn't."""
     streams = {name.lower() for name in model_text.stream_relations(text)}
@@ -168,7 +168,7 @@ def plan_windows(text: str, batch: bool = False, ask: QueryRunner | None = None)
 
 def plan_with_separate_names(
     text: str,
-    known: Mapping[str, Known],
+    known: Mapping[str, RelationInfo],
     domains: Collection[str],
     ask: QueryRunner | None,
     made: Callable[..., Plan],
@@ -209,7 +209,9 @@ def plan_with_separate_names(
     )
 
 
-def _without_names_in_other_case(known: Mapping[str, Known], tree: exp.Query) -> Mapping[str, Known]:
+def _without_names_in_other_case(
+    known: Mapping[str, RelationInfo], tree: exp.Query
+) -> Mapping[str, RelationInfo]:
     """Leaves out properties that are declared for a name with other upper and lower case than in the text, if the name
     as in the text has properties too."""
     read = {hints.relation_name(table) for table in every(tree, exp.Table)} & known.keys()
@@ -220,7 +222,7 @@ def _without_names_in_other_case(known: Mapping[str, Known], tree: exp.Query) ->
 def _plan_parsed(
     text: str,
     parsed: exp.Query,
-    known: Mapping[str, Known],
+    known: Mapping[str, RelationInfo],
     domains: Collection[str],
     ask: QueryRunner | None,
     settings: PlannerSettings,

@@ -11,7 +11,7 @@ from sqlglot import exp
 from ..diagnostics import flinks_words, left_over_commas
 from ..errors import QueryError
 from ..frontend import hints, mini_batch, select_numbers
-from ..frontend.streams import Known, Stream, Streams
+from ..frontend.streams import RelationInfo, Stream, Streams
 from ..frontend.written_clauses import written_clauses
 from ..normalize import event_clock
 from ..normalize.rules import NormalizedQuery, normalize
@@ -118,7 +118,7 @@ def parse_text(text: str) -> exp.Query:
 def read_text(
     text: str,
     tree: exp.Query,
-    known: Mapping[str, Known],
+    known: Mapping[str, RelationInfo],
     ask: QueryRunner | None,
     watermark: bool = True,
 ) -> ReadText:

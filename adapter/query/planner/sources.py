@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ...util.quoting import is_path
 from ..errors import UnintendedQueryError
-from ..frontend.streams import Known
+from ..frontend.streams import RelationInfo
 from ..plan.operator import Operator, UnboundedState
 from ..plan.operators.changelog_normalize import ChangelogNormalize
 from ..plan.operators.source import Source
@@ -55,7 +55,7 @@ def plan_versions(planner: Planner, table: exp.Table) -> Operator:
     )
 
 
-def _plan_upsert_source(planner: Planner, source: Operator, known: Known, relation: str) -> Operator:
+def _plan_upsert_source(planner: Planner, source: Operator, known: RelationInfo, relation: str) -> Operator:
     """Plans an upsert source, each of whose rows replaces the one before it."""
     stays = (
         f"config 'state_ttl' forgets what was idle, but the rows of {relation} stay until others replace them"
@@ -100,7 +100,7 @@ def _lower_case(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str.lower, names))
 
 
-def _event_time(planner: Planner, relation: str, known: Known) -> str | None:
+def _event_time(planner: Planner, relation: str, known: RelationInfo) -> str | None:
     """Returns `Source.event_time`."""
     if (
         not known.event_time

@@ -19,7 +19,7 @@ from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query.aggregates.aggregates import MERGEABLE
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
@@ -337,7 +337,7 @@ def test_values_of_a_group_whose_rows_replace_others(
     ]
     asked = [call for call in calls_with_values() if call not in by_value[3:]]
     text = over_stream(asked)
-    plan = plan_of(text, {"typed": Known("ts", key=("id",))}, ask=ask)
+    plan = plan_of(text, {"typed": RelationInfo("ts", key=("id",))}, ask=ask)
     (group,) = plan.dataflow.groups.values()
     assert group.spec.has_retractions
     last = "select r.* from (select max_by(struct(*), ts) as r from typed group by id)"
@@ -381,7 +381,7 @@ def test_what_is_not_finite_goes_with_its_row(spark: Any, storage_root: Path, as
     asked += ["var_pop(x)", "stddev_samp(f)", "variance(t)", "stddev_pop(x)"]
     asked += ["sum(distinct x)", "avg(distinct x)", "sum(distinct t)"]
     text = f"select k, {listed(asked)} from (select /*+ STREAM */ * from odd) as t group by k"
-    plan = plan_of(text, {"odd": Known("ts", key=("id",))}, ask=ask)
+    plan = plan_of(text, {"odd": RelationInfo("ts", key=("id",))}, ask=ask)
     last = "select r.* from (select max_by(struct(*), ts) as r from odd group by id)"
     expected = spark.sql(text.replace("select /*+ STREAM */ * from odd", last))
     assert differences(streamed(spark, storage_root, path, plan, expected), expected, asked, 1) == []
@@ -400,7 +400,7 @@ def test_overflow_across_micro_batches_is_sparks_own(
         if of == "windows":
             return plan_of(over_windows("cumulate", asked, "overflowing"), ask=ask)
         text = f"select k, {listed(asked)} from (select /*+ STREAM */ * from overflowing) group by k"
-        return plan_of(text, {"overflowing": Known()}, ask=ask)
+        return plan_of(text, {"overflowing": RelationInfo()}, ask=ask)
 
     def batch(asked: list[str]) -> Any:
         windows = over_windows("cumulate", asked, "overflowing")

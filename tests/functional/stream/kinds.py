@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -102,7 +102,7 @@ class Kind:
     @cached_property
     def plan(self) -> Plan:
         """Its operators."""
-        known = {"customers": Known(lookup=True), **self._known()}
+        known = {"customers": RelationInfo(lookup=True), **self._known()}
         when = emission.emission_from_configs(self.configs)
         return plan_query.plan(self.text, known, self.ttl, self.domains, emission=when)
 
@@ -118,12 +118,12 @@ class Kind:
         """The models that it reads."""
         return tuple(name for name in self.reads if name in KINDS)
 
-    def _known(self) -> dict[str, Known]:
-        known = {"events": Known("ts", self.key), "orders": Known("ts")}
+    def _known(self) -> dict[str, RelationInfo]:
+        known = {"events": RelationInfo("ts", self.key), "orders": RelationInfo("ts")}
         for name in self.upstream:
             replaces = KINDS[name].program.upsert
             key = replaces.key if replaces is not None else None
-            known[name] = Known(key=key or (), changes=key is not None)
+            known[name] = RelationInfo(key=key or (), changes=key is not None)
         return known
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.query import state_edit
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -44,7 +44,7 @@ def model_of(told: dict[str, Any], spark: Any) -> StreamModel:
 
 def program_of(text: str) -> Program:
     """What a micro-batch of a query does."""
-    return generate.generate_program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
+    return generate.generate_program(plan_query.plan(text, {"events": RelationInfo("ts")}, domains=["k"]))
 
 
 def do(done: str, spark: Any, model: StreamModel, program: Program) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.program import Step
 from dbt.adapters.spark_streaming.stream.common import failpoints
@@ -56,7 +56,7 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def stream(spark: Any, root: Path, over: str, changelog: bool = False) -> Stream:
     text = RANKED.format(over, ROWS)
-    program = generate.generate_program(plan_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(text, {"events": RelationInfo("ts")}))
     return Stream(spark, root, program, COLUMNS, changelog=changelog)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
@@ -63,7 +63,7 @@ def test_as_if_it_had_run_from_the_beginning(
 ) -> None:
     monkeypatch.setattr(splitter.BatchSplitter, "_rows_that_fit", lambda *_: 3)
     groups = generate.generate_program(plan_of(GROUPS))
-    windows = generate.generate_program(plan_of(WINDOWS, {"events": Known("ts")}))
+    windows = generate.generate_program(plan_of(WINDOWS, {"events": RelationInfo("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint"
     for text, stream in (
         (GROUPS, Stream(spark, tmp_path, groups, "k string, n bigint, s bigint", changelog=True)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -28,7 +28,7 @@ ROWS = "ts timestamp, k string, doubled bigint"
 
 
 def planned(text: str) -> Program:
-    plan = plan_query.plan(text, {"events": Known(event_time="ts")}, domains=["k"])
+    plan = plan_query.plan(text, {"events": RelationInfo(event_time="ts")}, domains=["k"])
     return generate.generate_program(replace(plan, text=text))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.project import changelogs
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -47,14 +47,16 @@ def fails_at(point: str) -> Iterator[None]:
 
 
 def groups(text: str) -> Program:
-    return generate.generate_program(plan_query.plan(text, {"events": Known("ts")}, None, ("k", "n", "x")))
+    return generate.generate_program(
+        plan_query.plan(text, {"events": RelationInfo("ts")}, None, ("k", "n", "x"))
+    )
 
 
 def early(text: str) -> Program:
     settings = emission.emission_from_configs(
         {"first_result_offset": "-9 minutes", "update_rate": "1 minute"}
     )
-    return generate.generate_program(plan_of(text, {"events": Known("ts")}), settings, upsert=True)
+    return generate.generate_program(plan_of(text, {"events": RelationInfo("ts")}), settings, upsert=True)
 
 
 def names_table(spark: Any) -> str:
@@ -401,7 +403,7 @@ def test_who_reads_a_model_may_begin_before_it_has_rows(spark: Any, storage_root
     table = upstream.model.target
     assert spark.table(upstream.model.changes).count() == 0
     known = changelogs.with_changelogs(spark, {}, {table: table})
-    assert known == {table: Known(key=("k",), changes=True)}
+    assert known == {table: RelationInfo(key=("k",), changes=True)}
     text = f"select k, n from (select /*+ STREAM */ * from {table}) where n > 1"
     program = generate.generate_program(plan_query.plan(text, known, None, ("k", "n")), upsert=True)
     reader = Stream(spark, storage_root, program, "k string, n bigint")

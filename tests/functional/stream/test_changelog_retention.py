@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
@@ -52,7 +52,7 @@ def changing(spark: Any, root: Path, retention: int | None = 0) -> Stream:
 def reader(upstream: Stream, text: str, columns: str, **known: Any) -> Stream:
     """A model that reads the changes of another one."""
     table = upstream.model.target
-    of = Known(**{"key": ("k",), "changes": True, **known})
+    of = RelationInfo(**{"key": ("k",), "changes": True, **known})
     text = text.format(f"(select /*+ STREAM */ * from {table})")
     program = generate.generate_program(
         plan_query.plan(text, {table: of}, None, ("k", "n", "s")), upsert=True

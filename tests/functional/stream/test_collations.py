@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -37,7 +37,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", mostly_thorough(KEPT, ["greatest", "keys", "greatest of windows", "order"]))
 def test_refused_before_anything_is_kept(spark: Any, storage_root: Path, name: str) -> None:
-    program = generate.generate_program(plan_of(KEPT[name], {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(KEPT[name], {"events": RelationInfo("ts")}))
     made = Stream(spark, storage_root, program, "x bigint, m string")
     made.add((0, "c", 1, 1))
     with pytest.raises(StreamError, match=r"keeps texts with a collation.*lower\(…\)"):
@@ -51,7 +51,7 @@ def test_what_is_not_kept_may_have_one(spark: Any, storage_root: Path) -> None:
     made = Stream(
         spark,
         storage_root,
-        generate.generate_program(plan_of(text, {"events": Known("ts")})),
+        generate.generate_program(plan_of(text, {"events": RelationInfo("ts")})),
         "c string, n bigint",
     )
     for step in range(2):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query import state_edit
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -144,7 +144,7 @@ def test_groups(spark: Any, tmp_path: Path) -> None:
 
 
 def test_windows_that_are_open(spark: Any, tmp_path: Path) -> None:
-    program = generate.generate_program(plan_of(WINDOWS, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(WINDOWS, {"events": RelationInfo("ts")}))
     columns = "window_start timestamp, window_end timestamp, k string, n bigint, d bigint"
     stream = Stream(spark, tmp_path, program, columns)
     stream.add((100, "a", 1), (100, "wrong", 2), (1100, "a", 1))
@@ -177,7 +177,7 @@ def test_a_name_of_two_types(spark: Any, tmp_path: Path) -> None:
         from (select {by}, count(*) as n from {tumble} group by {by}) as l
         join (select {by}, count(*) as n, count(distinct k) as d from ({numbers}) group by {by}) as r
             on l.window_start = r.window_start and l.window_end = r.window_end and length(l.k) = r.k"""
-    program = generate.generate_program(plan_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(text, {"events": RelationInfo("ts")}))
     of_texts, of_numbers = (f"{each.name}_slices" for each in program.signature.windows)
     columns = "window_start timestamp, window_end timestamp, k string, n bigint, m bigint, d bigint"
     stream = Stream(spark, tmp_path, program, columns)

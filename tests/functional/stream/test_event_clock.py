@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
@@ -59,7 +59,7 @@ def test_rows_leave_a_tree_of_operators_also_after_a_crash(spark: Any, storage_r
         f"select k, count(*) as n from {of} where ts >= current_timestamp() - interval '5' seconds group by k"
     )
     text = f"select n, count(*) as c from ({groups}) group by n"
-    program = generate.generate_program(tree_of(text, {"events": Known("ts")}))
+    program = generate.generate_program(tree_of(text, {"events": RelationInfo("ts")}))
     s = Stream(spark, storage_root, program, "n bigint, c bigint", changelog=True)
     s.add((0, "a", 1), (20_000, "a", 1), (15_000, "b", 1), (14_999, "c", 1), (None, "d", 1))
     assert s.run().null_time_rows == 1

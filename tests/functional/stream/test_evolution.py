@@ -15,7 +15,7 @@ import pytest
 from dbt.adapters.spark_streaming.environment.storage import Storage
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -152,7 +152,7 @@ class Edited:
     def _planned(self, text: str) -> tuple[Any, Any]:
         self.spark.table(self.events).createOrReplaceTempView("events")
         node = {"name": self.model.name, "config": self.config}
-        plan = streaming.plan_model(node, text, {"events": Known("ts")}, asks(self.spark))
+        plan = streaming.plan_model(node, text, {"events": RelationInfo("ts")}, asks(self.spark))
         return plan, streaming.model_program(node, plan)
 
     def run(self, text: str, closing: bool = False) -> StreamResult:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -28,7 +28,7 @@ EVERYTHING = "select * from (select /*+ STREAM */ * from events_in_files)"
 
 
 def planned(text: str) -> Program:
-    plan = plan_query.plan(text, {"events_in_files": Known()})
+    plan = plan_query.plan(text, {"events_in_files": RelationInfo()})
     return generate.generate_program(replace(plan, text=text))
 
 
@@ -248,7 +248,7 @@ def test_rows_that_are_kept_go_on_with_a_column_more(spark: Any, storage_root: P
         "from (select /*+ STREAM */ * from events_in_files)) where place <= 2"
     )
     s = reading(spark, storage_root, folder)
-    plan = plan_query.plan(text, {"events_in_files": Known()}, domains=["k"])
+    plan = plan_query.plan(text, {"events_in_files": RelationInfo()}, domains=["k"])
     s.program = generate.generate_program(replace(plan, text=text))
     columns = {"k": "string", "v": "bigint", "place": "int"}
     spark.sql(f"alter table {s.model.target} add column place int")

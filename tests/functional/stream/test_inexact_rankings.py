@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from tests.functional.stream.harness import Stream
 from tests.planned import plan_of
@@ -24,7 +24,7 @@ RANKINGS = 100
 @pytest.mark.parametrize("falls_twice", mostly_thorough([False, True], []))
 def test_a_member_that_falls_is_taken_away(spark: Any, storage_root: Path, falls_twice: bool) -> None:
     of = f"(select * from {SUMS} where s > -5000)" if falls_twice else SUMS
-    program = generate.generate_program(plan_of(RANKED.format(of), {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(RANKED.format(of), {"events": RelationInfo("ts")}))
     s = Stream(spark, storage_root, program, "x bigint, k string")
     chance = random.Random(1)
     s.add(*((0, k, v, x) for x in range(RANKINGS) for k, v in (("b", 1), ("c", 100_000_000 * falls_twice))))

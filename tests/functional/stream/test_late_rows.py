@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -113,7 +113,7 @@ FIRST = f"""select k, v from (select *, row_number() over (partition by k order 
 
 
 def planned(text: str) -> Program:
-    return generate.generate_program(plan_of(text, {"events": Known("ts")}))
+    return generate.generate_program(plan_of(text, {"events": RelationInfo("ts")}))
 
 
 def test_a_row_of_a_join_that_comes_behind_the_watermark_is_counted(spark: Any, storage_root: Path) -> None:
@@ -131,7 +131,7 @@ def test_so_is_one_of_streams_put_together(spark: Any, storage_root: Path) -> No
     both = f"(select k, v, ts as at from (select k, v, ts from {EVENTS} union all select k, v + 10, ts from {EVENTS}))"
     text = f"""select a.k, a.v, b.v as w from {both} as a join {EVENTS} as b
         on b.k = a.k and a.v < b.v and b.ts >= a.at and b.ts <= a.at + interval 10 seconds"""
-    program = generate.generate_program(plan_query.plan(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_query.plan(text, {"events": RelationInfo("ts")}))
     stream = Stream(spark, storage_root, program, "k string, v bigint, w bigint")
     stream.add((0, "a", 1), (20_000, "z", 0))
     assert stream.run().late_rows == 0
@@ -157,7 +157,7 @@ def test_so_is_one_of_a_join_with_windows(spark: Any, storage_root: Path) -> Non
     best = f"select window_start, window_end, max(v) as v from {tumble} group by window_start, window_end"
     text = f"""select a.k, a.v, w.window_end from {EVENTS} as a join ({best}) as w
         on a.v = w.v and a.ts >= w.window_start and a.ts < w.window_end"""
-    program = generate.generate_program(plan_query.plan(text, {"events": Known("ts")}))
+    program = generate.generate_program(plan_query.plan(text, {"events": RelationInfo("ts")}))
     stream = Stream(spark, storage_root, program, "k string, v bigint, window_end timestamp")
     stream.add((0, "a", 1), (1000, "b", 2), (None, "a", 2), (9_000, "a", 2), (11_000, "z", 0))
     found = stream.run()

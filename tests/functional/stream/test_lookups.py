@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -104,7 +104,7 @@ def stream(
     spark: Any, root: Path, shop: Database, text: str, columns: str, table: str = "customers", **said: Any
 ) -> Stream:
     """A model over `events` that asks a table of the shop."""
-    known = {"events": Known("ts"), f"crm.{table}": Known(lookup=True)}
+    known = {"events": RelationInfo("ts"), f"crm.{table}": RelationInfo(lookup=True)}
     made = Stream(spark, root, generate.generate_program(plan_of(text, known)), columns)
     config = {"url": shop.url, **said}
     source = LookupSource.from_config(f"crm.{table}", f"crm.{table}", config, table)
@@ -307,7 +307,7 @@ REGIONS = f"""select c.region, sum(g.n) as n, count(*) as keys from (select v, c
 def test_in_a_tree_of_operators_an_answer_is_taken_back_as_it_was(
     spark: Any, storage_root: Path, shop: Database
 ) -> None:
-    known = {"events": Known("ts"), "crm.customers": Known(lookup=True)}
+    known = {"events": RelationInfo("ts"), "crm.customers": RelationInfo(lookup=True)}
     plan = plan_query.plan(REGIONS, known, 24 * HOUR * 1000)
     columns = "region string, n bigint, keys bigint"
     model = Stream(spark, storage_root, generate.generate_program(plan, ttl=24 * HOUR * 1000), columns)

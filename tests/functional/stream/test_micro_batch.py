@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
@@ -52,7 +52,7 @@ WORK = {
 def test_a_micro_batch_takes_few_jobs(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, most = WORK[name]
     s = Stream(
-        spark, storage_root, generate.generate_program(plan_of(text, {"events": Known("ts")})), columns
+        spark, storage_root, generate.generate_program(plan_of(text, {"events": RelationInfo("ts")})), columns
     )
     s.add((0, "a", 5, 1), (500, "b", 4, 1), (1500, "c", 3, 2))
     s.run()

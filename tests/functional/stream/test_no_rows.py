@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -38,7 +38,7 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_row_can_be_in_it(spark: Any, tmp_path: Path, name: str) -> None:
     text, columns = QUERIES[name]
-    program = generate.generate_program(plan_query.plan(text, {"events": Known("ts")}, domains=["k"]))
+    program = generate.generate_program(plan_query.plan(text, {"events": RelationInfo("ts")}, domains=["k"]))
     stream = Stream(spark, tmp_path, program, columns, changelog="changelog" in name)
     stream.add((0, "a", 1), (9000, "b", 2))
     done = stream.run()
@@ -58,7 +58,7 @@ TOTALS = {
 
 @pytest.mark.parametrize("name", mostly_thorough(TOTALS, ["a total"]))
 def test_a_total_of_no_rows_is_a_row(spark: Any, tmp_path: Path, name: str) -> None:
-    program = generate.generate_program(plan_of(TOTALS[name], {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(TOTALS[name], {"events": RelationInfo("ts")}))
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint", changelog=name == "a total")
     first = stream.run()
     assert (first.batches, first.rows_in, stream.rows()) == (1, 0, [(0, None)])
@@ -81,7 +81,7 @@ def test_a_total_of_no_rows_is_a_row(spark: Any, tmp_path: Path, name: str) -> N
     "point", mostly_thorough(["state.append:after", "progress.write:before"], ["progress.write:before"])
 )
 def test_a_total_of_no_rows_outlives_a_crash(spark: Any, tmp_path: Path, point: str) -> None:
-    program = generate.generate_program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(TOTALS["a total"], {"events": RelationInfo("ts")}))
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
     failpoints.arm(failpoints.parse(f"raise {point} 1 {stream.model.name}"))
     with pytest.raises((StreamError, failpoints.FailPointError)):
@@ -96,7 +96,7 @@ def test_a_total_of_no_rows_outlives_a_crash(spark: Any, tmp_path: Path, point: 
 
 @pytest.mark.thorough
 def test_a_total_of_no_rows_comes_while_a_stream_waits(spark: Any, tmp_path: Path) -> None:
-    program = generate.generate_program(plan_of(TOTALS["a total"], {"events": Known("ts")}))
+    program = generate.generate_program(plan_of(TOTALS["a total"], {"events": RelationInfo("ts")}))
     stream = Stream(spark, tmp_path, program, "n bigint, s bigint")
     with RunningStream(spark, stream.model, program) as running:
         running.wait()

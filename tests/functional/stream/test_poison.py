@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.program import Program
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -36,7 +36,7 @@ def text(made: str) -> str:
 
 
 def program(made: str) -> Program:
-    return generate.generate_program(plan_of(text(made), {"events": Known("ts")}))
+    return generate.generate_program(plan_of(text(made), {"events": RelationInfo("ts")}))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion
@@ -292,7 +292,7 @@ def test_changelogs_that_are_compacted_meanwhile(
     down = Stream(
         spark,
         root,
-        generate.generate_program(plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})),
+        generate.generate_program(plan_query.plan(text, {"counts": RelationInfo(key=("k",), changes=True)})),
         "c bigint, keys bigint",
     )
     down.reads(StreamSource("counts", model.changes))
@@ -328,7 +328,7 @@ def test_changelogs_that_are_compacted_meanwhile(
     promote(spark, model)
     deploy.is_right(model, BY_V)
     text = f"select c, count(*) as keys from {expansion.expand_stream('values_')} group by c"
-    plan = plan_query.plan(text, {"values_": Known(key=("v",), changes=True)})
+    plan = plan_query.plan(text, {"values_": RelationInfo(key=("v",), changes=True)})
     begins = Stream(spark, root, generate.generate_program(plan), "c bigint, keys bigint")
     begins.reads(StreamSource("values_", model.changes))
     begins.run()
@@ -343,7 +343,7 @@ def test_who_reads_the_model_notices(spark: Any, root: Path) -> None:
     old.add((0, "a", 1), (0, "b", 2))
     old.run()
     text = f"select c, count(*) as keys from {expansion.expand_stream('counts')} group by c"
-    plan = plan_query.plan(text, {"counts": Known(key=("k",), changes=True)})
+    plan = plan_query.plan(text, {"counts": RelationInfo(key=("k",), changes=True)})
     down = Stream(spark, root, generate.generate_program(plan), "c bigint, keys bigint")
     down.reads(StreamSource("counts", model.changes))
     down.run()

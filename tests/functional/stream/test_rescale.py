@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import session
 from tests.corpus.windows import window
@@ -49,7 +49,9 @@ def tasks(spark: Any, number: int) -> Iterator[None]:
 
 
 def stream(spark: Any, root: Path, query: str, columns: str) -> Stream:
-    return Stream(spark, root, generate.generate_program(plan_of(query, {"events": Known("ts")})), columns)
+    return Stream(
+        spark, root, generate.generate_program(plan_of(query, {"events": RelationInfo("ts")})), columns
+    )
 
 
 def files(s: Stream) -> set[str]:

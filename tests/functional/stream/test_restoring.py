@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion
@@ -422,7 +422,7 @@ def test_a_restore_brings_back_what_is_broken(spark: Any, root: Path) -> None:
 @pytest.mark.thorough
 def test_models_downstream_notice(spark: Any, root: Path) -> None:
     up = groups(spark, root)
-    changes = plan_query.plan(OF_CHANGES, {"counts": Known(key=("k",), changes=True)})
+    changes = plan_query.plan(OF_CHANGES, {"counts": RelationInfo(key=("k",), changes=True)})
     down = Stream(spark, root, generate.generate_program(changes), "c bigint, keys bigint")
     up.add((0, "a", 1))
     up.run()

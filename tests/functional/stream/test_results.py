@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import comparing, whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import intervals
@@ -147,7 +147,7 @@ def in_operators(spark: Any, root: Path, text: str, columns: str, **configs: Any
     """A stream of what leaves its windows."""
     when = emission.emission_from_configs(configs)
     ttl = 30 * intervals.DAY
-    plan = plan_query.plan(text, {"events": Known(event_time="ts")}, ttl, emission=when)
+    plan = plan_query.plan(text, {"events": RelationInfo(event_time="ts")}, ttl, emission=when)
     return Stream(spark, root, generate.generate_program(plan, when, ttl=ttl), columns, changelog=True)
 
 

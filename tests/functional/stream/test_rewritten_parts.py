@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -36,7 +36,10 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def stream(spark: Any, storage_root: Path) -> Stream:
     """A ranking over eight groups."""
     made = Stream(
-        spark, storage_root, generate.generate_program(plan_of(RANKING, {"events": Known("ts")})), COLUMNS
+        spark,
+        storage_root,
+        generate.generate_program(plan_of(RANKING, {"events": RelationInfo("ts")})),
+        COLUMNS,
     )
     made.add(*FIRST)
     made.run()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import emission, expansion, window_arguments
@@ -115,7 +115,7 @@ def test_the_same_rows(spark: Any, storage_root: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.thorough
 def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
+    timed = {"events": RelationInfo(event_time="ts"), "others": RelationInfo(event_time="ts")}
     asked = emission.emission_from_configs(
         {
             "first_result_offset": "-8 seconds",
@@ -160,7 +160,7 @@ def test_queries_of_other_kinds(spark: Any, storage_root: Path, monkeypatch: pyt
 
 def test_several_streams(spark: Any, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few(monkeypatch)
-    timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
+    timed = {"events": RelationInfo(event_time="ts"), "others": RelationInfo(event_time="ts")}
     window = window_arguments.make_window("tumble", "ts", "10 seconds")
     windows = {name: expansion.expand_window(name, window) for name in timed}
     both = generate.generate_program(plan_of(JOINED.format(**windows), timed))

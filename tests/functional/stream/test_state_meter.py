@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.progress.metrics_sink import SOURCE
 from dbt.adapters.spark_streaming.stream.progress.report import read_progress
@@ -22,7 +22,7 @@ GROUPS = f"select k, count(*) as c, count(distinct x) as d from {E} group by k"
 
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None) -> Stream:
-    plan = plan_of(text, {"events": Known("ts")}, ttl)
+    plan = plan_of(text, {"events": RelationInfo("ts")}, ttl)
     return Stream(spark, root, generate.generate_program(plan, ttl=ttl), columns)
 
 

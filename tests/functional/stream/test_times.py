@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.instants import EARLIEST, LATEST
@@ -53,7 +53,7 @@ QUERIES = {
 def test_a_time_beyond_them_is_dropped_and_counted(spark: Any, storage_root: Path, name: str) -> None:
     text, columns, judged = QUERIES[name]
     s = Stream(
-        spark, storage_root, generate.generate_program(plan_of(text, {"events": Known("ts")})), columns
+        spark, storage_root, generate.generate_program(plan_of(text, {"events": RelationInfo("ts")})), columns
     )
 
     def add(*times: int) -> None:
@@ -111,7 +111,7 @@ def test_windows_over_rows_that_change_leave_it_out_uncounted(
     ttl = 365 * 24 * HOUR
     spark = spark.newSession()
     spark.conf.set("spark.sql.ansi.enabled", "true")
-    plan = plan_query.plan(text, {"events": Known("ts")}, ttl)
+    plan = plan_query.plan(text, {"events": RelationInfo("ts")}, ttl)
     s = Stream(spark, storage_root, generate.generate_program(plan, ttl=ttl), WINDOW)
 
     def add(*rows: tuple[str, int]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.stream.common import failpoints
 from dbt.adapters.spark_streaming.stream.common.errors import StreamError
@@ -80,7 +80,7 @@ def made(spark: Any, root: Path, name: str) -> Stream:
         return elsewhere(Stream(spark, root, programs.tumble(SECOND), TUMBLE))
     if name in OPERATORS:
         program = generate.generate_program(
-            tree_of(OPERATORS[name], {"events": Known("ts")}, None, ("k", "n"))
+            tree_of(OPERATORS[name], {"events": RelationInfo("ts")}, None, ("k", "n"))
         )
         assert program.upsert is not None and (program.upsert.key is None) is (name == "union of groups")
         return elsewhere(Stream(spark, root, program, "n bigint, m bigint", changelog=True))

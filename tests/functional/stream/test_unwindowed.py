@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -33,7 +33,7 @@ OF_GROUPS = "k string, n bigint, d bigint"
 
 
 def stream(spark: Any, root: Path, text: str, columns: str, ttl: int | None = None, **options: Any) -> Stream:
-    plan = plan_of(text, {"events": Known("ts")}, ttl)
+    plan = plan_of(text, {"events": RelationInfo("ts")}, ttl)
     return Stream(spark, root, generate.generate_program(plan, ttl=ttl), columns, **options)
 
 
@@ -357,7 +357,9 @@ def test_power_cuts(
     s.run()
     assert cuts >= 4
     spark.table(s.events).createOrReplaceTempView("events")
-    expected = sorted_rows(spark.sql(whole_query.batch_sql(plan_of(text, {"events": Known("ts")}))).collect())
+    expected = sorted_rows(
+        spark.sql(whole_query.batch_sql(plan_of(text, {"events": RelationInfo("ts")}))).collect()
+    )
     assert s.rows() == expected
     found: Counter[tuple[Any, ...]] = Counter()
     for *row, kind, _ in s.spark.table(s.model.changes).collect():
@@ -450,7 +452,7 @@ def test_maps_of_numbers_among_rows_that_change_are_refused(spark: Any, storage_
         f"select a.k, a.m, b.v from (select k, map('x', x) as m from {E}) as a left join (select k, v from {E}) as b "
         "on a.k = b.k"
     )
-    plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND)
+    plan = plan_query.plan(text, {"events": RelationInfo("ts")}, 86_400 * SECOND)
     program = generate.generate_program(plan, ttl=86_400 * SECOND)
     s = Stream(spark, storage_root, program, "k string, m map<string, bigint>, v bigint")
     s.add((0, "a", 5))
@@ -477,7 +479,7 @@ def test_rows_with_maps_are_ranked_and_replaced(spark: Any, storage_root: Path, 
         (row,) = spark.sql(query).collect()
         return tuple(row)
 
-    plan = plan_query.plan(text, {"events": Known("ts")}, 86_400 * SECOND, ask=ask)
+    plan = plan_query.plan(text, {"events": RelationInfo("ts")}, 86_400 * SECOND, ask=ask)
     columns = "k string, v bigint, m map<string, string>, nested array<map<string, string>>"
     s = Stream(spark, storage_root, generate.generate_program(plan, ttl=86_400 * SECOND), columns)
     rows = [(0, "a", 5), (0, "a", 40), (500, "b", 4), (500, None, 3)]

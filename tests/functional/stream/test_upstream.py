@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.stream.common import failpoints
@@ -151,7 +151,7 @@ def test_a_beginning_is_read_with_the_columns_of_now(spark: Any, storage_root: P
 def test_a_beginning_that_has_expired_after_rows_were_deleted(spark: Any, storage_root: Path) -> None:
     """A file that is gone and rows that are, of another table, are still listed in manifests, as deleted."""
     catalog = spark.conf.get("spark.sql.defaultCatalog")
-    timed = {"events": Known(event_time="ts"), "others": Known(event_time="ts")}
+    timed = {"events": RelationInfo(event_time="ts"), "others": RelationInfo(event_time="ts")}
     program = generate.generate_program(plan_query.plan(BOTH, timed, domains=["k"]))
     stream = Stream(spark, storage_root, program, "k string, n bigint, s bigint")
     others = f"{stream.events}_others"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from dbt.adapters.spark_streaming.query.windows.emission import Emission
@@ -22,7 +22,7 @@ QUERY = f"select window_end, count(*) as n from {WINDOW} group by window_start, 
 
 
 def test_open_windows_are_noted_while_it_follows(spark: Any, tmp_path: Path) -> None:
-    plan = plan_of(QUERY, {"events": Known("ts")})
+    plan = plan_of(QUERY, {"events": RelationInfo("ts")})
     program = replace(
         generate.generate_program(plan),
         open_windows=tuple(

@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.batch import comparing
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_stream, expand_window
 from dbt.adapters.spark_streaming.query.windows.ranges import WindowEndColumns
@@ -14,7 +14,7 @@ from dbt.adapters.spark_streaming.query.windows.windows import Window
 
 HOUR = 3_600_000_000
 TUMBLE = expand_window("`lake`.`db`.`events`", Window("tumble", "ts", HOUR, HOUR))
-KNOWN = {"`lake`.`db`.`events`": Known(event_time="ts")}
+KNOWN = {"`lake`.`db`.`events`": RelationInfo(event_time="ts")}
 
 
 def due(select: str) -> WindowEndColumns | None:
@@ -61,5 +61,5 @@ def test_what_batch_would_tell_otherwise() -> None:
         comparing.check_same_in_batch(f"select a, now() as seen from {stream}", plan, KNOWN)
     with pytest.raises(QueryError, match="has a unique_key"):
         comparing.check_same_in_batch(
-            plain, plan, {"`lake`.`db`.`events`": Known(event_time="ts", key=("a",))}
+            plain, plan, {"`lake`.`db`.`events`": RelationInfo(event_time="ts", key=("a",))}
         )

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
-KNOWN = {"clicks": Known(event_time="ts"), "db.pages": Known(event_time="ts")}
+KNOWN = {"clicks": RelationInfo(event_time="ts"), "db.pages": RelationInfo(event_time="ts")}
 LATELY = "ts >= CURRENT_TIMESTAMP() - INTERVAL '7' DAY"
 _CALL = re.compile(r"\bstream\((\w+(?:\.\w+)?)\)")
 
@@ -21,7 +21,7 @@ def expanded(text: str) -> str:
     return _CALL.sub(lambda call: expansion.expand_stream(call[1]), text)
 
 
-def refusal(text: str, known: dict[str, Known] | None = None) -> str:
+def refusal(text: str, known: dict[str, RelationInfo] | None = None) -> str:
     with pytest.raises(UnboundedStateError) as problem:
         plan_query.plan(expanded(text), known or KNOWN)
     return str(problem.value)

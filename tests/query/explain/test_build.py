@@ -16,7 +16,7 @@ from dbt.adapters.spark_streaming.project import stream_node
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.explain import build
 from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.explanation import Explanation
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.corpus.entries import COMPOSED, tagged
@@ -46,11 +46,11 @@ SESSION = window("session", "30 minutes", partition_by=["channel"])
 BIDS, ASKS = "(select /*+ STREAM */ * from raw.bid)", "(select /*+ STREAM */ * from raw.ask)"
 BEST, CUSTOMERS = "(select /*+ STREAM */ * from raw.best)", "(select /*+ STREAM */ * from raw.customer)"
 KNOWN = {
-    "raw.bid": Known("ts"),
-    "raw.ask": Known("ts"),
-    "raw.best": Known("ts", ("bidder",), changes=True),
-    "raw.customer": Known("ts", ("id",)),
-    "crm.names": Known(lookup=True),
+    "raw.bid": RelationInfo("ts"),
+    "raw.ask": RelationInfo("ts"),
+    "raw.best": RelationInfo("ts", ("bidder",), changes=True),
+    "raw.customer": RelationInfo("ts", ("id",)),
+    "crm.names": RelationInfo(lookup=True),
 }
 GROUPS = f"(select bidder, count(*) as n, sum(price) as total from {BIDS} group by bidder)"
 WINDOWS = f"({counted(TUMBLE)})"

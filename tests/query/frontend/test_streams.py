@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of
 
@@ -76,7 +76,7 @@ def test_so_does_one_that_says_which_rows_come_into_a_window(below: str) -> None
     text = (
         f"select window_start, window_end, sum(x) as s from {window('tumble', below, '1 hour')} group by 1, 2"
     )
-    (stream,) = plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000).streams
+    (stream,) = plan_of(text, {"raw.bid": RelationInfo("ts")}, 86_400_000_000).streams
     assert stream.columns is None
 
 
@@ -156,12 +156,12 @@ def test_rows_that_a_limit_cuts_off_are_measured_on_the_declared_time(cut: str) 
     rows = window("tumble", f"({marked} order by k {cut})", "1 hour", time="at")
     groups = f"select window_end, k, count(*) as n from {rows} group by window_start, window_end, k"
     text = f"with w as ({groups}) select a.n, b.n as m from w as a join w as b using (k, window_end)"
-    known = {"raw.bid": Known(event_time="ts"), "raw.ask": Known(event_time="ts")}
+    known = {"raw.bid": RelationInfo(event_time="ts"), "raw.ask": RelationInfo(event_time="ts")}
     assert [each.event_time for each in plan_of(text, known).streams] == ["ts", "ts"]
 
 
 def test_declarations_that_contradict_each_other_matter_only_where_they_are_used() -> None:
-    known = {"raw.bid": Known(conflict="Two sources declare raw.bid.")}
+    known = {"raw.bid": RelationInfo(conflict="Two sources declare raw.bid.")}
     grouped = f"select window_start, window_end, count(*) as n from {TUMBLE} group by all"
     assert plan_of(grouped, known).streams
     with pytest.raises(QueryError, match="Two sources"):

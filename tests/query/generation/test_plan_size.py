@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.generation.plan_size import MOST, with_bounded_plans
 from dbt.adapters.spark_streaming.query.program import Step
@@ -45,7 +45,7 @@ def test_no_plan_of_operators_above_each_other_is_large() -> None:
           join stream_clicks as r on l.v = r.u) group by v""".replace(
         "stream_clicks", "(select /*+ STREAM */ * from clicks as clicks)"
     )
-    plan = tree_of(text, {"clicks": Known("ts")}, 30 * DAY, (), None)
+    plan = tree_of(text, {"clicks": RelationInfo("ts")}, 30 * DAY, (), None)
     program = generate.generate_program(plan, ttl=30 * DAY)
     sizes: dict[str, int] = {}
     for step in program.items_of_kind(Step):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql import dialect
@@ -21,7 +21,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from tests.planned import plan_of, signature_of
 
 E = "(select /*+ STREAM */ * from events)"
-KNOWN = {"events": Known("ts")}
+KNOWN = {"events": RelationInfo("ts")}
 DAY = 24 * 3_600_000_000
 GROUPS = f"select k, x, count(*) as n, sum(v) as s, count(distinct v) as d from {E} group by k, x"
 

@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.normalize import event_clock
 from dbt.adapters.spark_streaming.query.plan.operator import Operator, inputs_first
@@ -20,7 +20,7 @@ from dbt.adapters.spark_streaming.query.windows import expansion, window_argumen
 from tests.planned import plan_of, signature_of, tree_of, windows_of
 
 BIDS, ASKS = "(select /*+ STREAM */ * from bids)", "(select /*+ STREAM */ * from asks)"
-KNOWN = {"bids": Known("ts"), "asks": Known("ts")}
+KNOWN = {"bids": RelationInfo("ts"), "asks": RelationInfo("ts")}
 AGO = "current_timestamp() - interval '1' hour"
 COUNTED = "select window_start, window_end, {} as n from {} group by window_start, window_end"
 NOW = "(SELECT STRUCT(*) FROM clock).now_before"
@@ -154,7 +154,9 @@ def test_nor_where_rows_are_no_longer_the_streams(text: str) -> None:
 RECENT_BIDS = f"(select * from {BIDS} where ts > {AGO})"
 
 
-def operators(text: str, ttl: int | None = None, known: dict[str, Known] = KNOWN) -> dict[str, Operator]:
+def operators(
+    text: str, ttl: int | None = None, known: dict[str, RelationInfo] = KNOWN
+) -> dict[str, Operator]:
     flow = tree_of(text, known, ttl).dataflow
     assert flow is not None
     return {type(each).__name__: each for each in flow.operators}
@@ -191,7 +193,7 @@ def test_what_keeps_rows_for_longer_than_state_ttl() -> None:
 
 
 def test_rows_that_change_do_not_leave() -> None:
-    known = {"bids": Known("ts", ("item",), changes=True), "asks": Known("ts")}
+    known = {"bids": RelationInfo("ts", ("item",), changes=True), "asks": RelationInfo("ts")}
     with pytest.raises(
         QueryError, match="over an updating input is not supported; put it into the model that"
     ):

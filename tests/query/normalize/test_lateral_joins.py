@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -29,7 +29,7 @@ def ask(query: str) -> Sequence[object]:
 
 
 def plan(text: str) -> Plan:
-    known = {name: Known(event_time="ts") for name in KINDS}
+    known = {name: RelationInfo(event_time="ts") for name in KINDS}
     return plan_query.plan(text, known, ttl=10**12, ask=ask)
 
 
@@ -68,7 +68,9 @@ def test_exists_is_a_count_where_nothing_is_forgotten() -> None:
     text = (
         f"select true = exists (select 1 from {O_} as o where o.v > 9) as e, (select count(*) from {S_}) as n"
     )
-    kept = plan_query.plan(text, {name: Known(event_time="ts") for name in KINDS}, ask=ask).dataflow.operators
+    kept = plan_query.plan(
+        text, {name: RelationInfo(event_time="ts") for name in KINDS}, ask=ask
+    ).dataflow.operators
     assert not [each for each in kept if isinstance(each, Recompute)]
     assert [each for each in plan(text).dataflow.operators if isinstance(each, Recompute)]
 

@@ -15,7 +15,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.explain.build import Settings, build_tree
 from dbt.adapters.spark_streaming.query.explain.tree import operators_in_order
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation.generate import generate_program
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.plan import operators
@@ -32,7 +32,12 @@ from tests.planned import tree_of
 for _module in pkgutil.iter_modules(operators.__path__):
     importlib.import_module(f"{operators.__name__}.{_module.name}")
 
-KNOWN = {"s": Known("ts"), "t": Known("ts"), "u": Known("ts", ("k",)), "c": Known(None, ("k",), changes=True)}
+KNOWN = {
+    "s": RelationInfo("ts"),
+    "t": RelationInfo("ts"),
+    "u": RelationInfo("ts", ("k",)),
+    "c": RelationInfo(None, ("k",), changes=True),
+}
 S, T, U, C = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in KNOWN)
 TUMBLED = expand_window("s", make_window("tumble", "ts", "1 hour"))
 REPLACED = expand_window("u", make_window("tumble", "ts", "1 hour"))

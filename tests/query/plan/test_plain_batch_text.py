@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.plain_batch_text import in_plain_sql, plain_batch_text
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
 from dbt.adapters.spark_streaming.query.windows.window_arguments import make_window
 from tests.planned import plan_of
 
 A, B = ("(select /*+ STREAM */ * from a)", "(select /*+ STREAM */ * from b)")
-KNOWN = {name: Known(event_time="ts") for name in "ab"}
+KNOWN = {name: RelationInfo(event_time="ts") for name in "ab"}
 
 
-def text_of(query: str, known: dict[str, Known] = KNOWN) -> str:
+def text_of(query: str, known: dict[str, RelationInfo] = KNOWN) -> str:
     """The text for batch of a stream's plan."""
     return plan_of(query, known).batch(in_plain_sql)
 
@@ -39,7 +39,7 @@ def test_rows_that_the_stream_drops_are_left_out_of_a_join_in_brackets_with_a_na
 
 def test_versions_in_brackets_are_read_from_the_changelog() -> None:
     join = f"{A} as a left join {expand_as_of('v', '`a`.`ts`', 'since', ['k'])} as r on r.k = a.k"
-    changing = {"v": Known(changes=True, key=("k",))}
+    changing = {"v": RelationInfo(changes=True, key=("k",))}
     in_brackets, plain = (
         plain_batch_text(f"select a.k, r.x from {each}", None, changing, (), in_plain_sql)
         for each in (f"({join})", join)
@@ -58,5 +58,5 @@ def test_steps_are_left_out_in_brackets() -> None:
 def test_an_author_may_use_the_names_of_generated_columns() -> None:
     found = text_of(f"select k as __rank, v from {A} as a order by v limit 3")
     assert "AS __rank__2" in found and found.endswith("WHERE __rank__2 <= 3")
-    of_table = {"a": Known(event_time="ts", columns=("k", "__rank", "ts"))}
+    of_table = {"a": RelationInfo(event_time="ts", columns=("k", "__rank", "ts"))}
     assert "EXCEPT (__rank__2)" in text_of(f"select * from {A} as a order by k limit 3", of_table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
@@ -62,7 +62,7 @@ def test_a_row_that_becomes_several_has_no_key(rows: str) -> None:
 
 
 def test_rows_of_a_feed_that_nothing_tells_apart() -> None:
-    known = {"raw.bid": Known(None, (), changes=True)}
+    known = {"raw.bid": RelationInfo(None, (), changes=True)}
     assert keeping(auction_flow(f"select sum(n) as n from {B}", known=known)) == [GroupAggregate]
     # One of the equal rows is taken away.
     found = plan_of(f"select n from {B}", known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -86,7 +86,7 @@ def test_what_waits_for_the_window(text: str, last: list[str]) -> None:
 
 def test_windows_over_a_model_whose_rows_change() -> None:
     text = f"select window_start, window_end, count(*) as n from {windows_over('db.s')} group by window_start, window_end"
-    known = {"db.s": Known(event_time="ts", key=("k",), changes=True)}
+    known = {"db.s": RelationInfo(event_time="ts", key=("k",), changes=True)}
     made = plan_query.plan(text, known, DAY).dataflow
     assert made is not None
     assert kinds(made) == [
@@ -99,7 +99,7 @@ def test_windows_over_a_model_whose_rows_change() -> None:
     ]
     # There are never more windows than rows in the table upstream.
     assert plan_query.plan(text, known).dataflow is not None
-    keyed = {"db.s": Known(event_time="ts", key=("k",))}
+    keyed = {"db.s": RelationInfo(event_time="ts", key=("k",))}
     with pytest.raises(QueryError) as problem:
         plan_query.plan(text, keyed, DAY)
     assert str(problem.value) == (

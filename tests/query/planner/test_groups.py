@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from tests.query.trees import OTHER, STREAM, flow, kinds, windows_over
 
@@ -79,7 +79,7 @@ def test_no_ttl_is_proposed_for_groups_that_share_their_distinct_values() -> Non
         UnboundedStateError,
         match=re.escape("for every value of k that ever comes. Set constant_domains: ['k'] if"),
     ):
-        plan_query.plan(text, {"db.s": Known("ts")})
-    assert plan_query.plan(text, {"db.s": Known("ts")}, None, ["k"])
+        plan_query.plan(text, {"db.s": RelationInfo("ts")})
+    assert plan_query.plan(text, {"db.s": RelationInfo("ts")}, None, ["k"])
     with pytest.raises(QueryError, match="leave enum_distinct or state_ttl out"):
-        plan_query.plan(text, {"db.s": Known("ts")}, 10**12)
+        plan_query.plan(text, {"db.s": RelationInfo("ts")}, 10**12)

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Lookup, Program, Step
@@ -18,11 +18,11 @@ from dbt.adapters.spark_streaming.stream.common.lookup_source import LookupSourc
 from tests.planned import plan_of
 
 KNOWN = {
-    "raw.orders": Known("ts"),
-    "raw.pay": Known("ts"),
-    "crm.customers": Known(lookup=True),
-    "crm.prices": Known(lookup=True),
-    "raw.accounts": Known("ts", ("id",), changes=True),
+    "raw.orders": RelationInfo("ts"),
+    "raw.pay": RelationInfo("ts"),
+    "crm.customers": RelationInfo(lookup=True),
+    "crm.prices": RelationInfo(lookup=True),
+    "raw.accounts": RelationInfo("ts", ("id",), changes=True),
 }
 ORDERS, PAY = "(select /*+ STREAM */ * from raw.orders) as o", "(select /*+ STREAM */ * from raw.pay) as p"
 HOURS = expansion.expand_window(

@@ -6,12 +6,12 @@ import pytest
 
 from dbt.adapters.spark_streaming.project import streaming
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
-KNOWN = {name: Known(event_time="ts") for name in ("a", "b", "c")}
+KNOWN = {name: RelationInfo(event_time="ts") for name in ("a", "b", "c")}
 A, B, C = map(expansion.expand_stream, KNOWN)
 NEAR = "{0}.k = {1}.k and {0}.ts between {1}.ts - interval 1 minute and {1}.ts + interval 1 minute"
 
@@ -217,7 +217,7 @@ def test_arguments_that_are_missing_are_counted(given: tuple[str, str | None], s
     assert f"Write {given[0]}(ref('orders'), 'ordered_at', '" in str(problem.value)
 
 
-FIELD = {"raw.orders": Known("`meta`.`at`")}
+FIELD = {"raw.orders": RelationInfo("`meta`.`at`")}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_relations_that_differ_in_case_only_are_not_taken_for_one(text: str) -> 
 
 def test_names_that_are_written_alike_or_are_of_queries_may_differ_in_case() -> None:
     plan_query.plan(f"with Xs as ({one_of('raw.ev')}) select k from xs union all {one_of('`raw`.ev')}")
-    known = {"raw.Ev": Known("a"), "raw.ev": Known("b"), "raw.eV": Known("c")}
+    known = {"raw.Ev": RelationInfo("a"), "raw.ev": RelationInfo("b"), "raw.eV": RelationInfo("c")}
     for name, what in known.items():
         (stream,) = plan_query.plan(one_of(name), known).streams
         assert (stream.relation, stream.event_time) == (name, what.event_time)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -157,7 +157,7 @@ def test_a_domain_that_a_column_may_be_called_is_not(text: str, domain: str) -> 
 
 
 def test_the_last_rows_of_keys_grow_with_these() -> None:
-    known = {"raw.bid": Known("ts", ("id", "at"))}
+    known = {"raw.bid": RelationInfo("ts", ("id", "at"))}
     text = f"select x, count(*) from {B} group by x"
     assert keeping(auction_flow(text, known=known)) == [ChangelogNormalize, GroupAggregate]
     with pytest.raises(UnboundedStateError, match=r"constant_domains: \['at', 'id', 'x'\]"):

@@ -6,13 +6,13 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
 from dbt.adapters.spark_streaming.query.frontend import hints
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.normalize import event_clock
 from dbt.adapters.spark_streaming.query.planner.read_text import ReadText, parse_text, read_text
 from dbt.adapters.spark_streaming.query.sql.dialect import sql
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 
-KNOWN = {"raw.bid": Known("ts"), "raw.item": Known(lookup=True)}
+KNOWN = {"raw.bid": RelationInfo("ts"), "raw.item": RelationInfo(lookup=True)}
 TUMBLE = str(expansion.expand_window("raw.bid", window_arguments.make_window("tumble", "ts", "10 minutes")))
 STREAM = expansion.expand_stream("raw.bid")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.windows import expansion
 
 ORDERS = expansion.expand_stream("raw.orders")
-KNOWN = {"raw.orders": Known("ts"), "raw.rates": Known("ts")}
+KNOWN = {"raw.orders": RelationInfo("ts"), "raw.rates": RelationInfo("ts")}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operator import Operator
 from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
@@ -16,26 +16,26 @@ from tests.planned import plan_of
 ROWS = "select /*+ STREAM */ * from shop.orders"
 
 
-def first(known: Known) -> tuple[Operator, ...]:
+def first(known: RelationInfo) -> tuple[Operator, ...]:
     """The operators of the rows, without what is above them."""
     operators = plan_of(ROWS, {"shop.orders": known}).dataflow.operators
     return tuple(each for each in operators if isinstance(each, Source | ChangelogNormalize))
 
 
 def test_a_source_whose_rows_only_come() -> None:
-    (source,) = first(Known("ts"))
+    (source,) = first(RelationInfo("ts"))
     assert (source.relation.changes, source.relation.keys, source.relation.event_time) == (False, (), "ts")
 
 
 def test_a_model_whose_rows_change_is_read_by_its_changelog() -> None:
-    (source,) = first(Known("ts", ("Id",), changes=True))
+    (source,) = first(RelationInfo("ts", ("Id",), changes=True))
     assert isinstance(source, Source) and source.changelog
     assert source.relation.changes and source.relation.keys == (frozenset({"id"}),)
     assert source.relation.bounded, "no more rows are live than the table has"
 
 
 def test_each_row_of_a_source_with_a_unique_key_replaces_the_one_before() -> None:
-    source, latest = first(Known("ts", ("id",)))
+    source, latest = first(RelationInfo("ts", ("id",)))
     assert isinstance(latest, ChangelogNormalize) and latest.inputs == (source,)
     assert (latest.key, latest.time) == (("id",), "ts")
     assert latest.relation.changes and latest.relation.keys == (frozenset({"id"}),)
@@ -43,7 +43,7 @@ def test_each_row_of_a_source_with_a_unique_key_replaces_the_one_before() -> Non
 
 
 def test_a_ttl_would_forget_rows_that_stay() -> None:
-    known = {"shop.orders": Known("ts", ("id",))}
+    known = {"shop.orders": RelationInfo("ts", ("id",))}
     with pytest.raises(QueryError) as problem:
         plan_query.plan(ROWS, known)
     assert "ever comes. Set constant_domains: ['id'] if the set of their values doesn't grow" in str(

@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operators.changelog_normalize import ChangelogNormalize
 from dbt.adapters.spark_streaming.query.plan.operators.source import Source
 from dbt.adapters.spark_streaming.query.plan.operators.temporal_join import TemporalJoin
@@ -15,9 +15,9 @@ from dbt.adapters.spark_streaming.query.windows import window_arguments
 from dbt.adapters.spark_streaming.query.windows.expansion import expand_as_of, expand_window
 
 KNOWN = {
-    "orders": Known("at"),
-    "rates": Known("since", ("currency",)),
-    "changing": Known("at", ("id",), changes=True),
+    "orders": RelationInfo("at"),
+    "rates": RelationInfo("since", ("currency",)),
+    "changing": RelationInfo("at", ("id",), changes=True),
 }
 ORDERS = "(select /*+ STREAM */ * from orders) as o"
 
@@ -104,7 +104,7 @@ def test_versions_come_when_the_watermark_says_so() -> None:
     fees = expand_as_of("fees", "`o`.`at`", "since", ("id",))
     text = f"select o.id, f.fee from {ORDERS} join {fees} as f on f.id = o.id union all {windows}"
     with pytest.raises(QueryError) as refused:
-        plan_query.plan(text, {**KNOWN, "fees": Known("since")}, None, ("id",))
+        plan_query.plan(text, {**KNOWN, "fees": RelationInfo("since")}, None, ("id",))
     assert "needs the watermark of since" in str(refused.value)
 
 

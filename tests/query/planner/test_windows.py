@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
 from dbt.adapters.spark_streaming.query.plan.operators.window_close import WindowClose
@@ -55,7 +55,7 @@ def test_steps_without_new_rows_are_left_out_by_having() -> None:
 
 
 def test_how_far_streams_under_such_windows_have_come() -> None:
-    known = {"db.s": Known(event_time="ts", key=("k",), changes=True), "db.t": Known()}
+    known = {"db.s": RelationInfo(event_time="ts", key=("k",), changes=True), "db.t": RelationInfo()}
     computed = f"(select k, date_trunc('minute', ts) as ts from {STREAM})"
     counted = "select window_start, window_end, count(*) as n from {} group by window_start, window_end"
     assert plan_query.plan(counted.format(windows_over(computed)), known, DAY).streams[0].event_time == "ts"
@@ -166,6 +166,8 @@ def test_a_predicate_on_time_over_a_join_that_time_bounds_is_told() -> None:
 def test_random_rows_of_windows_that_are_read_twice_are_computed_once(rows: str, read: str) -> None:
     stream = expansion.expand_window("s", window_arguments.make_window("tumble", "ts", "1 hour"))
     text = f"with u as ({rows.format(f'{stream} as w')}) {read} < 0.5 union all {read} >= 0.5"
-    made = generate.generate_program(plan_query.plan(text, {"s": Known(event_time="ts")}, may_grow=True))
+    made = generate.generate_program(
+        plan_query.plan(text, {"s": RelationInfo(event_time="ts")}, may_grow=True)
+    )
     texts = [made.output, *(each.sql for each in made.items if isinstance(each, Step))]
     assert sum(each.count("RAND()") for each in texts) == 1

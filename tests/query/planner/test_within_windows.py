@@ -11,7 +11,7 @@ from sqlglot import exp
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.batch import whole_query
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
 from dbt.adapters.spark_streaming.query.plan.state.window_steps import WindowBufferSpec
@@ -190,10 +190,12 @@ def test_columns_of_one_name_below_others_are_told_apart() -> None:
     def ask(query: str) -> Sequence[object]:
         return columns if "STRUCT(*)" in query.upper() else ["double"] * 100
 
-    plan = plan_of(f"select rn from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+    plan = plan_of(
+        f"select rn from ({rows}) where rn = 1", {"raw.bid": RelationInfo("ts")}, 86_400_000_000, ask
+    )
     assert "`__4` AS `y__2`" in queries_of(plan)
     with pytest.raises(QueryError, match="two columns called 'ts'"):
-        plan_of(f"select * from ({rows}) where rn = 1", {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+        plan_of(f"select * from ({rows}) where rn = 1", {"raw.bid": RelationInfo("ts")}, 86_400_000_000, ask)
     with pytest.raises(QueryError, match="two columns called 'X'"):
         plan_of(f"select * from (select a.x, b.X from {STREAM} as a join {STREAM} as b on a.x = b.x)", {}, 1)
 
@@ -211,7 +213,7 @@ def test_a_star_in_a_call_whose_columns_have_no_names_of_their_own_is_refused(te
         return ["struct<x:struct<v:int>,y:int,ts:timestamp>"] * (1 if "STRUCT(*)" in query.upper() else 100)
 
     with pytest.raises(QueryError, match="name its columns instead of"):
-        plan_of(text, {"raw.bid": Known("ts")}, 86_400_000_000, ask)
+        plan_of(text, {"raw.bid": RelationInfo("ts")}, 86_400_000_000, ask)
 
 
 def test_keys_behind_a_star_of_group_by_all_are_columns() -> None:

@@ -10,7 +10,7 @@ from dbt.adapters.spark_streaming.query.aggregates.model import (
     WindowAggregateSpec,
 )
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.top_n import TopN
 from dbt.adapters.spark_streaming.query.plan.plan import Plan
@@ -23,7 +23,7 @@ from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
 from tests.planned import plan_of, signature_of
 
-KNOWN = {"raw.view": Known("ts"), "raw.page": Known("ts", ("page",))}
+KNOWN = {"raw.view": RelationInfo("ts"), "raw.page": RelationInfo("ts", ("page",))}
 VIEWS = "(select /*+ STREAM */ * from raw.view)"
 COUNTS = "count(*) as n, count(distinct visitor) as visitors"
 FEW = "channel in ('web', 'app')"

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dbt.adapters.spark_streaming.query.aggregates.model import WindowAggregateSpec
 from dbt.adapters.spark_streaming.query.errors import QueryError, UnboundedStateError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
@@ -73,7 +73,7 @@ class Session:
 
 
 def plan(text: str, session: Session | None = None) -> Plan:
-    return plan_of(text, {"raw.bid": Known("ts")}, ask=session)
+    return plan_of(text, {"raw.bid": RelationInfo("ts")}, ask=session)
 
 
 def kinds(found: Plan) -> list[type]:
@@ -375,7 +375,7 @@ def test_an_average_that_a_quotient_has_too_few_digits_for_keeps_rows() -> None:
 
 
 def test_what_is_taken_away_keeps_its_type() -> None:
-    known = {"raw.bid": Known("ts", key=("id",))}
+    known = {"raw.bid": RelationInfo("ts", key=("id",))}
     text = f"select k, sum(v) as s, avg(v) as a from {S} group by k"
     program = generate.generate_program(plan_of(text, known, ask=Decimals()))
     steps = program.items_of_kind(Step)
@@ -386,7 +386,7 @@ def test_what_is_taken_away_keeps_its_type() -> None:
 
 def test_a_state_depends_on_the_type_of_its_sums() -> None:
     text = f"select k, sum(v) as s, count(*) as n from {S} group by k"
-    known = {"raw.bid": Known("ts")}
+    known = {"raw.bid": RelationInfo("ts")}
     whole, decimals = (signature_of(plan_of(text, known, ask=session)) for session in (Session(), Decimals()))
     assert differences(whole, decimals) == ["how its aggregates are kept: their values are of another type"]
 
@@ -447,7 +447,7 @@ def test_a_misspelt_aggregate_is_told() -> None:
         UnboundedStateError,
         match=r"^There is no function summ\(\), which may be a misspelt aggregate\. The ",
     ):
-        plan_query.plan(text, {"raw.bid": Known("ts")}, domains=["item"], ask=Session())
+        plan_query.plan(text, {"raw.bid": RelationInfo("ts")}, domains=["item"], ask=Session())
 
 
 def test_a_misspelt_column_is_told_before_what_bounds_its_groups() -> None:
@@ -461,7 +461,7 @@ def test_a_misspelt_column_is_told_before_what_bounds_its_groups() -> None:
     def ask(query: str) -> Sequence[object]:
         return [error] if query.startswith("explain extended") and "itm" in query else Session()(query)
 
-    known = {"raw.bid": Known("ts")}
+    known = {"raw.bid": RelationInfo("ts")}
     with pytest.raises(QueryError) as problem:
         plan_query.plan(f"select itm, sum(price) as n from {S} group by itm", known, ask=ask)
     assert str(problem.value) == unknown

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -43,7 +43,7 @@ WINDOWS = {
 
 def made(text: str, **options: Any) -> Noted:
     """The signature of a query."""
-    known = options.pop("known", {"raw.bid": Known("ts")})
+    known = options.pop("known", {"raw.bid": RelationInfo("ts")})
     plan = plan_query.plan(text, known, domains=DOMAINS, **options)
     return Noted(generate.generate_program(plan, ttl=options.get("ttl")))
 
@@ -795,7 +795,9 @@ def test_what_is_kept_of_a_stream() -> None:
 )
 def test_another_event_time_of_a_stream_is_refused(text: str) -> None:
     """What is in the state, and when it expires, was told by a watermark of that column."""
-    old, new = (made(text, known={"raw.bid": Known(time)}, ttl=86_400_000_000) for time in ("ts", "seen_at"))
+    old, new = (
+        made(text, known={"raw.bid": RelationInfo(time)}, ttl=86_400_000_000) for time in ("ts", "seen_at")
+    )
     assert "the event time of raw.bid is seen_at and was ts" in evolution(old, new).refused
     # Nobody may have said before which it is.
     unknown = replace(old.signature, event_times={})
@@ -803,12 +805,12 @@ def test_another_event_time_of_a_stream_is_refused(text: str) -> None:
 
 
 def test_rows_that_replace_each_other() -> None:
-    def of(items: str, known: Known) -> Noted:
+    def of(items: str, known: RelationInfo) -> Noted:
         return made(f"select {items} from {STREAM}", known={"raw.bid": known})
 
-    old = of("item, v", Known("ts", ("item",)))
-    assert not evolution(old, of("item, w", Known("ts", ("item",)))).refused
-    assert evolution(old, of("item, v", Known("at", ("item",)))).refused == [
+    old = of("item, v", RelationInfo("ts", ("item",)))
+    assert not evolution(old, of("item, w", RelationInfo("ts", ("item",)))).refused
+    assert evolution(old, of("item, v", RelationInfo("at", ("item",)))).refused == [
         OPERATORS,
         "the event time of raw.bid is at and was ts",
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.state_signature import Signature
@@ -16,11 +16,11 @@ from dbt.adapters.spark_streaming.stream.evolution.compare import evolution
 from tests.planned import signature_of
 
 KNOWN = {
-    "raw.o": Known("ts"),
-    "crm.d": Known(lookup=True),
-    "erp.d": Known(lookup=True),
-    "`crm`.`e`": Known(lookup=True),
-    "crm.e": Known(lookup=True),
+    "raw.o": RelationInfo("ts"),
+    "crm.d": RelationInfo(lookup=True),
+    "erp.d": RelationInfo(lookup=True),
+    "`crm`.`e`": RelationInfo(lookup=True),
+    "crm.e": RelationInfo(lookup=True),
 }
 STREAM = expansion.expand_stream("raw.o")
 HOURS = expansion.expand_window("raw.o", window_arguments.make_window("tumble", "ts", "1 hour"))

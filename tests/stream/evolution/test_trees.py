@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.identity.fingerprints import lineages
 from dbt.adapters.spark_streaming.query.planner import plan_query
@@ -24,9 +24,9 @@ STREAM = expansion.expand_stream("events")
 OPERATORS = "the operators that keep it up to date"
 
 
-def signed(text: str, ttl: int | None = None, known: dict[str, Known] | None = None) -> Signature:
+def signed(text: str, ttl: int | None = None, known: dict[str, RelationInfo] | None = None) -> Signature:
     """The signature of a query."""
-    found = plan_query.plan(text, known or {"events": Known("ts")}, ttl, ["k", "v", "n", "x"])
+    found = plan_query.plan(text, known or {"events": RelationInfo("ts")}, ttl, ["k", "v", "n", "x"])
     return replace(signature_of(found, ttl), text=text)
 
 
@@ -156,7 +156,7 @@ def lineage(*texts: str) -> list[Any]:
     """What rows each query gives, and what its columns are."""
     found = []
     for text in texts:
-        made = tree_of(text, {"events": Known("ts")}, 1_000_000)
+        made = tree_of(text, {"events": RelationInfo("ts")}, 1_000_000)
         found.append(lineages(made.dataflow)[made.dataflow.root.name])
     return found
 
@@ -272,7 +272,7 @@ def test_of_another_lineage(one: str, other: str) -> None:
 
 
 def program_of(text: str, ttl: int | None = None) -> Program:
-    plan = plan_query.plan(text, {"events": Known("ts")}, ttl, ["k", "v", "n", "x", "m"])
+    plan = plan_query.plan(text, {"events": RelationInfo("ts")}, ttl, ["k", "v", "n", "x", "m"])
     return generate.generate_program(plan, ttl=ttl)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.state_signature import (
@@ -407,7 +407,7 @@ def _row_key(
     source = expansion.expand_window("raw.bid", tumble) if window else expansion.expand_stream("raw.bid")
     plan = plan_query.plan(
         text.format(source=source),
-        {"raw.bid": Known("ts")},
+        {"raw.bid": RelationInfo("ts")},
         domains=("item", "bidder", "page", "a", "b", "k", "x", "y"),
     )
     made = generate.generate_program(plan, upsert=upsert)
@@ -485,7 +485,9 @@ def test_rows_of_the_table_that_a_rebuild_compares_all_together() -> None:
         one, two = names
         rows = f"select {items}, m from ({groups})"
         text = f"select {one} as k, {two} as n, count(*) as c from ({rows}) group by {one}, {two}"
-        made = generate.generate_program(plan_query.plan(text, {"raw.bid": Known("ts")}, domains=("a", "b")))
+        made = generate.generate_program(
+            plan_query.plan(text, {"raw.bid": RelationInfo("ts")}, domains=("a", "b"))
+        )
         assert made.upsert is not None and made.fingerprints is not None
         return replace(made.signature, row_key=made.upsert.row_key, fingerprints=made.fingerprints())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.state_signature import VERSION, Signature, from_json, to_json
 from dbt.adapters.spark_streaming.query.windows import expansion, window_arguments
@@ -54,7 +54,9 @@ QUERIES = {
 
 
 def signature(name: str) -> Signature:
-    plan = replace(plan_of(QUERIES[name], {"events": Known(event_time="ts")}, 86_400_000_000), text=name)
+    plan = replace(
+        plan_of(QUERIES[name], {"events": RelationInfo(event_time="ts")}, 86_400_000_000), text=name
+    )
     made = generate.generate_program(plan, ttl=86_400_000_000)
     fingerprints = None if made.fingerprints is None else made.fingerprints()
     return replace(made.signature, fingerprints=fingerprints, package="0.1.0")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.spark_streaming.environment.storage import Storage
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.program import Program
@@ -30,7 +30,7 @@ TUMBLE = expansion.expand_window("raw.bid", window_arguments.make_window("tumble
 
 
 def program(text: str, ttl: int | None = None) -> Program:
-    found = plan_query.plan(text, {"raw.bid": Known("ts")}, ttl, ["item", "n"])
+    found = plan_query.plan(text, {"raw.bid": RelationInfo("ts")}, ttl, ["item", "n"])
     made = generate.generate_program(found, ttl=ttl)
     return made if made.fingerprints is None else noted(made)
 

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from ...errors import QueryError
-from ...frontend.streams import Known
+from ...frontend.streams import RelationInfo
 from ...program import Program, with_texts
 from ...sql import names
 from ...sql.functions import QueryRunner
@@ -100,7 +100,7 @@ def marked_columns(columns: tuple[str, ...], taken: Collection[str]) -> tuple[st
     return tuple(map(marked_column, columns)) if taken else columns
 
 
-def with_marked_columns(known: Mapping[str, Known]) -> dict[str, Known]:
+def with_marked_columns(known: Mapping[str, RelationInfo]) -> dict[str, RelationInfo]:
     """Returns the properties of relations, with marks in the names of their columns."""
     return {
         relation: replace(

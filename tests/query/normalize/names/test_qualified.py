@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operators.group_aggregate import GroupAggregate
 from dbt.adapters.spark_streaming.query.plan.operators.join import Join
 from dbt.adapters.spark_streaming.query.plan.operators.recompute import Recompute
@@ -25,7 +25,7 @@ COLUMNS = {
     "x": ("ts", "xk", "xv"),
     "d": ("dk", "name"),
 }
-KNOWN = {name: Known(event_time="ts") for name in ("e", "o", "x")}
+KNOWN = {name: RelationInfo(event_time="ts") for name in ("e", "o", "x")}
 EVENTS, ORDERS, OTHERS = (f"(select /*+ STREAM */ * from {name}) as {name}" for name in "eox")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.materialized_project import MaterializedProject
 from dbt.adapters.spark_streaming.query.plan.operators.project import Project
@@ -12,7 +12,7 @@ from dbt.adapters.spark_streaming.query.sql.intervals import DAY
 from tests.planned import plan_of
 
 BEST = "(select /*+ STREAM */ * from best)"
-KNOWN = {"best": Known("ts", ("id",), changes=True), "rows": Known("ts")}
+KNOWN = {"best": RelationInfo("ts", ("id",), changes=True), "rows": RelationInfo("ts")}
 GROUPS = "select name, count(*) as n from ({}) as r group by name"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.generation import generate
 from dbt.adapters.spark_streaming.query.plan.operators.union_all import UnionAll
 from dbt.adapters.spark_streaming.query.plan.relation import Relation
@@ -51,7 +51,7 @@ def test_a_random_union_that_is_read_twice_is_computed_once() -> None:
     text = (
         f"with u as ({both}) select id, r from u where r < 0.5 union all select id, -r from u where r >= 0.5"
     )
-    known = {"s": Known(event_time="ts"), "t": Known(event_time="ts")}
+    known = {"s": RelationInfo(event_time="ts"), "t": RelationInfo(event_time="ts")}
     made = generate.generate_program(plan_query.plan(text, known))
     random = [each for each in made.items if isinstance(each, Step) and "RAND()" in each.sql]
     assert [each.persist for each in random] == [True, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.spark_streaming.query.errors import QueryError
-from dbt.adapters.spark_streaming.query.frontend.streams import Known
+from dbt.adapters.spark_streaming.query.frontend.streams import RelationInfo
 from dbt.adapters.spark_streaming.query.plan.operators.join import Join
 from dbt.adapters.spark_streaming.query.planner import plan_query
 from dbt.adapters.spark_streaming.query.sql.intervals import DAY, HOUR
@@ -31,7 +31,7 @@ def test_a_day_of_the_session_may_have_25_hours(zone: str) -> None:
     def ask(query: str) -> tuple[str, ...]:
         return (zone,) if query == "select current_timezone()" else ("struct<id:int,x:int,ts:timestamp>",)
 
-    plan = plan_query.plan(text, {"raw.a": Known("ts"), "raw.b": Known("ts")}, ask=ask)
+    plan = plan_query.plan(text, {"raw.a": RelationInfo("ts"), "raw.b": RelationInfo("ts")}, ask=ask)
     join = plan.dataflow.root
     assert isinstance(join, Join)
     longer = 3 * HOUR if zone == "Europe/Berlin" else 0
