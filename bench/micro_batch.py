@@ -124,7 +124,7 @@ def ours(spark: Any, environment: Any, options: argparse.Namespace, root: Path) 
             "from (select /*+ STREAM */ * from events)) where n = 1"
         )
         target = EVENTS
-    program = generate.generate_program(plan_query.plan(query))
+    program = generate.generate_program(plan_query.plan(query, domains=["device"]))
     spark.sql(f"create table bench.views ({target}) using iceberg")
     model = StreamModel(
         name="views",
