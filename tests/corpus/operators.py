@@ -118,6 +118,8 @@ QUERIES = {
         where b.item = 'a'""",
     "exists": f"""select item, bidder, n from ({GROUPS}) as g where exists
         (select 1 from {A} as a where a.item = g.item and a.price > g.total / 8)""",
+    "two columns in a subquery": f"""select item, bidder, n from ({GROUPS}) as g where (g.item, g.bidder) in
+        (select c.item, c.bidder from {B} as c where c.price > 40)""",
     "not exists": f"""select item, bidder, n from ({GROUPS}) as g where not exists
         (select 1 from {A} as a where a.item = g.item and a.price > g.total / 8)""",
     "in": f"select ts, item, bidder from {B} as b where b.bidder in (select bidder from {B} as c where price > 95)",

@@ -4,6 +4,8 @@
 >>> tree = parse("select l.k from l where l.v > 0 and not exists (select 1 from r where r.k = l.k and r.v > 2)")
 >>> sql(rewrite_as_semi_joins(tree))
 'SELECT l.k FROM l LEFT ANTI JOIN r ON r.k = l.k AND r.v > 2 WHERE l.v > 0'
+>>> sql(rewrite_as_semi_joins(parse("select l.k from l where (l.k, l.v) in (select r.k, r.v + 1 from r)")))
+'SELECT l.k FROM l LEFT SEMI JOIN r ON l.k = r.k AND l.v = r.v + 1'
 """
 
 from __future__ import annotations
@@ -59,9 +61,11 @@ def _semi_join_of(test: exp.Expr, aliases: set[str]) -> exp.Join | None:
     alias = node.alias_or_name.lower()
     tests = [each.copy() for each in filters(query)]
     if equal is not None:
-        if len(query.expressions) != 1 or query.is_star or isinstance(equal, exp.Tuple):
+        items = equal.expressions if isinstance(equal, exp.Tuple) else [equal]
+        if len(query.expressions) != len(items) or query.is_star:
             return None
-        tests.append(exp.EQ(this=equal.copy(), expression=query.expressions[0].unalias().copy()))
+        pairs = zip(items, query.expressions, strict=True)
+        tests += [exp.EQ(this=item.copy(), expression=other.unalias().copy()) for item, other in pairs]
     columns = [column for each in tests for column in every(each, exp.Column)]
     named = all(len(c.parts) > 1 and c.parts[0].name.lower() in aliases | {alias} for c in columns)
     if not alias or alias in aliases or not tests or not named or any(each.find(exp.Query) for each in tests):
